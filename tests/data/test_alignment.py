@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import DataSet
-from sparkwright.data._alignment import LengthRange, check_alignment, pad, pad_dataset
-from sparkwright.data._padding import Lengths
+from sparkwright.data._alignment import check_alignment, pad, pad_dataset
+from sparkwright.data._padding import _lengths_of as lengths_of
+from sparkwright.data._survey import LengthRange
 from sparkwright.errors import ConfigurationError
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=0, max_size=12)
@@ -70,10 +71,11 @@ def test_masks_that_were_there_stay_and_those_of_whole_labels_are_spread() -> No
 
 
 def test_what_differs_in_length_is_a_sequence() -> None:
-    found = Lengths.of(steps_of(2)) + Lengths.of(steps_of(5))
-    assert found.sequences() == ["x", "y"]
-    assert Lengths.of(steps_of(2)).sequences() == []
-    assert Lengths.of(steps_of(2, mask=np.ones((2, 2)))).sequences() == ["x"]
+    both = lengths_of(steps_of(2), 0, 0) + lengths_of(steps_of(5), 0, 2)
+    assert {name: one.is_uniform for name, one in both.lengths.items()} == {
+        "x": False, "fixed": True, "y": False
+    }  # fmt: skip
+    assert lengths_of(steps_of(2, mask=np.ones((2, 2))), 0, 0).lengths["x"].masked
 
 
 @pytest.mark.parametrize("length", [0, -3, 2.5, True, "5"])

@@ -1,6 +1,7 @@
 """Rows and options that no joined example can be made of: each error says what and where."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 
 from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequences
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import CsvSource
-from sparkwright.data._join_frames import kinds_of, narrowest, tables_of
+from sparkwright.data._csv_reader import CsvReader
+from sparkwright.data._join_frames import tables_of
 from sparkwright.data._join_plan import Plan, planned
 from sparkwright.data._join_reader import JoinReader
-from sparkwright.data._join_survey import JoinSurvey, lacking_text, repeated_text
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._survey import Survey
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._listing import list_files
 
 
 class Frame:
@@ -27,8 +29,9 @@ class Frame:
 
 TYPES = {
     "people": {"id": "bigint", "age": "double", "name": "string", "zip": "int", "on": "date"},
-    "visits": {"person": "bigint", "day": "int", "amount": "double", "kind": "string"},
-}
+    "visits": {"person": "bigint", "day": "int", "amount": "double", "kind": "string",
+               "path": "array<float>"},
+}  # fmt: skip
 SOURCES = {
     "people": records(Frame(), key="id"),
     "visits": sequences(Frame(), key="person", order="day"),
@@ -49,8 +52,7 @@ def rows(**columns: Any) -> bytes:
         {
             "k0": [1, 2, 3],
             **{f"n{i}": pa.array(n, pa.int64()) for i, n in enumerate([[1, 1, 1], [2, 2, 2]])},
-            **{f"b{i}": pa.array([0, 0, 0], pa.int64()) for i in range(2)},
-            **{f"{what}{i}": pa.nulls(3, pa.string()) for i in range(2) for what in "tx"},
+            **{f"x{i}": pa.nulls(3, pa.string()) for i in range(2)},
             **{f"f{i}": pa.array([0, 0, 0], pa.int64()) for i in range(2)},
             **columns,
         }
@@ -68,7 +70,7 @@ def reader_of(plan: Plan, **options: Any) -> JoinReader:
     return JoinReader(plan=plan, **given)
 
 
-NOTE = "wrong number of columns: a.csv, line 3: received '2,7'."
+NOTE = "wrong number of columns: a.csv, line 3: received '2,7'. It is in source 'people'."
 AGE = {"x": ("people", "age")}
 AMOUNT = {"x": ("visits", "amount")}
 STEPS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -123,14 +125,6 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], str, str]] = {
         AGE, None, {"c0_0": floats(1, 2, 3), "k0": [1, None, 3], "n1": [2, None, 2]}, "no key",
         r"Received: 1 without one in source 'people'",
     ),
-    "an order that is text": (
-        AMOUNT, None, {"c1_0": lists(*STEPS), "t1": [None, "x in column 'day' of a.csv", None]},
-        "bad value", r"key 2: the `order` of source 'visits' must hold numbers\. Received: x in",
-    ),
-    "no order": (
-        AMOUNT, None, {"c1_0": lists(*STEPS), "b1": [0, 1, 0]}, "missing value",
-        r"key 2: .*source 'visits' must have a value in its `order`",
-    ),
     "a short line": (
         AGE, None, {"c0_0": floats(1, 2, 3), "x0": [None, NOTE, None]}, "wrong number of columns",
         r"key 2: a\.csv, line 3: received '2,7'\. It is in source 'people'",
@@ -170,8 +164,7 @@ def test_labels_of_another_length_than_features_are_named() -> None:
     types = {**TYPES, "moods": {"person": "bigint", "day": "int", "mood": "double"}}
     plan = planned(sources, types, AMOUNT, {"y": ("moods", "mood")})
     more = {
-        "n2": pa.array([2, 1, 2], pa.int64()), "b2": pa.array([0, 0, 0], pa.int64()),
-        "x2": pa.nulls(3, pa.string()), "t2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
+        "n2": pa.array([2, 1, 2], pa.int64()), "x2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
     }  # fmt: skip
     content = rows(c1_0=lists(*STEPS), c2_0=lists([1, 2], [3], [4, 5]), **more)
     with pytest.raises(DataError, match=r"key 2: .*Received: 1 of 'moods', 2 of 'visits'\. Use"):
@@ -185,10 +178,10 @@ def test_labels_of_another_length_than_features_are_named() -> None:
     reader = reader_of(plan, lengths={})
     long = rows(**{**more, "n1": [2, 9, 2]}, c1_0=lists(*STEPS), c2_0=lists(*STEPS))
     with pytest.raises(DataError, match=r"key 2: .*1 of 'moods', 9 of 'visits'"):
-        list(reader.survey([long]))
-    (survey,) = reader.survey([long], on_error="skip")
-    assert survey.keys == 2
-    assert [survey.lengths[i].longest for i in (1, 2)] == [2, 2]
+        list(reader.survey([long], SkipLog("raise")))
+    (survey,) = reader.survey([long], SkipLog("skip"))
+    assert survey.examples == 2
+    assert [survey.lengths[i].longest for i in "12"] == [2, 2]
 
 
 def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
@@ -202,7 +195,7 @@ def test_keys_that_are_missing_are_dropped_and_counted_or_listed() -> None:
     assert found.features["x"].tolist() == [[2], [3]]
     assert found.features["z"][:, :, 0].tolist() == [[3, 4], [5, 6]]
     assert log.skipped.counts == {"missing key": 1}
-    assert log.skipped.first == ("key 1 is not in 'people' and 'visits'",)
+    assert log.skipped.first == ("key 1: not in 'people' and 'visits'",)
     with pytest.raises(DataError, match=r"1 not in 'people' and 'visits'; the first: 1"):
         list(reader_of(plan)([content], SkipLog("skip")))
 
@@ -212,10 +205,8 @@ def test_many_keys_that_are_missing_are_counted_in_full() -> None:
     keys = list(range(1000))
     content = rows(
         k0=keys, n0=pa.nulls(1000, pa.int64()), n1=[2] * 1000,
-        b0=pa.nulls(1000, pa.int64()), b1=[0] * 1000,
         x0=pa.nulls(1000, pa.string()), x1=pa.nulls(1000, pa.string()), c0_0=floats(*[None] * 1000),
-        t0=pa.nulls(1000, pa.string()), t1=pa.nulls(1000, pa.string()), f0=[0] * 1000,
-        f1=[0] * 1000,
+        f0=[0] * 1000, f1=[0] * 1000,
     )  # fmt: skip
     log = SkipLog("raise")
     assert not list(reader_of(plan, missing="drop")([content], log))
@@ -233,30 +224,14 @@ def test_rows_without_a_key_are_counted_each_by_itself() -> None:
     assert log.skipped.counts == {"wrong number of columns": 1, "no key": 2 + 5}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [{"x0": [None, NOTE, None]}, {"b1": [0, 1, 0]}, {"t1": [None, "x", None]}],
-    ids=["line", "no order", "order"],
-)
-def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking(fault: Any) -> None:
+def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking() -> None:
     reader = reader_of(plan_of({**AGE, "z": ("visits", "amount")}), lengths={})
     for counts in ({"n0": [1, 2, 1]}, {"n0": [1, None, 1]}):
-        content = rows(**counts, **fault)
-        with pytest.raises(DataError, match=r"'2,7'|a value in its `order`|hold numbers"):
-            list(reader.survey([content]))
-        (found,) = reader.survey([content], on_error="skip")
-        assert (found.keys, found.lacking, found.repeated) == (2, {}, {})
-
-
-def test_a_survey_of_classes_stops_where_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("sparkwright.data._classes.MOST_CLASSES", 2)
-    reader = reader_of(plan_of({"x": ("people", ClassIndex("name"))}), lengths={})
-    parts = [rows(c0_0=names) for names in (["a", "b", None], ["c", "d", "e"], ["f", "g", "h"])]
-    found = [next(iter(reader.survey([part]))) for part in parts]
-    assert [len(one.classes[0, 0]) for one in found] == [2, 3, 3]
-    assert len(sum(found, JoinSurvey()).classes[0, 0]) == 3
+        content = rows(**counts, x0=[None, NOTE, None])
+        with pytest.raises(DataError, match="'2,7'"):
+            list(reader.survey([content], SkipLog("raise")))
+        (found,) = reader.survey([content], SkipLog("skip"))
+        assert (found.examples, found.lacking.total, found.repeated.total) == (2, 0, 0)
 
 
 def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
@@ -264,17 +239,20 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     reader = reader_of(plan, lengths={})
     first = rows(n0=[2, None, 1], n1=[None, 2, 4])
     second = rows(k0=[7, 8, 9], n0=[1, None, 3], n1=[1, 2, 6])
-    found = sum((s for part in (first, second) for s in reader.survey([part])), JoinSurvey())
-    assert found.keys == 3
-    assert found.lacking == {("people",): 2, ("visits",): 1}
-    assert lacking_text(found.lacking, found.first_lacking) == (
+    parts = [next(reader.survey([part], SkipLog("raise"))) for part in (first, second)]
+    found = sum(parts, Survey())
+    assert found.examples == 3
+    with pytest.raises(DataError) as caught:
+        reader.completed(found)
+    assert str(caught.value) == (
         "every key must be in every source. Received: 2 not in 'people', 1 not in 'visits'; the "
         "first: 1 (not in 'visits'), 2 (not in 'people'), 8 (not in 'people'). "
         'Use `missing="drop"` to leave such keys out.'
     )
-    text = repeated_text(found.repeated, found.first_repeated)
-    assert "2 more than once in 'people'; the first: 1 (in 'people'), 9 (in 'people')" in text
-    assert (found.lengths[1].shortest, found.lengths[1].longest) == (1, 6)
+    with pytest.raises(DataError, match=r"2 more than once in 'people'; the first: 1 .*, 9 "):
+        replace(reader, missing="drop").completed(found)
+    done = replace(reader, missing="drop", duplicates="last").completed(found)
+    assert (done.lengths, done.masked) == ({1: 6}, {1})
 
 
 @pytest.mark.parametrize(
@@ -290,6 +268,7 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
         ({"x": ("people", "on")}, r"'on' of type date"),
         ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
         ({"x": ("people", [1.5])}, r"1\.5"),
+        ({"x": ("visits", "path")}, "a column of arrays of 'visits'"),
     ],
     ids=str,
 )
@@ -298,11 +277,6 @@ def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
 ) -> None:
     with pytest.raises((ConfigurationError, DataError), match=says):
         plan_of(features)
-
-
-def test_arrays_are_no_steps() -> None:
-    with pytest.raises(DataError, match="a column of arrays of 'visits'"):
-        planned(SOURCES, ARRAYS, {"x": ("visits", "path")}, {})
 
 
 @pytest.mark.parametrize(
@@ -350,19 +324,14 @@ def test_an_option_that_cannot_be_meant_so_is_refused(options: dict[str, Any], s
         join(spark, given.pop("sources"), **given)
 
 
-def test_columns_of_csv_files_have_the_narrowest_type_and_bad_lines_are_kept_apart(
-    tmp_path: Path,
-) -> None:
-    text = "k,x,flag,day,time,name\n1,1.5,true,2024-01-01,2024-01-01 10:00:00,07\n2,2,false"
+def test_bad_lines_of_csv_files_keep_their_key(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text(f'{text},2024-02-01,2024-02-01 00:00:00,x\n3,4\n5,"6\n')
-    source = CsvSource(str(path), CsvFormat())
-    reader = source.reader(source.columns, source.columns, is_exact=True)
-    (piece,) = source.pieces(1 << 20)
-    kinds = [narrowest([found]) for found in kinds_of(piece, reader=reader).values()]
-    assert kinds[2:] == ["bigint", "double", "boolean", "date", "timestamp", "string"]
+    path.write_text('k,x\n1,1.5\n2,\n3\n5,"6\n')
+    files = list_files(str(path))
+    reader = CsvReader.of(files, CsvFormat())
+    (piece,) = reader.pieces(files, 1 << 20)
     rows = [row for table in tables_of(piece, reader) for row in table.to_pylist()]
-    assert [row["k"] for row in rows] == ["1", "2", "5", "3"]
+    assert [(row["k"], row["x"]) for row in rows[:3]] == [("1", "1.5"), ("2", None), ("5", "6")]
     assert [row["sparkwright_fault"] for row in rows[:2]] == [None, None]
     assert f"{path}, line 5: a quoted value must end" in rows[2]["sparkwright_fault"]
-    assert f"{path}, line 4: each record must have 6 fields" in rows[3]["sparkwright_fault"]
+    assert f"{path}, line 4: each record must have 2 fields" in rows[3]["sparkwright_fault"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright.data import Skipped, from_csv_sequences
+from sparkwright.data import from_csv_sequences
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._pieces import SkipLog, from_pieces
 from sparkwright.data._sequences import completed, prepared
@@ -23,7 +23,7 @@ def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
     reader, pairs = prepared(url, form=form, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
-        reader = completed(reader, reader.survey(urls, on_error), url)
+        reader = completed(reader, reader.survey(urls, SkipLog(on_error)), url)
     return list(reader(urls, log))
 
 
@@ -32,24 +32,11 @@ HEADER = {"header": True}
 CASES: dict[str, tuple[bytes, dict[str, Any], str, str]] = {
     # id: content of the second of three files, options, reason, what the error says of the file
     "text after blank lines": (b"\n1,2\n\n3,x\n", {}, "not a number", ", line 4: .*'x'"),
-    "a megabyte": (b"1," + b"x" * 10**6 + b"\n", {}, "not a number", ", line 1: .*'xxx"),
-    "missing": (b"1,2\n3,\n", {}, "missing value", ", line 2: column 'column_1' must hold"),
-    "-nan": (b"1,2\n3,-nan\n", {}, "missing value", ", line 2: .*'-nan'"),
-    "beyond float32": (b"1,2\n3,1e39\n", {}, "not a finite number", ", line 2: .*'1e39'"),
-    "too few": (b"1,2\n3\n", {}, COUNT, ", line 2: .*Received: 1 in '3'"),
     "an open quote": (b'1,2\n3,"4\n5,6\n', {}, "quote that is not closed", ", line 2: "),
     "empty": (b"", {}, "empty file", ""),
-    "line ends alone": (b"\n\r\n\n", {}, "empty file", ""),
     "shorter than the head": (b"a\n", {"skip_lines": 1}, "empty file", ""),
     "a header alone": (b"a,b\n", HEADER, "empty file", ""),
     "another header": (b"a,c\n1,2\n", HEADER, "unusable header", ": .*'a', 'c'"),
-    "text below a header": (b"a,b\n1,x\n", HEADER, "not a number", ", line 2: column 'b'"),
-    "UTF-16": ("1,2\n".encode("utf-16"), {}, "not a number", ", line 1: "),
-    "binary": (bytes(range(256)), {}, COUNT, ", line 1: "),
-    "class too large": (
-        b"1,2\n1,3\n", {"labels": 1, "classes": 3}, "class out of range",
-        ", line 2: .*from 0 to 2. Received: '3'",
-    ),
     "unknown class": (
         b"1,2\n1,z\n", {"labels": 1, "classes": ["2", "4", "6"]}, "unknown class",
         ", line 2: column 'column_1' must hold one of '2', '4', '6'. Received: 'z'",
@@ -91,42 +78,22 @@ def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
     assert "1.csv" in log.skipped.first[0]
 
 
-def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
-    for name in "01":
-        (tmp_path / f"{name}.csv").write_bytes(GOOD)
-    reader, pairs = prepared(str(tmp_path), form=FORM, length=2)
-    (tmp_path / "1.csv").unlink()
-    urls = [(file.url, None) for file, _ in pairs]
-    with pytest.raises(DataError, match=r"1\.csv does not exist"):
-        list(reader(urls, SkipLog("raise")))
-    log = SkipLog("skip")
-    assert [len(found) for found in reader(urls, log)] == [1]
-    assert log.skipped == Skipped.of("unreadable file", log.skipped.first[0])
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"delimiter": ""}, "delimiter=''"),
-        ({"delimiter": "7"}, "delimiter='7'"),
-        ({"delimiter": "."}, r"delimiter='\.'"),
-        ({"delimiter": '"'}, "delimiter='\"'"),
-        ({"skip_lines": -1}, "skip_lines=-1"),
-        ({"header": "yes"}, "header='yes'"),
         ({"labels": "f9"}, "'f9'"),
         ({"labels": 2}, "Received: 2"),
         ({"features": []}, "features"),
         ({"labels": [0, 1]}, "features"),
         ({"labels": 1, "classes": 1}, "classes=1"),
         ({"labels": 1, "classes": ["a", "a"]}, "classes=\\['a', 'a'\\]"),
-        ({"labels": 1, "classes": "guess"}, "classes='guess'"),
         ({"classes": 3}, "`classes` needs labels"),
         ({"labels": [0, 1], "features": 0, "classes": 3}, "one column of labels. Received: 2"),
         ({"labels": 1, "features": [0, 1], "classes": "infer"}, "cannot be a feature.*column_1"),
         ({"one_hot": True}, "`one_hot` needs `classes`"),
         ({"label_per": "file"}, "'file'"),
         ({"pair_by": "size"}, "'size'"),
-        ({"align": "middle"}, "align='middle'"),
         ({"length": 0}, "length=0"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
     ],
@@ -210,35 +177,22 @@ def test_values_that_are_all_the_same_are_no_classes(tmp_path: Path) -> None:
         read(str(tmp_path), SkipLog("raise"), "raise", labels=1, classes="infer")
 
 
-def test_nothing_at_a_url_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        prepared(str(tmp_path / "nowhere"), form=FORM)
-    (tmp_path / "hollow").mkdir()
-    with pytest.raises(DataError, match=r"end in .*csv.*\. Received: .*hollow"):
-        prepared(str(tmp_path / "hollow"), form=FORM)
-
-
 @pytest.mark.parametrize(
-    ("ending", "content", "reason"),
+    ("content", "reason"),
     [
-        ("gz", GOOD, "unreadable file"),
-        ("gz", gzip.compress(GOOD * 99)[:-12], "unreadable file"),
-        ("bz2", GOOD, "unreadable file"),
-        ("zst", GOOD, "unreadable file"),
-        ("gz", gzip.compress(b"1,2\n" * 2000), "too large"),
-        ("gz", gzip.compress(b"1,2\n3,x\n"), "not a number"),
-        ("gz", gzip.compress(b""), "empty file"),
-        ("gz", b"", "empty file"),
+        (gzip.compress(GOOD * 99)[:-12], "unreadable file"),
+        (gzip.compress(b"1,2\n" * 2000), "too large"),
+        (gzip.compress(b"1,2\n3,x\n"), "not a number"),
+        (gzip.compress(b""), "empty file"),
     ],
-    ids=["gz", "cut", "bz2", "zst", "too large", "line", "nothing packed", "nothing"],
 )
 def test_a_packed_file_that_cannot_be_used_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, content: bytes, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, reason: str
 ) -> None:
     monkeypatch.setattr("sparkwright.data._sequence_reader.MOST_BYTES", 1000)
     (tmp_path / "0.csv").write_bytes(GOOD)
-    (tmp_path / f"1.csv.{ending}").write_bytes(content)
-    with pytest.raises(DataError, match=rf"1\.csv\.{ending}"):
+    (tmp_path / "1.csv.gz").write_bytes(content)
+    with pytest.raises(DataError, match=r"1\.csv\.gz"):
         read(str(tmp_path), SkipLog("raise"), "raise")
     log = SkipLog("skip")
     assert sum(map(len, read(str(tmp_path), log, "skip"))) == 1
@@ -253,9 +207,3 @@ def test_partitions_that_are_no_count_are_refused(tmp_path: Path, partitions: An
         from_csv_sequences(spark, str(tmp_path), partitions=partitions)
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):
         from_pieces(spark, [1], lambda *_: [], sizes=[1], partitions=partitions)
-
-
-def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "0.csv").write_bytes(b"a,b,a\n1,2,3\n")
-    with pytest.raises(DataError, match=r"header must differ. Received: 'a', 'b', 'a'"):
-        prepared(str(tmp_path), form=CsvFormat(newlines_in_values=True))

@@ -19,10 +19,11 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
 from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._csv_format import CsvFormat, line_count
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
+from sparkwright.storage._listing import list_files
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RNG = np.random.default_rng(5)
@@ -67,24 +68,6 @@ def test_a_file_of_numbers_equals_pandas(tmp_path: Path, text: str) -> None:
     assert found.schema.columns == tuple(frame.columns)
 
 
-@in_one_folder
-@given(
-    st.lists(
-        st.lists(st.floats(width=64, min_value=-1e30, max_value=1e30), min_size=3, max_size=3),
-        min_size=1,
-        max_size=20,
-    )
-)
-def test_every_number_is_the_float32_that_pandas_and_numpy_make_of_it(
-    tmp_path: Path, rows: list[list[float]]
-) -> None:
-    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
-    path = written(tmp_path, frame.to_csv(index=False))
-    read = pd.read_csv(path, float_precision="round_trip")
-    found = sw.data.read_csv(path).data
-    np.testing.assert_array_equal(found.features["features"], as_float32(read))
-
-
 names = st.text(st.sampled_from("ab ,\"'\né€x"), min_size=1, max_size=5).filter(
     lambda text: text.strip() != ""
 )
@@ -119,11 +102,12 @@ def test_pieces_hold_each_line_once_and_in_order_wherever_they_are_cut(
 ) -> None:
     lines = [f"{n},{'x' * (n % 7)}" for n in range(rows)]
     path = written(tmp_path, end.join(["n,s", *lines]) + (end if closed else ""))
-    source = CsvSource(path, CsvFormat())
-    schema = ColumnChoice(features="n").schema(source.columns, values={})
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    files = list_files(path)
+    reader = CsvReader.of(files, CsvFormat())
+    schema = ColumnChoice(features="n").schema(reader.names, values={})
+    reader = reader.taking(schema.used, schema.texts)
     log = SkipLog("raise")
-    pieces = source.pieces(piece_bytes)
+    pieces = reader.pieces(files, piece_bytes)
     parts = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
     found = DataSet.concatenate(parts).features["features"][:, 0]
     assert found.tolist() == list(range(rows))
@@ -150,22 +134,6 @@ def test_records_and_their_fields_are_those_of_the_csv_module(text: str, multili
         text = block[: ends[-1]].decode() if ends else ""
     found = [form.fields(block[a:b].decode()) for a, b in zip(starts, ends, strict=True)]
     assert found == [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-
-
-@given(st.text(st.sampled_from('ab,"\n'), max_size=60))
-def test_the_last_complete_record_ends_where_records_say(text: str) -> None:
-    block, form = text.encode(), CsvFormat(newlines_in_values=True)
-    before, whole = form.records(block[: form.complete_end(block)]), form.records(block)
-    count = len(before[0])
-    assert before[2].all()
-    for some, all_ in zip(before, whole, strict=True):
-        assert some.tolist() == all_.tolist()[:count]
-    assert len(whole[0]) - count <= 1
-
-
-@given(st.text(st.sampled_from("a\n\r"), max_size=30))
-def test_line_ends_are_counted_as_python_does(text: str) -> None:
-    assert line_count(text.encode()) == len((text + "x").splitlines()) - 1
 
 
 # -- columns to arrays ----------------------------------------------------------------------
@@ -211,17 +179,12 @@ def test_classes_are_integers_names_or_found(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         hot.labels["labels"], np.array([[0, 1], [1, 0], [0, 1]], np.float32)
     )
+    path = written(tmp_path, FRUIT.replace("apple,1", "apple,1.0"))  # written as a float
     numbered = sw.data.read_csv(path, features="weight", labels="share", classes=4, one_hot=True)
     np.testing.assert_array_equal(
         numbered.data.labels["labels"], np.eye(4, dtype=np.float32)[[1, 2, 1]]
     )
     assert numbered.schema.class_names == {}
-
-
-def test_a_class_may_be_written_as_a_float(tmp_path: Path) -> None:
-    path = written(tmp_path, "x,y\n1,0.0\n2,2.0\n")
-    found = sw.data.read_csv(path, labels="y", classes=3).data
-    assert found.labels["labels"].tolist() == [0, 2]
 
 
 def test_found_values_equal_pandas_one_hot(tmp_path: Path) -> None:
@@ -260,17 +223,11 @@ def test_a_schema_reads_other_files_alike(tmp_path: Path) -> None:
 GAPS = "a,b,y\n1,NA,0\n,2,1\n3,nan,0\n4,5,\n6,7,1\n"
 
 
-def test_missing_numbers_are_replaced_as_pandas_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [-1, float("nan")])
+def test_missing_numbers_are_replaced_as_pandas_does(tmp_path: Path, missing: float) -> None:
     path = written(tmp_path, GAPS.replace("4,5,\n", ""))
-    frame = pd.read_csv(path).fillna(-1)
-    found = sw.data.read_csv(path, labels="y", classes=2, missing=-1).data
-    np.testing.assert_array_equal(found.features["features"], as_float32(frame[["a", "b"]]))
-
-
-def test_missing_numbers_may_stay_nan(tmp_path: Path) -> None:
-    path = written(tmp_path, GAPS.replace("4,5,\n", ""))
-    found = sw.data.read_csv(path, labels="y", missing=float("nan")).data
-    expected = as_float32(pd.read_csv(path)[["a", "b"]])
+    found = sw.data.read_csv(path, labels="y", missing=missing).data
+    expected = as_float32(pd.read_csv(path).fillna(missing)[["a", "b"]])
     np.testing.assert_array_equal(found.features["features"], expected)
 
 
@@ -283,16 +240,10 @@ def test_rows_with_missing_values_are_left_out_on_request_and_counted(tmp_path: 
     assert "data.csv, line 2: column 'b' must hold a value. Received: " in found.skipped.first[0]
 
 
-def test_missing_values_in_columns_that_are_not_used_do_not_matter(tmp_path: Path) -> None:
-    found = sw.data.read_csv(written(tmp_path, "a,b\n1,\n2,x\n"), features="a").data
-    assert found.features["features"].tolist() == [[1], [2]]
-
-
 def test_only_the_texts_given_stand_for_missing_values(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,s\n1,NA\n?,x\n")
-    found = sw.data.read_csv(
-        path, labels="s", classes=["NA", "x"], missing_values=["?"], missing=0
-    ).data
+    path = written(tmp_path, "a,s,unused\n1,NA,?\n?,x,y\n")
+    options: Any = {"features": "a", "missing_values": ["?"], "missing": 0}
+    found = sw.data.read_csv(path, labels="s", classes=["NA", "x"], **options).data
     assert found.features["features"].tolist() == [[1], [0]]
     assert found.labels["labels"].tolist() == [0, 1]
 
@@ -385,52 +336,16 @@ def test_folders_patterns_and_lists_name_files(tmp_path: Path) -> None:
     for name, value in (("b.csv", 2), ("a.CSV", 1), ("sub/c.tsv", 3), (".d.csv", 4), ("e.md", 5)):
         written(tmp_path, f"x\n{value}\n", name)
 
+    written(tmp_path, "x\n", "only-a-header.csv")
+
     def values(urls: Any) -> list[float]:
         return sw.data.read_csv(urls).data.features["features"][:, 0].tolist()
 
     assert values(str(tmp_path)) == [1, 2, 3]
+    assert values(tmp_path) == [1, 2, 3]
     assert values(f"{tmp_path}/?.csv") == [2]
+    assert values([tmp_path / "b.csv"]) == [2]
     assert values([f"{tmp_path}/e.md", f"file://{tmp_path}/b.csv"]) == [5, 2]
-
-
-def test_paths_name_files_as_texts_do(tmp_path: Path) -> None:
-    path = Path(written(tmp_path, "a,b\n1,2\n"))
-    for urls in (path, tmp_path, [path, str(path)][:1]):
-        assert sw.data.read_csv(urls).data.features["features"].tolist() == [[1, 2]]
-    with pytest.raises(sw.ConfigurationError, match="must be a path or URL"):
-        sw.data.read_csv([path, 3])  # pyright: ignore[reportArgumentType]
-
-
-def test_files_may_lie_in_any_store() -> None:
-    import fsspec
-
-    with fsspec.open("memory://tables/a.csv", "wb") as file:
-        file.write(b"x\n1\n2\n")
-    found = sw.data.read_csv("memory://tables/*.csv").data
-    assert found.features["features"].tolist() == [[1], [2]]
-
-
-def test_a_file_with_a_header_alone_adds_no_examples(tmp_path: Path) -> None:
-    full = written(tmp_path, "a\n1\n", "full.csv")
-    bare = written(tmp_path, "a\n", "bare.csv")
-    assert len(sw.data.read_csv([bare, full]).data) == 1
-
-
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """The largest thing that is ever held is a block, whatever the file's size."""
-    path = written(tmp_path, "a\n" + "1.25\n" * 100_000)
-    sizes: list[int] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_blocks, "BLOCK_BYTES", 4096)
-        with csv_blocks.opened(path, CsvFormat()) as (read, _):
-            head, rest = csv_blocks.read_head(read, CsvFormat())
-            found = csv_blocks.blocks(
-                read, b"", None, CsvFormat(), lines_before=int, url=path, log=SkipLog("raise")
-            )
-            sizes = [len(block.content) for block in found]
-    assert head.names == ("a",)
-    assert max(sizes) <= 2 * 4096
-    assert sum(sizes) + len(rest) == 500_000
 
 
 # -- on Spark -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
+from sparkwright.data._join_frames import column_types, opened
 
 SEGMENTS = ["basic", "gold", "silver"]
 
@@ -132,7 +133,7 @@ def test_two_sources_of_records_join_and_what_is_missing_is_dropped(spark: Any) 
     np.testing.assert_array_equal(found.features["x"][:, 0], merged.a.to_numpy(np.float32))
     np.testing.assert_array_equal(found.labels["y"], merged.b.to_numpy(np.float32))
     assert data.skipped().counts == {"missing key": 2}
-    assert data.skipped().first == ("key 1 is not in 'right'", "key 9 is not in 'left'")
+    assert data.skipped().first == ("key 1: not in 'right'", "key 9: not in 'left'")
     first = join(spark, frames, **wanted, missing="drop", duplicates="first").collect()
     merged = left.merge(right.drop_duplicates("k"), on="k").sort_values("k")
     np.testing.assert_array_equal(first.labels["y"], merged.b.to_numpy(np.float32))
@@ -244,3 +245,19 @@ def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(sw.DataError, match=r"empty\.csv"):
         joined(tmp_path / "empty.csv")
+
+
+@pytest.mark.spark
+def test_columns_of_csv_files_have_the_narrowest_type(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "n,x,flag,day,time,text,unit,part,none\n"
+        "1,1.5,true,2024-01-01,2024-01-01 10:00:00,07,1d,10:00,\n"
+        "-2,1e3,false,2024-02-01,2024-02-01 00:00:00.5,x,2f,11:30,\n"
+        "3\n,inf,,,,,,,NA\n"
+    )
+    frame = opened(spark, "a", records(str(tmp_path), key="n"))
+    assert list(column_types(frame).items()) == [
+        ("n", "bigint"), ("x", "double"), ("flag", "boolean"), ("day", "date"),
+        ("time", "timestamp"), ("text", "string"), ("unit", "string"), ("part", "string"),
+        ("none", "string"),
+    ]  # fmt: skip

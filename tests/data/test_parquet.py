@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import LocalTable, _columnar as parquet_files
-from sparkwright.data._columnar import ColumnarSource, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
 from sparkwright.storage._listing import list_files
@@ -193,22 +192,6 @@ def test_shapes_are_those_of_the_first_arrays_in_any_file(save: Saver) -> None:
     assert found.skipped.counts == {"array of another shape": 1}
 
 
-def test_only_columns_that_are_used_are_looked_into_for_shapes(tmp_path: Path) -> None:
-    vectors = pa.array([None] * 4, pa.list_(pa.float32()))
-    urls = [str(tmp_path / f"{index}.parquet") for index in range(3)]
-    for url in urls:
-        to_parquet(table({"a": [1, 2, 3, 4], "v": vectors}), Path(url))
-    opened: list[str] = []
-
-    def counted(url: str, /) -> Any:
-        opened.append(url)
-        return open_parquet(url)
-
-    source = ColumnarSource("test", [f for url in urls for f in list_files(url)], counted)
-    assert source.shapes(["a"]) == {}
-    assert len(opened) == 2
-
-
 def test_numbers_of_every_width_become_float32(save: Saver) -> None:
     kinds = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
     values = np.arange(5)
@@ -239,9 +222,9 @@ def test_integers_may_have_names_of_classes(save: Saver) -> None:
     assert named.labels["labels"].tolist() == [0, 1, 0]
 
 
-def source_of(save: Saver, url: str) -> ColumnarSource:
+def reader_of(save: Saver, url: str) -> ColumnarReader:
     opener = open_parquet if save.write is to_parquet else open_arrow
-    return ColumnarSource("test", list_files(url), opener)
+    return ColumnarReader.of(list_files(url), opener)
 
 
 BAD: list[Any] = [
@@ -302,10 +285,10 @@ def test_a_damaged_part_of_a_large_file_is_counted(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[offset : offset + 40] = b"\xff" * 40
     path.write_bytes(content)
-    source = ColumnarSource("test", list_files(str(path)), open_parquet)
+    files = list_files(str(path))
     schema = read(str(path), on_error="skip").schema
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
-    pieces = source.pieces(100)
+    reader = ColumnarReader.of(files, open_parquet).taking(schema.used, schema.texts)
+    pieces = reader.pieces(files, 100)
     assert len(pieces) == 4
     log = SkipLog("skip")
     found = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
@@ -355,30 +338,16 @@ def test_files_with_other_columns_are_refused(save: Saver) -> None:
     assert again.features["features"].tolist() == [[1], [3]]
 
 
-def test_parts_of_large_files_are_read_apart(save: Saver) -> None:
-    pieces = source_of(save, save(FRAME)).pieces(2000)
-    parts = [piece.parts for piece in pieces]
-    assert None not in parts
-    assert parts[0] is not None
-    assert parts[0][0] == 0
-    if save.write is to_stream:
-        assert len(parts) == 1
-    else:
-        assert len(parts) > 3
-        assert all(a and b and a[1] == b[0] for a, b in pairwise(parts))
-        assert parts[-1] is not None
-        assert parts[-1][1] == 8
-
-
 def test_a_row_in_a_part_of_a_large_file_is_named(save: Saver) -> None:
     kinds = np.zeros(ROWS, np.int64)
     kinds[330] = 9  # the eleventh row of the sixth part
     path = save({"x": np.arange(ROWS), "kind": kinds})
     schema = read(path, on_error="skip", labels="kind", classes=2).schema
-    source = source_of(save, path)
-    reader = source.reader(schema.used, schema.texts, is_exact=True)
+    reader = reader_of(save, path).taking(schema.used, schema.texts)
     log = SkipLog("skip")
-    parts = [d for p in source.pieces(2000) for d in datasets_of(p, log, reader, schema)]
+    pieces = reader.pieces(list_files(path), 2000)
+    assert (len(pieces) > 1) == (save.write is not to_stream)
+    parts = [d for piece in pieces for d in datasets_of(piece, log, reader, schema)]
     assert sum(len(part) for part in parts) == ROWS - 1
     batches = save.write in (to_file, to_feather)
     place = "record batch 6, row 11" if batches else "row 331"

@@ -7,9 +7,16 @@ from ._arrow import (
     to_bytes as to_bytes,
 )
 from ._augmentation import Augmentation as Augmentation
+from ._browsing import Entry as Entry, Folder as Folder, browse as browse
 from ._column_statistics import (
     ColumnStatistics as ColumnStatistics,
     Histogram as Histogram,
+)
+from ._data_preview import (
+    ColumnLook as ColumnLook,
+    DataPreview as DataPreview,
+    DataProblem as DataProblem,
+    ImageLook as ImageLook,
 )
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._distributed import DistributedDataSet as DistributedDataSet
@@ -37,8 +44,7 @@ from ._join_sources import (
 )
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
-from ._map_file import rebuild_map_index as rebuild_map_index
-from ._map_file_reader import MapFileReader as MapFileReader
+from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
 from ._minibatch_files import from_minibatches as from_minibatches
 from ._normalizer import Normalizer as Normalizer
 from ._normalizers import (
@@ -50,14 +56,7 @@ from ._normalizers import (
     normalizer_from_dict as normalizer_from_dict,
 )
 from ._paths import list_paths as list_paths
-from ._preview._browsing import Entry as Entry, Folder as Folder, browse as browse
-from ._preview._data_preview import (
-    ColumnLook as ColumnLook,
-    DataPreview as DataPreview,
-    DataProblem as DataProblem,
-    ImageLook as ImageLook,
-)
-from ._preview._previewing import guess_source as guess_source, preview as preview
+from ._previewing import guess_source as guess_source, preview as preview
 from ._record_files import from_map_file as from_map_file, from_sequence_file as from_sequence_file
 from ._record_writing import (
     write_map_file as write_map_file,
@@ -65,8 +64,6 @@ from ._record_writing import (
 )
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped, ValidationResult as ValidationResult
-from ._sources._data_source import DataSource as DataSource
-from ._sources._data_split import DataSplit as DataSplit
 from ._statistics import DataStatistics as DataStatistics
 from ._table_files import (
     from_arrow as from_arrow,
@@ -78,5 +75,6 @@ from ._table_files import (
 )
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
-from ._tfrecord_files import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
+from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
+from .sources import DataSource as DataSource, DataSplit as DataSplit

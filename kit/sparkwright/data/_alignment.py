@@ -1,7 +1,6 @@
 """Sequences of different length as arrays of one length: padding, masks, alignment, merging."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -17,40 +16,6 @@ if TYPE_CHECKING:
 
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LengthRange:
-    """The shortest and the longest of some sequences; sums of ranges span both.
-
-    Attributes:
-        shortest: steps; None where there is no sequence.
-        longest: steps; 0 where there is no sequence.
-
-    Example:
-        >>> LengthRange.of([5, 3]) + LengthRange.of([4, 9])
-        LengthRange(shortest=3, longest=9)
-    """
-
-    shortest: int | None = None
-    longest: int = 0
-
-    @classmethod
-    def of(cls, lengths: Iterable[int]) -> "LengthRange":
-        """The range of `lengths`."""
-        found = [int(length) for length in lengths]
-        return cls(shortest=min(found), longest=max(found)) if found else cls()
-
-    def __add__(self, other: "LengthRange") -> "LengthRange":
-        known = [s for s in (self.shortest, other.shortest) if s is not None]
-        return LengthRange(
-            shortest=min(known, default=None), longest=max(self.longest, other.longest)
-        )
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all sequences have one length."""
-        return self.shortest is None or self.shortest == self.longest
 
 
 def check_alignment(align: Any, length: Any = None) -> None:

@@ -24,11 +24,7 @@ def column_of(table: Any, name: str) -> Any:
 
 
 def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
-    """A column as NumPy numbers, NaN where `missing` says that there is none.
-
-    Raises:
-        DataError: if it does not hold numbers.
-    """
+    """A column as NumPy numbers, NaN where the mask says that there is none."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -55,11 +51,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
 
 
 def texts(column: Any, name: str) -> Any:
-    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`.
-
-    Raises:
-        DataError: if it holds anything else.
-    """
+    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`."""
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -79,12 +71,8 @@ def texts(column: Any, name: str) -> Any:
 def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
     """A column of lists or tensors as (n, …) numbers.
 
-    Returns:
-        The numbers, which rows have another shape, which rows lack some or all of their values,
-        and (n, …) which values are missing where the shape is right.
-
-    Raises:
-        DataError: if the innermost values are no numbers.
+    Also which rows have another shape, which lack some or all of their values, and (n, …) which
+    values are missing where the shape is right.
     """
     import pyarrow as pa
 
@@ -105,20 +93,11 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
     owners = np.arange(rows)
     for length in levels:
         if pa.types.is_fixed_size_list(level.type):
-            if level.type.list_size != length:
-                faulty[owners] = True
-            lengths = np.full(len(level), level.type.list_size, np.int64)
-        else:
-            lengths = level.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        wrong = (lengths != length) | level.is_null().to_numpy(zero_copy_only=False)
-        faulty[owners[wrong]] = True
-        if pa.types.is_fixed_size_list(level.type):
-            inner = level.values.slice(level.offset * level.type.list_size, int(lengths.sum()))
-        else:
-            inner = level.flatten()
-            lengths = np.where(level.is_null().to_numpy(zero_copy_only=False), 0, lengths)
-        owners = np.repeat(owners, lengths)
-        level = inner
+            level = level.cast(pa.list_(level.type.value_type))
+        lengths = level.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        faulty[owners[lengths != length]] = True
+        owners = np.repeat(owners, np.maximum(lengths, 0))
+        level = level.flatten()
     faulty &= ~nothing
     values, absent = numbers(level, name)
     if absent is not None:

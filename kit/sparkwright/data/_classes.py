@@ -1,7 +1,6 @@
 """Labels and values of columns as class numbers, whichever way they are written."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import nsmallest
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,11 +9,9 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._dataset import Array, DataSet
-from ._wording import clipped
+from ._survey import MOST_CLASSES
 
 Classes = int | Sequence[str] | Literal["infer"]
-# More different values than this are no classes.
-MOST_CLASSES = 100_000
 
 # -- labels of data sets
 
@@ -135,21 +132,3 @@ def one_hot(numbers: Array, classes: int) -> Array:
     hot = np.zeros((*numbers.shape, classes), np.float32)
     np.put_along_axis(hot, numbers[..., None].astype(np.int64), 1, axis=-1)
     return hot
-
-
-def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
-    """All values of `found`; of more than `MOST_CLASSES`, one more than these: enough to tell."""
-    values: set[str] = set()
-    for some in found:
-        for value in some:
-            if len(values) > MOST_CLASSES:
-                return frozenset(values)
-            values.add(value)
-    return frozenset(values)
-
-
-def found_text(values: Collection[str]) -> str:
-    """How many values there are and the first few, for a message; `values` as of `together`."""
-    count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
-    names = ", ".join(clipped(value) for value in nsmallest(10, values))
-    return f"{count}, {names}{', …' if len(values) > 10 else ''}"

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -34,11 +34,9 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
         >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
         ('b', 'c', 'a')
     """
-    found: list[str] = []
     positions = {name: index for index, name in enumerate(columns)}
     parts = choice if isinstance(choice, list | tuple | np.ndarray) else [choice]
-    for part in cast(Sequence[Any], parts):
-        found += _selected(positions, columns, part, option)
+    found = [n for part in cast(Sequence[Any], parts) for n in _selected(positions, part, option)]
     repeated = [name for name, count in Counter(found).items() if count > 1]
     if repeated:
         raise ConfigurationError(
@@ -48,30 +46,27 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
     return tuple(found)
 
 
-def _selected(
-    positions: Mapping[str, int], columns: Sequence[str], part: Any, option: str
-) -> list[str]:
+def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]:
     if isinstance(part, str):
         name = part if part in positions else of_unnamed(part)
-        if name not in positions:
-            raise ConfigurationError(
-                f"`{option}` must select columns that are there. Received: {part!r}, of the "
-                f"columns {listed(columns)}."
-            )
-        return [name]
-    if isinstance(part, int | np.integer) and not isinstance(part, bool):
-        if not -len(columns) <= part < len(columns):
-            raise ConfigurationError(
-                f"`{option}` must select columns that are there. Received: {part}, of "
-                f"{len(columns)} columns."
-            )
-        return [columns[int(part)]]
-    if isinstance(part, range):
-        return [n for index in part for n in _selected(positions, columns, index, option)]
-    if isinstance(part, slice):
-        return _sliced(positions, columns, part, option)
+        if name in positions:
+            return [name]
+        received = f"{part!r}, of the columns {listed(positions)}"
+    elif isinstance(part, int | np.integer) and not isinstance(part, bool):
+        if -len(positions) <= part < len(positions):
+            return [list(positions)[int(part)]]
+        received = f"{part}, of {len(positions)} columns"
+    elif isinstance(part, range):
+        return [name for index in part for name in _selected(positions, index, option)]
+    elif isinstance(part, slice):
+        return _sliced(positions, part, option)
+    else:
+        raise ConfigurationError(
+            f"`{option}` must be names, positions or ranges of columns. "
+            f"Received: {option}={part!r}."
+        )
     raise ConfigurationError(
-        f"`{option}` must be names, positions or ranges of columns. Received: {option}={part!r}."
+        f"`{option}` must select columns that are there. Received: {received}."
     )
 
 
@@ -85,17 +80,13 @@ def of_unnamed(name: str) -> str:
     return re.sub(r"^(?:f|_c)(\d+)$", r"column_\1", name)
 
 
-def _sliced(
-    positions: Mapping[str, int], columns: Sequence[str], part: slice, option: str
-) -> list[str]:
-    def position(end: Any, *, after: int) -> Any:
-        if not isinstance(end, str):
-            return end
-        return positions[_selected(positions, columns, end, option)[0]] + after
-
-    first, last = position(part.start, after=0), position(part.stop, after=1)
+def _sliced(positions: Mapping[str, int], part: slice, option: str) -> list[str]:
+    first, last = (
+        positions[_selected(positions, end, option)[0]] + after if isinstance(end, str) else end
+        for end, after in ((part.start, 0), (part.stop, 1))
+    )
     try:
-        return list(columns[first : last : part.step])
+        return list(positions)[first : last : part.step]
     except (TypeError, ValueError):
         raise ConfigurationError(
             f"a range of `{option}` must run from a name or position to another. "
@@ -105,19 +96,7 @@ def _sliced(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnChoice:
-    """What a user says of columns; with the columns of a table it becomes a `TableSchema`.
-
-    Attributes:
-        features: columns of the one input, or input name -> columns; default None: all that are
-            neither labels nor weights.
-        labels: columns of the one output, or output name -> columns; default None: none.
-        classes: number of classes, their names, or "infer"; None (default) for regression. Or
-            output name -> one of these.
-        one_hot: whether class labels become 0/1 vectors; default False.
-        categories: column of text -> its values, or "infer"; default none.
-        weights: column of example weights; default None.
-        missing: "error" (default), "skip", or a number.
-    """
+    """What a user says of columns, as in `from_csv`; with a table's columns a `TableSchema`."""
 
     features: Columns | Mapping[str, Columns] | None = None
     labels: Columns | Mapping[str, Columns] | None = None
@@ -128,11 +107,7 @@ class ColumnChoice:
     missing: Missing = "error"
 
     def __post_init__(self) -> None:
-        """Check what needs no columns.
-
-        Raises:
-            ConfigurationError: naming the option.
-        """
+        """Check what needs no columns."""
         if not isinstance(self.one_hot, bool):
             raise ConfigurationError(
                 f"`one_hot` must be True or False. Received: one_hot={self.one_hot!r}."
@@ -152,10 +127,8 @@ class ColumnChoice:
     def to_infer(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns whose values must be found before there can be a schema."""
         labels = self._labels(columns)
-        found = [n for o, c in self._classes(labels).items() if _is_infer(c) for n in labels[o]]
-        for name, values in self._categories(columns).items():
-            if _is_infer(values):
-                found.append(name)
+        found = [n for o, c in self._classes(labels) if _is_infer(c) for n in labels.get(o, ())]
+        found += [name for name, values in self._categories(columns) if _is_infer(values)]
         return tuple(dict.fromkeys(found))
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -169,49 +142,37 @@ class ColumnChoice:
         self,
         columns: Sequence[str],
         *,
-        values: Mapping[str, Sequence[str]],
+        values: Mapping[str, Iterable[str]],
         shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> TableSchema:
-        """The schema for a table.
-
-        Args:
-            columns: all columns of the table.
-            values: column -> its different values, for those of `to_infer`.
-            shapes: column -> shape of its arrays, for columns of arrays.
-
-        Raises:
-            ConfigurationError: if the choice does not fit the columns.
-        """
-        labels = self._labels(columns)
+        """The schema for a table, of the values of `to_infer` and the shapes of arrays."""
+        labels, weights = self._labels(columns), self._weights(columns)
         classes: dict[str, Any] = {}
-        for output, given in self._classes(labels).items():
-            found = {value for name in labels[output] for value in values.get(name, ())}
-            fixed = _inferred(found, labels[output]) if _is_infer(given) else _fixed(given)
+        for output, given in self._classes(labels):
+            names = labels.get(output, ())
+            found = {value for name in names for value in values.get(name, ())}
+            fixed = _inferred(found, names) if _is_infer(given) else _fixed(given)
             if fixed is not None:
                 classes[output] = fixed
-        weights = self._weights(columns)
-        features = self._features(columns, labels, weights)
-        categories = {
-            name: in_order(set(values[name])) if _is_infer(given) else _fixed(given)
-            for name, given in self._categories(columns).items()
+        categories: dict[str, Any] = {
+            name: in_order(values[name]) if _is_infer(given) else _fixed(given)
+            for name, given in self._categories(columns)
         }
-        used = {n for group in (*features.values(), *labels.values()) for n in group} | {weights}
+        used = self.used(columns)
         return TableSchema(
             columns=tuple(columns),
-            features=features,
+            features=self._features(columns, labels, weights),
             labels=labels,
             classes=classes,
             one_hot=self.one_hot,
-            categories=cast(Any, categories),
+            categories=categories,
             shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
             weights=weights,
             missing=self.missing,
         )
 
     def _labels(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        if self.labels is None:
-            return {}
-        return _groups(columns, self.labels, option="labels")
+        return {} if self.labels is None else _groups(columns, self.labels, option="labels")
 
     def _features(
         self, columns: Sequence[str], labels: Mapping[str, tuple[str, ...]], weights: str | None
@@ -226,26 +187,16 @@ class ColumnChoice:
             return None
         return select_columns(columns, [self.weights], option="weights")[0]
 
-    def _classes(self, labels: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-        if isinstance(self.classes, Mapping):
-            strangers = sorted(set(self.classes) - set(labels))
-            if strangers:
-                raise ConfigurationError(
-                    f"`classes` must name outputs of `labels`. Received: {listed(strangers)}, of "
-                    f"the outputs {listed(labels)}."
-                )
-            return dict(self.classes)
-        return dict.fromkeys(labels, self.classes)
+    def _classes(self, labels: Iterable[str]) -> Iterable[tuple[str, Any]]:
+        classes: Any = self.classes
+        return classes.items() if isinstance(classes, Mapping) else ((o, classes) for o in labels)
 
-    def _categories(self, columns: Sequence[str]) -> dict[str, Any]:
-        given = self.categories or {}
-        return {
-            select_columns(columns, [name], option="categories")[0]: values
-            for name, values in given.items()
-        }
+    def _categories(self, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        for name, values in (self.categories or {}).items():
+            yield select_columns(columns, [name], option="categories")[0], values
 
 
-def in_order(values: set[str]) -> tuple[str, ...]:
+def in_order(values: Iterable[str]) -> tuple[str, ...]:
     """Sorted as numbers if all are finite numbers, otherwise as text.
 
     Example:
@@ -263,11 +214,7 @@ def in_order(values: set[str]) -> tuple[str, ...]:
 
 
 def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Classes in order.
-
-    Raises:
-        DataError: if they look like numbers to predict.
-    """
+    """Classes in order; DataError if they look like numbers to predict."""
     classes = in_order(found)
     try:
         fractions = [text for text in classes if not float(text).is_integer()]

@@ -1,13 +1,13 @@
 """Parquet and Arrow files: columns that have types, arrays in rows, places of rows."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_schema import listed
-from sparkwright.data.tables import Convert, report, unreadable
+from sparkwright.data.tables import Convert, Piece, report, taken, unreadable
 from sparkwright.errors import DataError
 from sparkwright.storage._files import is_on_this_machine, open_to_read
 from sparkwright.storage._listing import StoredFile
@@ -21,25 +21,6 @@ _BUFFER_BYTES = 64 << 10
 _FILE_MAGIC = b"ARROW1"
 # Number of the part, rows of it before, table.
 Batches = Iterator[tuple[int, int, Any]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnarPiece:
-    """A file, or a part of it.
-
-    Attributes:
-        url: the file.
-        parts: first row group or record batch, and the one after the last; None: all.
-        is_whole: whether that is the whole file.
-        rows_before: rows of the file before them, or None if nobody knows.
-        size_bytes: about how many.
-    """
-
-    url: str
-    parts: tuple[int, int] | None = None
-    is_whole: bool = True
-    rows_before: int | None = 0
-    size_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,26 +50,72 @@ class _UnfitFileError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnarReader:
-    """Reads pieces of files that know their columns.
+    """Reads files that know their columns; the parts of a `Piece` are those of its `OpenTable`.
 
     Attributes:
         open_table: opens a file.
-        columns: all columns of the files.
+        names: all columns of the files.
         used: those to take.
-        is_exact: whether every file must have just `columns`.
+        is_exact: whether every file must have just the columns `names`.
     """
 
     open_table: Open
-    columns: tuple[str, ...]
-    used: tuple[str, ...]
-    is_exact: bool
+    names: tuple[str, ...]
+    used: tuple[str, ...] = ()
+    is_exact: bool = True
 
-    def read(self, piece: ColumnarPiece, log: SkipLog, convert: Convert) -> Iterator[Any]:
-        """What `convert` makes of the tables of a piece.
+    @classmethod
+    def of(
+        cls, files: Sequence[StoredFile], open_table: Open, *, is_exact: bool = True
+    ) -> "ColumnarReader":
+        """A reader of all columns: those of the first file that can be read."""
+        trouble = ""
+        for file in files:
+            # What is damaged is reported by its reader, unless there is no other file.
+            names, said = _look(open_table, file.url, lambda opened: opened.names)
+            if names:
+                return cls(open_table=open_table, names=names, used=names, is_exact=is_exact)
+            trouble = trouble or said
+        raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
 
-        Raises:
-            DataError: naming file and row, with `on_error="raise"`.
-        """
+    def taking(self, used: Sequence[str], texts: Iterable[str]) -> "ColumnarReader":
+        """A reader of some columns; types are in the files."""
+        del texts
+        return replace(self, used=tuple(used))
+
+    def shapes(
+        self, files: Sequence[StoredFile], names: Sequence[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """Shape of the first array of each column of arrays; left out where there is none."""
+        found: dict[str, tuple[int, ...]] = {}
+
+        def look(opened: OpenTable) -> bool:
+            types = zip(opened.names, opened.types, strict=True)
+            nested = [n for n, kind in types if n in names and is_nested(kind)]
+            # Lists have a length only where there are rows.
+            found.update(_shapes(opened, [n for n in nested if n not in found]))
+            return all(name in found for name in nested)
+
+        any(_look(self.open_table, file.url, look)[0] for file in files)
+        return found
+
+    def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
+        """Files, and parts of large ones."""
+        found: list[Piece] = []
+        for file in files:
+            parts: list[Piece] | None = None
+            if file.size_bytes > piece_bytes:
+                parts, _ = _look(
+                    self.open_table,
+                    file.url,
+                    lambda o, url=file.url: list(_parts(url, o.parts, piece_bytes)),
+                )
+            whole = Piece(url=file.url, size_bytes=file.size_bytes)
+            found += [whole] if parts is None else parts
+        return found
+
+    def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
+        """What `convert` makes of the tables of a piece; DataErrors name file and row."""
         trouble = None
         try:
             with self.open_table(piece.url) as opened:
@@ -97,26 +124,24 @@ class ColumnarReader:
                     for at, rows in _slices(table):
                         made, faults = _fitting(convert, rows)
                         place = _place(piece, part, before + at)
-                        good = report(faults, rows.num_rows, place, log)
-                        if good is None or good.all():
+                        made = taken(made, report(faults, rows.num_rows, place, log))
+                        if made is not None:
                             yield made
-                        elif good.any():
-                            yield made.take(good)
         except _UnfitFileError as error:
             # All parts of a file have its columns: the first speaks for the others.
-            if piece.parts is None or piece.parts[0] == 0 or log.raises:
+            if piece.is_first or log.raises:
                 trouble = "unfit file", f"{piece.url}: {error}"
         except Exception as error:
             if not is_damage(error):
                 raise
-            trouble = unreadable(is_whole=piece.is_whole), damage(piece.url, error)
+            trouble = unreadable(piece), damage(piece.url, error)
         if trouble is not None:
             log.skip(*trouble)
 
     def _check(self, found: tuple[str, ...]) -> None:
-        if self.is_exact and found != self.columns:
+        if self.is_exact and found != self.names:
             raise _UnfitFileError(
-                f"all files must have the columns of the first, {listed(self.columns)}. "
+                f"all files must have the columns of the first, {listed(self.names)}. "
                 f"Received: {listed(found)}."
             )
         absent = [name for name in self.used if found.count(name) != 1]
@@ -127,82 +152,15 @@ class ColumnarReader:
             )
 
 
-class ColumnarSource:
-    """Files of one format; their columns are those of the first."""
-
-    def __init__(self, kind: str, files: Sequence[StoredFile], open_table: Open) -> None:
-        """Look into the first file.
-
-        Args:
-            kind: of the format, for the fingerprint.
-            files: which.
-            open_table: opens one.
-
-        Raises:
-            DataError: if it cannot be read.
-        """
-        self.files = files
-        self.options: Mapping[str, Any] = {"kind": kind}
-        self._open = open_table
-        trouble = ""
-        for file in files:
-            # What is damaged is reported by its reader, unless there is no other file.
-            names, said = self._look(file.url, lambda opened: opened.names)
-            if names:
-                self.columns: tuple[str, ...] = names
-                return
-            trouble = trouble or said
-        raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
-
-    def _look(self, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
-        """What `look` finds in a file; None and a sentence if it cannot be read."""
-        try:
-            with self._open(url) as opened:
-                return look(opened), ""
-        except Exception as error:
-            if not is_damage(error):
-                raise
-            return None, damage(url, error)
-
-    def shapes(self, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Shape of the first array of each column of arrays; left out where there is none."""
-        found: dict[str, tuple[int, ...]] = {}
-
-        def look(opened: OpenTable) -> bool:
-            types = zip(opened.names, opened.types, strict=True)
-            nested = [n for n, kind in types if n in names and is_nested(kind)]
-            # Lists have a length only where there are rows.
-            for name, shape in _shapes(opened, [n for n in nested if n not in found]).items():
-                found[name] = shape
-            return all(name in found for name in nested)
-
-        for file in self.files:
-            is_known, _ = self._look(file.url, look)
-            if is_known:
-                break
-        return found
-
-    def pieces(self, piece_bytes: int) -> list[ColumnarPiece]:
-        """Files, and parts of large ones."""
-        found: list[ColumnarPiece] = []
-        for file in self.files:
-            parts: list[ColumnarPiece] | None = None
-            if file.size_bytes > piece_bytes:
-                parts, _ = self._look(
-                    file.url, lambda o, file=file: list(_parts(file, o.parts, piece_bytes))
-                )
-            whole = ColumnarPiece(url=file.url, size_bytes=file.size_bytes)
-            found += [whole] if parts is None else parts
-        return found
-
-    def reader(
-        self, used: Sequence[str], texts: Iterable[str], *, is_exact: bool
-    ) -> ColumnarReader:
-        """A reader of some columns; types are in the files."""
-        del texts
-        return ColumnarReader(
-            open_table=self._open, columns=self.columns, used=tuple(used), is_exact=is_exact
-        )
+def _look(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
+    """What `look` finds in a file; None and a sentence if it cannot be read."""
+    try:
+        with open_table(url) as opened:
+            return look(opened), ""
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return None, damage(url, error)
 
 
 def damage(url: str, error: Exception) -> str:
@@ -219,16 +177,14 @@ def is_damage(error: Exception) -> bool:
     return isinstance(error, kinds) or type(error).__module__.startswith("pyarrow")
 
 
-def _parts(
-    file: StoredFile, parts: Sequence[tuple[int, int]], piece_bytes: int
-) -> Iterator[ColumnarPiece]:
+def _parts(url: str, parts: Sequence[tuple[int, int]], piece_bytes: int) -> Iterator[Piece]:
     begin = rows = rows_before = size = 0
     known = all(count >= 0 for _, count in parts)
     for index, (part_bytes, part_rows) in enumerate(parts):
         size, rows = size + part_bytes, rows + part_rows
         if size >= piece_bytes or index == len(parts) - 1:
-            yield ColumnarPiece(
-                url=file.url,
+            yield Piece(
+                url=url,
                 parts=(begin, index + 1),
                 is_whole=begin == 0 and index == len(parts) - 1,
                 rows_before=rows_before if known else None,
@@ -251,7 +207,7 @@ def _fitting(convert: Convert, rows: Any) -> Any:
         raise _UnfitFileError(str(error)) from None
 
 
-def _place(piece: ColumnarPiece, part: int, before: int) -> Callable[[int], str]:
+def _place(piece: Piece, part: int, before: int) -> Callable[[int], str]:
     def place(row: int) -> str:
         if piece.rows_before is None:
             return f"{piece.url}, record batch {part + 1}, row {before + row + 1}"
@@ -306,11 +262,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
 
 @contextlib.contextmanager
 def open_parquet(url: str, /) -> Generator[OpenTable]:
-    """Open a Parquet file; its parts are row groups.
-
-    Raises:
-        OSError: naming `url`; or an error of PyArrow.
-    """
+    """Open a Parquet file; its parts are row groups."""
     import pyarrow.parquet as pq
 
     with open_to_read(url) as stream:
@@ -351,68 +303,36 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
 
 @contextlib.contextmanager
 def open_arrow(url: str, /) -> Generator[OpenTable]:
-    """Open an Arrow file; its parts are record batches.
-
-    Raises:
-        OSError: naming `url`; or an error of PyArrow.
-    """
+    """Open an Arrow file, whose parts are record batches, or a stream, which is one part."""
     import pyarrow as pa
 
     with open_to_read(url) as stream:
-        magic = stream.read(len(_FILE_MAGIC))
+        is_file = stream.read(len(_FILE_MAGIC)) == _FILE_MAGIC
         size = stream.seek(0, 2)
         stream.seek(0)
         source: Any = pa.PythonFile(stream, mode="r")
-        if magic == _FILE_MAGIC:
-            yield _file(source, size)
-        else:
-            yield _stream(source, size)
+        reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        count = int(reader.num_record_batches) if is_file else 1
 
+        def batches(used: Sequence[str], parts: tuple[int, int] | None) -> Iterator[Any]:
+            if not is_file:
+                return (batch.select(list(used)) for batch in reader)
+            # The footer says which columns there are; a second reader then reads only some.
+            included = [reader.schema.get_field_index(name) for name in used]
+            options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+            some: Any = pa.ipc.open_file(source, options=options)
+            return map(some.get_batch, range(*(parts or (0, count))))
 
-def _file(source: Any, size: int) -> OpenTable:
-    import pyarrow as pa
+        def tables(used: Sequence[str], parts: tuple[int, int] | None) -> Batches:
+            first, before = parts[0] if parts and is_file else 0, 0
+            for index, batch in enumerate(batches(used, parts), start=first):
+                batch.validate(full=True)  # offsets in a damaged file may point anywhere
+                yield index, before if parts is None or not is_file else 0, batch
+                before += batch.num_rows
 
-    # The footer says which columns there are; a second reader then reads only some.
-    schema = pa.ipc.open_file(source).schema
-    count = int(pa.ipc.open_file(source).num_record_batches)
-
-    def tables(used: Sequence[str], parts: tuple[int, int] | None) -> Batches:
-        included = [schema.get_field_index(name) for name in used]
-        options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
-        reader: Any = pa.ipc.open_file(source, options=options)
-        before = 0
-        for index in range(*(parts or (0, count))):
-            batch = _checked(reader.get_batch(index))
-            yield index, before if parts is None else 0, batch
-            before += batch.num_rows
-
-    return OpenTable(
-        names=tuple(schema.names),
-        types=tuple(schema.types),
-        parts=[(size // max(1, count), -1)] * count,
-        tables=tables,
-    )
-
-
-def _checked(batch: Any) -> Any:
-    """Offsets in a damaged file may point anywhere."""
-    batch.validate(full=True)
-    return batch
-
-
-def _stream(source: Any, size: int) -> OpenTable:
-    import pyarrow as pa
-
-    reader: Any = pa.ipc.open_stream(source)
-    names = tuple(reader.schema.names)
-
-    def tables(used: Sequence[str], parts: tuple[int, int] | None) -> Batches:
-        del parts  # a stream is one part
-        before = 0
-        for batch in reader:
-            yield 0, before, _checked(batch.select(list(used)))
-            before += batch.num_rows
-
-    return OpenTable(
-        names=names, types=tuple(reader.schema.types), parts=[(size, 0)], tables=tables
-    )
+        yield OpenTable(
+            names=tuple(reader.schema.names),
+            types=tuple(reader.schema.types),
+            parts=[(size // max(1, count), -1 if is_file else 0)] * count,
+            tables=tables,
+        )

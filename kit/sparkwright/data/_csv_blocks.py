@@ -22,27 +22,12 @@ Read = Callable[[int], bytes]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """What stands before the records of a file.
-
-    Attributes:
-        names: the header's, or None without one.
-        first: the first record's fields, without a header; empty if there is none.
-        size_bytes: bytes before the first record.
-        lines: lines before it.
-    """
+    """The header's names, or the first record's fields; bytes and lines before the records."""
 
     names: tuple[str, ...] | None
     first: tuple[str, ...]
     size_bytes: int
     lines: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """Whole records of a file: UTF-8, and how many lines of the file come before, if asked."""
-
-    content: bytes
-    lines_before: Callable[[], int]
 
 
 class EmptyFileError(Exception):
@@ -51,11 +36,7 @@ class EmptyFileError(Exception):
 
 @contextlib.contextmanager
 def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
-    """Open a file; the first is for UTF-8 text, the second for its bytes as stored.
-
-    Raises:
-        OSError: naming `url`.
-    """
+    """Open a file; the first is for UTF-8 text, the second for its bytes as stored."""
     with told(url, "read"), open_file(url) as file:
         codec = compression_of(url)
         read: Read = file.read
@@ -98,27 +79,15 @@ def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeErr
 
 
 def read_head(read: Read, form: CsvFormat, *, with_first: bool = True) -> tuple[Head, bytes]:
-    """The beginning of a file, and what was read beyond it.
-
-    Args:
-        read: gives the next bytes.
-        form: how the file is written.
-        with_first: whether the first record is wanted, without a header; default True.
-
-    Raises:
-        EmptyFileError: if there is no header, or no record where there is no header.
-        DataError: if the header does not end; without the name of the file.
-        UnicodeDecodeError: if the header is not in the encoding.
-    """
-    text, over = b"", False
+    """The beginning of a file, and what was read beyond it; of the first record, if wanted."""
+    text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
-        over = not more
         text += more
-        found = _head_of(text, form, over=over, with_first=with_first)
+        found = _head_of(text, form, over=not more, with_first=with_first)
         if found is not None:
             return found, text[found.size_bytes :]
-        if over:
+        if not more:
             raise EmptyFileError
         if len(text) > LONGEST_RECORD_BYTES:
             raise DataError(
@@ -157,51 +126,45 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool, with_first: bool) -> H
     )
 
 
-def blocks(
-    read: Read,
-    carried: bytes,
-    left: int | None,
-    form: CsvFormat,
-    *,
-    lines_before: Callable[[], int],
-    url: str,
-    log: SkipLog,
-) -> Iterator[Block]:
-    """Cut what follows in a file into blocks of whole records.
+def up_to(read: Read, size_bytes: int) -> Read:
+    """Read no further than `size_bytes`."""
+    left = size_bytes
 
-    Args:
-        read: gives the next bytes.
-        carried: what has been read already.
-        left: how many bytes still to read; None: to the end.
-        form: how the file is written.
-        lines_before: lines of the file before `carried`.
-        url: for messages.
-        log: where a record that does not end, or bytes not in the encoding, are reported.
+    def reader(size: int) -> bytes:
+        nonlocal left
+        more = read(min(size, left)) if left > 0 else b""
+        left -= len(more)
+        return more
+
+    return reader
+
+
+def blocks(
+    read: Read, carried: bytes, form: CsvFormat, place: Callable[[int], str], log: SkipLog
+) -> Iterator[tuple[bytes, int]]:
+    """Cut what follows in a file into blocks of whole records, each with the lines before it.
+
+    `carried` has been read already; `place` says where a line is, the first of it being 0.
     """
     buffer, lines = carried, 0
     wrong = None
     while True:
-        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
         try:
-            more = read(wanted) if wanted else b""
+            more = read(BLOCK_BYTES)
         except UnicodeDecodeError as error:
             wrong, more = error, b""
-        if left is not None:
-            left -= len(more)
         buffer = buffer + more if buffer else more
-        end = form.complete_end(buffer) if more or wrong else len(buffer)
+        is_last = not (more or wrong)
+        end = len(buffer) if is_last else form.complete_end(buffer)
         if end:
-            content = buffer[:end]
-            before = lines
-            yield Block(content=content, lines_before=lambda n=before: lines_before() + n)
+            yield buffer[:end], lines
+            lines += 0 if is_last else line_count(buffer[:end])
             buffer = buffer[end:]
-            lines += line_count(content) if more or wrong else 0
         if wrong is not None:
             # Where the next character begins is not sure in every encoding.
-            line = lines_before() + lines + line_count(buffer) + 1
             log.skip(
                 "not in the encoding",
-                f"{url}, line {line}: the text must be {form.encoding}. Received: "
+                f"{place(lines + line_count(buffer))}: the text must be {form.encoding}. Received: "
                 f"{wrong_bytes(wrong)}. Give its `encoding`; the rest of the file cannot be read.",
             )
         if not more:
@@ -209,30 +172,22 @@ def blocks(
         if len(buffer) > LONGEST_RECORD_BYTES:
             log.skip(
                 "record without an end",
-                f"{url}, line {lines_before() + lines + 1}: a record must end within "
-                f"{LONGEST_RECORD_BYTES} bytes. Received: one that does not. Look for a quote that "
-                "is not closed; or this is no CSV file.",
+                f"{place(lines)}: a record must end within {LONGEST_RECORD_BYTES} bytes. Received: "
+                "one that does not. Look for a quote that is not closed; or this is no CSV file.",
             )
             if form.newlines_in_values:
                 return  # nobody knows where the next record begins
-            buffer, left = _after_line_end(read, left)
+            buffer = b""
+            while more := read(BLOCK_BYTES):
+                _, is_found, buffer = more.partition(b"\n")
+                if is_found:
+                    break
             lines += 1
 
 
 def wrong_bytes(error: UnicodeDecodeError) -> str:
     """What could not be decoded, and why."""
     return f"{error.object[error.start : error.end][:8]!r}, {error.reason}"
-
-
-def _after_line_end(read: Read, left: int | None) -> tuple[bytes, int | None]:
-    while True:
-        wanted = BLOCK_BYTES if left is None else min(BLOCK_BYTES, left)
-        more = read(wanted) if wanted else b""
-        if left is not None:
-            left -= len(more)
-        end = more.find(b"\n") + 1
-        if end or not more:
-            return more[end:], left
 
 
 def line_begin(file: BinaryIO, at: int) -> int:
@@ -249,16 +204,7 @@ def line_begin(file: BinaryIO, at: int) -> int:
 
 
 def count_lines(url: str, until: int) -> int:
-    """Line ends in the first `until` bytes of a file.
-
-    Raises:
-        OSError: naming `url`.
-    """
-    lines = 0
+    """Line ends in the first `until` bytes of a file; OSError naming `url`."""
     with open_to_read(url) as file:
-        while until > 0:
-            more = file.read(min(BLOCK_BYTES, until))
-            if not more:
-                break
-            lines, until = lines + line_count(more), until - len(more)
-    return lines
+        read = up_to(file.read, until)
+        return sum(map(line_count, iter(lambda: read(BLOCK_BYTES), b"")))

@@ -28,27 +28,41 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 class CsvFormat(Configuration):
     """How the files are written; the same rules for tables, sequences, joins, records, previews."""
 
-    header: bool = option(default=True, help="Whether the first line names the columns.")
+    header: bool = option(
+        default=True,
+        label="First line names the columns",
+        help="Otherwise they are column_0, column_1, and so on.",
+    )
     column_names: tuple[str, ...] | None = option(
         default=None,
         form=False,
         help="Names in place of the header's. None: the header's, or `column_0`, `column_1`, …",
     )
-    delimiter: str = option(default=",", form=False, help="One ASCII character between fields.")
+    delimiter: str = option(
+        default=",",
+        label="Between values",
+        words=(("tab", "\t"), ("space", " ")),
+        help="One ASCII character between fields.",
+    )
     quote: str | None = option(
-        default='"', form=False, help="One ASCII character around fields. None: no quotes."
+        default='"',
+        label="Around values",
+        none_text="no quotes",
+        help="One ASCII character around fields. None: no quotes.",
     )
     skip_lines: int = option(
         default=0, minimum=0, help="Lines to leave out at the beginning of each file."
     )
     newlines_in_values: bool = option(
-        default=False, help="Whether quoted values may go over several lines."
+        default=False,
+        label="Values in quotes may go over several lines",
+        help="Such files cannot be read in parts.",
     )
     encoding: str = option(
-        default="utf-8", form=False, help="Encoding of the text. A byte order mark is left out."
+        default="utf-8", help="Of the text, as utf-8 or latin-1. A byte order mark is left out."
     )
     missing_values: tuple[str, ...] = option(
-        default=MISSING_VALUES, form=False, help="Texts that stand for a missing value."
+        default=MISSING_VALUES, help="Texts that stand for a missing value; '' is an empty field."
     )
 
     def _check(self) -> None:
@@ -84,30 +98,23 @@ class CsvFormat(Configuration):
         return self.is_utf8 and not self.newlines_in_values and compression_of(url) is None
 
     def fields(self, record: str) -> list[str]:
-        """The fields of one record, as text.
-
-        Raises:
-            DataError: if one is absurdly long; without the name of the file.
-        """
-        # `newline=""`: only the reader knows which line ends are inside quotes.
-        rows = self.rows(io.StringIO(record, newline=""))
+        """The fields of one record, as text; DataError, without the file, if one is very long."""
         try:
-            return next(rows, [])
+            return next(self.rows(record), [])
         except csv.Error as error:
             raise DataError(
                 f"the first line must be fields of ordinary length. Received: {record[:40]!r} …, "
                 f"of which Python says: {error}. Is the delimiter {self.delimiter!r}?"
             ) from None
 
-    def rows(self, lines: Any, *, strict: bool = False) -> Any:
+    def rows(self, text: str) -> Any:
         """A `csv.reader` of this format."""
-        quoting = csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL
         return csv.reader(
-            lines,
+            # `newline=""`: only the reader knows which line ends are inside quotes.
+            io.StringIO(text, newline=""),
             delimiter=self.delimiter,
             quotechar=self.quote or '"',
-            quoting=quoting,
-            strict=strict,
+            quoting=csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
         )
 
     def complete_end(self, block: bytes) -> int:
@@ -123,11 +130,10 @@ class CsvFormat(Configuration):
             ends = np.flatnonzero(data == _LINE_FEED)
             outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
             return int(outside[-1]) + 1 if outside.size else 0
-        pattern, end = self._pattern, 0
-        while end < len(block):
-            match = pattern.match(block, end)
+        end = 0
+        for match in self._pattern.finditer(block):
             # Without a line end the record may go on; a last `\r` may be half of a `\r\n`.
-            if match is None or match.end() == match.end(1):
+            if match.lastindex != 1 or match.end() == match.end(1):
                 break
             if match.end() == len(block) and block[-1] == _RETURN:
                 break
@@ -149,33 +155,19 @@ class CsvFormat(Configuration):
         return rows == line_count(block) + (block[-1] not in (_LINE_FEED, _RETURN))
 
     def records(self, block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """All records of a block but blank ones.
+        """Start and end of each record that is not blank; whether all its quoted values end."""
+        found = [
+            (start, end, match.lastindex == 1)
+            for match in self._pattern.finditer(block)
+            for start, end in [match.span(match.lastindex or 0)]
+            if start < end and not self._is_blank(block[start:end])
+        ]
+        starts, ends, closed = np.array(found, np.int64).reshape(-1, 3).T
+        return starts, ends, closed == 1
 
-        Returns:
-            Start, and end without the line end, of each; whether all its quoted values end.
-        """
-        if not block:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
-        data = np.frombuffer(block, np.uint8)
-        quote = self._quote_in(block)
-        if self.newlines_in_values and quote is not None:
-            starts, ends, closed = self._records_of_lines(block)
-        else:
-            starts, ends = _lines(block, data)
-            closed = np.ones(len(starts), np.bool_)
-        blank = starts == ends
-        spaced = np.isin(data[np.minimum(starts, len(data) - 1)], (ord(" "), ord("\t")))
-        for index in np.flatnonzero(~blank & spaced).tolist():
-            text = block[starts[index] : ends[index]]
-            # With tabs or spaces between fields, a line of them is a record of empty fields.
-            blank[index] = not text.strip() and self.delimiter.encode() not in text
-        starts, ends, closed = starts[~blank], ends[~blank], closed[~blank]
-        if quote is not None and not self.newlines_in_values:
-            quotes, pattern = np.flatnonzero(data == quote), self._pattern
-            quoted = np.searchsorted(quotes, ends) > np.searchsorted(quotes, starts)
-            for index in np.flatnonzero(quoted).tolist():
-                closed[index] = pattern.fullmatch(block, starts[index], ends[index]) is not None
-        return starts, ends, closed
+    def _is_blank(self, record: bytes) -> bool:
+        """With tabs or spaces between fields, a line of them is a record of empty fields."""
+        return record[0] in b" \t" and not record.strip() and self.delimiter.encode() not in record
 
     def _quote_in(self, block: bytes) -> int | None:
         return ord(self.quote) if self.quote and self.quote.encode() in block else None
@@ -193,23 +185,9 @@ class CsvFormat(Configuration):
         after = data[closing[closing < len(data) - 1] + 1]
         return bool(np.isin(before, neighbors).all() and np.isin(after, neighbors).all())
 
-    def _records_of_lines(self, block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """Records that may go over several lines; one that does not end takes all the rest."""
-        bounds: list[tuple[int, int, bool]] = []
-        at, pattern = 0, self._pattern
-        while at < len(block):
-            match = pattern.match(block, at)
-            if match is None:
-                bounds.append((at, len(block), False))
-                break
-            bounds.append((at, match.end(1), True))
-            at = max(match.end(), at + 1)
-        starts, ends, closed = zip(*bounds, strict=True)
-        return np.array(starts, np.int64), np.array(ends, np.int64), np.array(closed, np.bool_)
-
     @property
     def _pattern(self) -> re.Pattern[bytes]:
-        return _record(self.delimiter, self.quote or '"', self.newlines_in_values)
+        return _record(self.delimiter, self.quote, self.newlines_in_values)
 
 
 def compression_of(url: str) -> str | None:
@@ -246,20 +224,13 @@ def line_end(text: bytes, at: int) -> int | None:
     return None if found is None else found.end()
 
 
-def _lines(block: bytes, data: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if b"\r" in block:
-        found = [match.span() for match in _LINE_END.finditer(block)]
-        before, after = np.array(found, np.int64).reshape(-1, 2).T
-    else:
-        before = np.flatnonzero(data == _LINE_FEED)
-        after = before + 1
-    return np.append(0, after), np.append(before, len(data))
-
-
 @lru_cache(maxsize=32)
-def _record(delimiter: str, quote: str, multiline: bool) -> re.Pattern[bytes]:
-    """Group 1 is the record, the match takes its line end too."""
-    d, q = re.escape(delimiter.encode()), re.escape(quote.encode())
+def _record(delimiter: str, quote: str | None, multiline: bool) -> re.Pattern[bytes]:
+    """Match a record with its line end: group 1 if all its quoted values end, else group 2."""
+    d, end = re.escape(delimiter.encode()), rb"(?:\r\n|\n|\r|\Z)"
+    if quote is None:
+        return re.compile(rb"([^\r\n]*)" + end)
+    q = re.escape(quote.encode())
     inside = rb"[^" + q + (rb"" if multiline else rb"\r\n") + rb"]"
     # There is one way to read a record, so a failure is found without trying others. (Possessive
     # quantifiers would say so, but match wrongly in Python 3.11.0 to 3.11.4.)
@@ -267,7 +238,8 @@ def _record(delimiter: str, quote: str, multiline: bool) -> re.Pattern[bytes]:
         rb"(?:" + q + inside + rb"*(?:" + q + q + inside + rb"*)*" + q + rb"(?!" + q + rb")"
         rb"[^" + d + rb"\r\n]*|(?!" + q + rb")[^" + d + rb"\r\n]*)"
     )
-    return re.compile(rb"(" + field + rb"(?:" + d + field + rb")*)(?:\r\n|\n|\r|\Z)")
+    fields = rb"([^" + q + rb"\r\n]*|" + field + rb"(?:" + d + field + rb")*)" + end
+    return re.compile(fields + rb"|" + (rb"([\s\S]+)" if multiline else rb"([^\r\n]*)" + end))
 
 
 def _check_sign(name: str, value: Any) -> None:

@@ -3,7 +3,8 @@
 The second way knows for each record its line and what is wrong with it, and keeps the others.
 """
 
-from collections.abc import Callable, Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.data._csv_blocks import LONGEST_RECORD_BYTES
 from sparkwright.data._csv_format import CsvFormat, line_count
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data.tables import Convert, Fault, report
-
-_NAMED = 20
+from sparkwright.data.tables import NAMED, Convert, Fault, report, taken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,60 +51,43 @@ class Inspected:
 def parse(content: bytes, form: CsvFormat, columns: CsvColumns) -> Any | None:
     """All records as an Arrow table; None if that needs a closer look: see `inspect`."""
     import pyarrow as pa
+    from pyarrow import csv as arrow_csv
 
+    parsing, converting = _options(form, columns)
+    reading: Any = arrow_csv.ReadOptions(
+        use_threads=False, column_names=list(columns.names), block_size=len(content) + 1
+    )
     try:
-        table = _read(content, columns, *_typed(form, columns))
+        table = arrow_csv.read_csv(
+            pa.py_buffer(content),
+            read_options=reading,
+            parse_options=parsing,
+            convert_options=converting,
+        )
     except pa.ArrowInvalid:
         return None
     return table if form.is_plain(content, table.num_rows) else None
 
 
 @lru_cache(maxsize=64)
-def _typed(form: CsvFormat, columns: CsvColumns) -> tuple[Any, Any]:
-    """Options of Arrow for columns of their types; they cost as much as a small file."""
+def _options(form: CsvFormat, columns: CsvColumns) -> tuple[Any, Any]:
+    """Options of Arrow; they cost as much as a small file."""
     import pyarrow as pa
+    from pyarrow import csv as arrow_csv
 
     text, number = pa.dictionary(pa.int32(), pa.string()), pa.float64()
-    kinds = {name: text if name in columns.texts else number for name in columns.used}
-    return _options(form, columns, kinds)
-
-
-def _options(
-    form: CsvFormat,
-    columns: CsvColumns,
-    kinds: Mapping[str, Any],
-    on_invalid: Callable[[Any], str] | None = None,
-) -> tuple[Any, Any]:
-    from pyarrow import csv
-
-    parsing: Any = csv.ParseOptions(
+    parsing: Any = arrow_csv.ParseOptions(
         delimiter=form.delimiter,
         quote_char=form.quote or False,
         newlines_in_values=form.newlines_in_values,
-        invalid_row_handler=on_invalid,
     )
-    converting: Any = csv.ConvertOptions(
+    converting: Any = arrow_csv.ConvertOptions(
         include_columns=list(columns.used),
-        column_types=kinds,
+        column_types={name: text if name in columns.texts else number for name in columns.used},
         null_values=list(form.missing_values),
         strings_can_be_null=True,
     )
     return parsing, converting
-
-
-def _read(content: bytes, columns: CsvColumns, parsing: Any, converting: Any) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    options: Any = csv.ReadOptions(
-        use_threads=False, column_names=list(columns.names), block_size=len(content) + 1
-    )
-    return csv.read_csv(
-        pa.py_buffer(content),
-        read_options=options,
-        parse_options=parsing,
-        convert_options=converting,
-    )
 
 
 def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
@@ -113,17 +96,25 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
 
     starts, ends, closed = form.records(content)
     whole = np.flatnonzero(closed)
-    raw, other = _raw(b"\n".join([content[starts[i] : ends[i]] for i in whole]), form, columns)
-    fields = {int(whole[number]): count for number, count in other.items()}
-    faults = _structural_faults(content, starts, closed, fields, form, columns)
-    ids = np.delete(whole, list(other))
+    rows = _rows(b"\n".join([content[starts[i] : ends[i]] for i in whole]), form)
+    width = len(columns.names)
+    counts = {i: len(row) for i, row in zip(whole.tolist(), rows, strict=True) if len(row) != width}
+    faults = _structural_faults(content, starts, closed, counts, form, columns)
+    ids = np.array([i for i in whole.tolist() if i not in counts], np.int64)
+    values_of = list(zip(*(row for row in rows if len(row) == width), strict=True))
     good = np.ones(len(ids), np.bool_)
+    texts: dict[str, Any] = {}
     typed: dict[str, Any] = {}
     for name in columns.used:
         is_text = name in columns.texts
-        typed[name], bad = converted(raw[name], to_text if is_text else to_number)
+        found = values_of[columns.names.index(name)] if values_of else ()
+        texts[name], not_utf8 = _texts(found, form)
+        if is_text:
+            typed[name], bad = texts[name].dictionary_encode(), not_utf8
+        else:
+            typed[name], bad = to_numbers(texts[name])
         if bad.any():
-            faults.append(conversion_fault(name, raw[name], ids[bad], ids, is_text=is_text))
+            faults.append(conversion_fault(name, texts[name], bad, ids=ids, is_text=is_text))
             good &= ~bad
     keep = np.flatnonzero(good)
     return Inspected(
@@ -131,57 +122,49 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
         ids=ids[keep],
         starts=starts,
         faults=faults,
-        shown=lambda name, row: _text_of(raw[name][int(keep[row])].as_py()),
+        shown=lambda name, row: texts[name][keep[row]].as_py(),
         text=lambda record: content[starts[record] : ends[record]],
     )
 
 
-def _raw(
-    content: bytes, form: CsvFormat, columns: CsvColumns
-) -> tuple[Mapping[str, Any], Mapping[int, int]]:
-    """Columns as bytes; number of a record with another number of fields -> that number."""
-    import pyarrow as pa
-
-    if not content:
-        return {name: pa.array([], pa.binary()) for name in columns.used}, {}
-    other: dict[int, int] = {}
-
-    def note(row: Any) -> str:
-        other[row.number - 1] = row.actual_columns
-        return "skip"
-
+def _rows(content: bytes, form: CsvFormat) -> list[list[str]]:
+    """The fields of each record; bytes that are no UTF-8 as surrogates."""
+    usual = csv.field_size_limit(LONGEST_RECORD_BYTES)
     try:
-        content.decode()
-        is_utf8 = True
-    except UnicodeDecodeError:
-        # Arrow gives `note` the text of the record, which must be UTF-8.
-        is_utf8, content = False, content.decode("latin-1").encode()
-    kinds = dict.fromkeys(columns.used, pa.binary())
-    table = _read(content + b"\n", columns, *_options(form, columns, kinds, note))
-    found = {name: table.column(name).combine_chunks() for name in columns.used}
-    if not is_utf8:
-        found = {name: _bytes_of(column) for name, column in found.items()}
-    return found, other
+        return list(form.rows(content.decode(errors="surrogateescape")))
+    finally:
+        csv.field_size_limit(usual)
 
 
-def _bytes_of(column: Any) -> Any:
+def _texts(values: Sequence[str], form: CsvFormat) -> tuple[Any, NDArray[np.bool_]]:
+    """Values as a column of Arrow, null where they are missing; which were no UTF-8."""
     import pyarrow as pa
+    import pyarrow.compute
 
-    values = [v if v is None else v.decode().encode("latin-1") for v in column.to_pylist()]
-    return pa.array(values, pa.binary())
+    functions: Any = pyarrow.compute
+    wrong = np.zeros(len(values), np.bool_)
+    try:
+        text = pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        raw = [value.encode(errors="surrogateescape") for value in values]
+        shown = [value.decode(errors="backslashreplace") for value in raw]
+        wrong = np.array([a != b for a, b in zip(values, shown, strict=True)])
+        text = pa.array(shown, pa.string())
+    missing = functions.is_in(text, value_set=pa.array(form.missing_values, pa.string()))
+    return functions.if_else(missing, pa.scalar(None, pa.string()), text), wrong
 
 
 def _structural_faults(
     content: bytes,
     starts: NDArray[np.int64],
     closed: NDArray[np.bool_],
-    fields: Mapping[int, int],
+    counts: Mapping[int, int],
     form: CsvFormat,
     columns: CsvColumns,
 ) -> list[Fault]:
     def beginning(row: int) -> str:
         text = content[starts[row] : starts[row] + 60].splitlines()[0]
-        return repr(_text_of(text[:40])) + (" …" if len(text) > 40 else "")
+        return repr(text[:40].decode(errors="backslashreplace")) + (" …" if len(text) > 40 else "")
 
     where, remedy = " on its line", "Close it, or allow such values: `newlines_in_values=True`"
     if form.newlines_in_values:
@@ -196,9 +179,9 @@ def _structural_faults(
         ),
         Fault(
             reason="wrong number of columns",
-            rows=np.array(list(fields), np.int64),
+            rows=np.array(list(counts), np.int64),
             message=lambda row: (
-                f"each record must have {len(columns.names)} fields. Received: {fields[row]} in "
+                f"each record must have {len(columns.names)} fields. Received: {counts[row]} in "
                 f"{beginning(row)}. Check `delimiter` and `quote`."
             ),
         ),
@@ -215,30 +198,21 @@ _REMEDY = (
 def conversion_fault(
     name: str,
     text: Any,
-    rows: NDArray[np.int64],
-    ids: NDArray[np.int64],
+    bad: NDArray[np.bool_],
     *,
+    ids: NDArray[np.int64],
     is_text: bool = False,
     remedy: str = _REMEDY,
 ) -> Fault:
-    """Values of a column that could not be converted.
-
-    Args:
-        name: of the column.
-        text: its values, as bytes.
-        rows: records with such values.
-        ids: the record of each value.
-        is_text: whether it is a column of text; default False: of numbers.
-        remedy: what to do where it is one of numbers.
-    """
+    """The `bad` values of a column, which could not be converted; `ids` are their records."""
 
     def value(row: int) -> str:
-        return repr(_text_of(text[int(np.searchsorted(ids, row))].as_py()))[:80]
+        return repr(text[int(np.searchsorted(ids, row))].as_py())[:80]
 
     if is_text:
         return Fault(
             reason="not in the encoding",
-            rows=rows,
+            rows=ids[bad],
             message=lambda row: (
                 f"column {name!r} must be UTF-8. Received: {value(row)}. Give the file's "
                 '`encoding`, as "latin-1".'
@@ -246,23 +220,24 @@ def conversion_fault(
         )
     return Fault(
         reason="not a number",
-        rows=rows,
+        rows=ids[bad],
         message=lambda row: f"column {name!r} must hold numbers. Received: {value(row)}. {remedy}",
     )
 
 
-def converted(text: Any, convert: Callable[[Any], Any]) -> tuple[Any, NDArray[np.bool_]]:
-    """A column converted, and which values could not be; halves are tried until all are found."""
+def to_numbers(text: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """A column of text as float64, as the CSV parser makes it; which values are no numbers."""
     import pyarrow as pa
     import pyarrow.compute
 
     functions: Any = pyarrow.compute
+    text = functions.utf8_trim(text, characters=" \t")
     bad = np.zeros(len(text), np.bool_)
     waiting = [(0, len(text))]
-    while waiting:
+    while waiting:  # halves, until all that are no numbers are found
         begin, end = waiting.pop()
         try:
-            convert(text.slice(begin, end - begin))
+            text.slice(begin, end - begin).cast(pa.float64())
         except pa.ArrowInvalid:
             if end - begin == 1:
                 bad[begin] = True
@@ -270,28 +245,8 @@ def converted(text: Any, convert: Callable[[Any], Any]) -> tuple[Any, NDArray[np
                 middle = (begin + end) // 2
                 waiting += [(begin, middle), (middle, end)]
     if bad.any():
-        text = functions.if_else(pa.array(bad), pa.scalar(None, text.type), text)
-    return convert(text), bad
-
-
-def to_text(text: Any) -> Any:
-    """A column of bytes as a dictionary of text."""
-    import pyarrow as pa
-
-    return text.cast(pa.string()).dictionary_encode()
-
-
-def to_number(text: Any) -> Any:
-    """A column of text or bytes as float64, as the CSV parser does it."""
-    import pyarrow as pa
-    import pyarrow.compute
-
-    functions: Any = pyarrow.compute
-    return functions.utf8_trim(text.cast(pa.string()), characters=" \t").cast(pa.float64())
-
-
-def _text_of(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="backslashreplace")
+        text = functions.if_else(pa.array(bad), pa.scalar(None, pa.string()), text)
+    return text.cast(pa.float64()), bad
 
 
 def convert_block(
@@ -302,15 +257,9 @@ def convert_block(
     place: Callable[[int], str],
     log: SkipLog,
 ) -> Any:
-    """What `convert` makes of the records of a block; None if it has no good one.
+    """What `convert` makes of whole records; None if no record is good.
 
-    Args:
-        content: whole records.
-        form: how they are written.
-        columns: what to take from them.
-        convert: a table, what messages show of it -> anything, and what is wrong with its rows.
-        place: line of the block, from 0 -> file and line.
-        log: where faults are reported.
+    `place` says where a line of the block is, from 0; faults go to `log`.
     """
     table = parse(content, form, columns)
     if table is not None:
@@ -318,10 +267,9 @@ def convert_block(
         if not faults:
             return made if table.num_rows else None
         # Lines cost: they are looked for while there is room for messages.
-        named_enough = len(log.skipped.first) >= _NAMED
+        named_enough = len(log.skipped.first) >= NAMED
         if named_enough and (not log.raises or all(fault.is_wanted for fault in faults)):
-            good = report(faults, table.num_rows, lambda _row: "", log)
-            return _taken(made, good)
+            return taken(made, report(faults, table.num_rows, lambda _row: "", log))
     found = inspect(content, form, columns)
     made, faults = convert(found.table, found.shown)
     ids, starts = found.ids, found.starts
@@ -341,10 +289,4 @@ def convert_block(
         lambda record: place(line_count(content[: starts[record]])),
         log,
     )
-    return _taken(made, None if good is None else good[ids]) if len(ids) else None
-
-
-def _taken(made: Any, good: NDArray[np.bool_] | None) -> Any:
-    if good is None or good.all():
-        return made
-    return made.take(good) if good.any() else None
+    return taken(made, None if good is None else good[ids]) if len(ids) else None

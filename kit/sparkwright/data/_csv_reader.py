@@ -1,13 +1,12 @@
 """Files of CSV text, whole or in pieces, as what is made of their records."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, BinaryIO
 
 from sparkwright.data._csv_blocks import (
-    Block,
     EmptyFileError,
     Head,
     Read,
@@ -16,14 +15,14 @@ from sparkwright.data._csv_blocks import (
     line_begin,
     opened,
     read_head,
+    up_to,
     wrong_bytes,
 )
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_parse import CsvColumns, convert_block
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data._table_source import Urls, files_of
-from sparkwright.data.tables import Convert, unreadable
+from sparkwright.data.tables import Convert, Piece, unreadable
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
 
@@ -32,27 +31,8 @@ ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed i
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CsvPiece:
-    """A file, or the records of it that begin between two bytes.
-
-    Attributes:
-        url: the file.
-        begin: first byte.
-        end: byte after the last, or None for the whole file, which may then be packed.
-        is_whole: whether these are all its records.
-        size_bytes: of this piece, as stored.
-    """
-
-    url: str
-    begin: int = 0
-    end: int | None = None
-    is_whole: bool = True
-    size_bytes: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CsvReader:
-    """Reads pieces of CSV files.
+    """Reads pieces of CSV files; the parts of a `Piece` are bytes.
 
     Attributes:
         form: how the files are written.
@@ -63,21 +43,64 @@ class CsvReader:
 
     form: CsvFormat
     columns: CsvColumns
-    is_exact: bool
+    is_exact: bool = True
 
-    def read(self, piece: CsvPiece, log: SkipLog, convert: Convert) -> Iterator[Any]:
-        """What `convert` makes of the blocks of a piece.
+    @classmethod
+    def of(
+        cls,
+        files: Sequence[StoredFile],
+        form: CsvFormat,
+        schema: TableSchema | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> "CsvReader":
+        """A reader of all columns, as text: those of the first file, or without header `schema`."""
+        names = columns_of(files, form, schema)
+        columns = CsvColumns(names=names, used=names, texts=frozenset(names))
+        return cls(form=form, columns=columns, is_exact=is_exact)
 
-        Raises:
-            DataError: naming file and line, with `on_error="raise"`.
-        """
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns of the files."""
+        return self.columns.names
+
+    def taking(self, used: Sequence[str], texts: Iterable[str]) -> "CsvReader":
+        """A reader of some columns, of which `texts` are text."""
+        columns = replace(self.columns, used=tuple(used), texts=frozenset(texts))
+        return replace(self, columns=columns)
+
+    def shapes(
+        self, files: Sequence[StoredFile], names: Sequence[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """CSV files have no columns of arrays."""
+        del files, names
+        return {}
+
+    def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
+        """Whole files, or ranges of those that can be cut."""
+        found: list[Piece] = []
+        for file in files:
+            size, url = file.size_bytes, file.url
+            if not self.form.can_split(url):
+                found.append(Piece(url=url, size_bytes=size))
+                continue
+            count = max(1, -(-size // piece_bytes))
+            bounds = [size * index // count for index in range(count + 1)]
+            found += [
+                Piece(url=url, parts=(a, b), is_whole=count == 1, size_bytes=b - a)
+                for a, b in pairwise(bounds)
+            ]
+        return found
+
+    def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
+        """What `convert` makes of the blocks of a piece; DataErrors name file and line."""
         for content, columns, place in self.blocks(piece, log):
             made = convert_block(content, self.form, columns, convert, place, log)
             if made is not None:
                 yield made
 
     def blocks(
-        self, piece: CsvPiece, log: SkipLog
+        self, piece: Piece, log: SkipLog
     ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
         """Whole records, what to take from them, and line (from 0) -> file and line."""
         trouble = None
@@ -93,37 +116,35 @@ class CsvReader:
                 f"{wrong_bytes(error)}. Give its `encoding`.",
             )
         except OSError as error:
-            log.skip(unreadable(is_whole=piece.is_whole), " ".join(str(error).split()))
+            log.skip(unreadable(piece), " ".join(str(error).split()))
         # All parts of a file begin with its head: the first speaks for the others.
-        if trouble is not None and piece.begin == 0:
+        if trouble is not None and piece.is_first:
             log.skip(*trouble)
 
     def _blocks(
-        self, piece: CsvPiece, log: SkipLog, read: Read, file: BinaryIO
+        self, piece: Piece, log: SkipLog, read: Read, file: BinaryIO
     ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
         try:
             head, carried = read_head(read, self.form, with_first=False)
-            names, columns = self._names(head), self.columns
-            columns = columns if names == columns.names else replace(columns, names=names)
+            columns = replace(self.columns, names=self._checked_names(head))
         except DataError as error:
-            if piece.begin == 0 or log.raises:
+            if piece.is_first or log.raises:
                 log.skip("unusable header", f"{piece.url}: {error}")
             return
-        left: int | None = None
         lines_before: Callable[[], int] = partial(int, head.lines)
-        if piece.end is not None:
-            begin, end = (
-                max(head.size_bytes, line_begin(file, at)) for at in (piece.begin, piece.end)
-            )
+        if piece.parts is not None:
+            begin, end = (max(head.size_bytes, line_begin(file, at)) for at in piece.parts)
             file.seek(begin)
-            carried, left = b"", end - begin
+            carried, read = b"", up_to(file.read, end - begin)
             lines_before = cache(partial(count_lines, piece.url, begin))
-        for block in blocks(
-            read, carried, left, self.form, lines_before=lines_before, url=piece.url, log=log
-        ):
-            yield block.content, columns, partial(_place, piece.url, block)
 
-    def _names(self, head: Head) -> tuple[str, ...]:
+        def place(line: int) -> str:
+            return f"{piece.url}, line {lines_before() + line + 1}"
+
+        for content, lines in blocks(read, carried, self.form, place, log):
+            yield content, columns, lambda line, lines=lines: place(lines + line)
+
+    def _checked_names(self, head: Head) -> tuple[str, ...]:
         expected = self.columns.names
         if head.names is None:
             return expected
@@ -149,64 +170,10 @@ class CsvReader:
         return names
 
 
-def _place(url: str, block: Block, line: int) -> str:
-    return f"{url}, line {block.lines_before() + line + 1}"
-
-
-class CsvSource:
-    """CSV files; their columns are those of the first that is not empty."""
-
-    def __init__(self, urls: Urls, form: CsvFormat, schema: TableSchema | None = None) -> None:
-        """List the files and read a first line.
-
-        Args:
-            urls: as for `from_csv`.
-            form: how they are written.
-            schema: names the columns of files without a header; default None.
-
-        Raises:
-            DataError: if all files are empty, or the first line is of no use.
-        """
-        self.files: Sequence[StoredFile] = files_of(urls, ENDINGS)
-        self.options: Mapping[str, Any] = {"kind": "csv", **form.to_dict()}
-        self._form = form
-        self.columns = columns_of(self.files, form, schema)
-
-    def shapes(self, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """CSV files have no columns of arrays."""
-        del names
-        return {}
-
-    def pieces(self, piece_bytes: int) -> list[CsvPiece]:
-        """Whole files, or ranges of those that can be cut."""
-        found: list[CsvPiece] = []
-        for file in self.files:
-            size, url = file.size_bytes, file.url
-            if not self._form.can_split(url):
-                found.append(CsvPiece(url=url, size_bytes=size))
-                continue
-            count = max(1, -(-size // piece_bytes))
-            bounds = [size * index // count for index in range(count + 1)]
-            found += [
-                CsvPiece(url=url, begin=a, end=b, is_whole=count == 1, size_bytes=b - a)
-                for a, b in pairwise(bounds)
-            ]
-        return found
-
-    def reader(self, used: Sequence[str], texts: Iterable[str], *, is_exact: bool) -> CsvReader:
-        """A reader of some columns."""
-        columns = CsvColumns(names=self.columns, used=tuple(used), texts=frozenset(texts))
-        return CsvReader(form=self._form, columns=columns, is_exact=is_exact)
-
-
 def columns_of(
     files: Sequence[StoredFile], form: CsvFormat, schema: TableSchema | None = None
 ) -> tuple[str, ...]:
-    """The columns of the first file that can be read.
-
-    Raises:
-        DataError: if there is none, or its first line is of no use.
-    """
+    """The columns of the first file that can be read; DataError if its first line is of no use."""
     head, url = _first_head(files, form)
     count = len(head.first if head.names is None else head.names)
     if form.column_names is not None:

@@ -7,17 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.cluster.jobs import collect, run_job
-from sparkwright.data._alignment import Alignment, LengthRange, check_alignment
+from sparkwright.data._alignment import Alignment, check_alignment
 from sparkwright.data._arrow import errors_as_chunks, joined_chunks, to_bytes
-from sparkwright.data._classes import MOST_CLASSES, found_text
-from sparkwright.data._column_choice import in_order, of_unnamed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._join_frames import column_types, joined_batches, opened
-from sparkwright.data._join_plan import Plan, planned
+from sparkwright.data._join_plan import planned
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._join_sources import Source
-from sparkwright.data._join_survey import JoinSurvey, lacking_text, repeated_text
 from sparkwright.data._pieces import (
     OnError,
     SkipLog,
@@ -25,12 +22,13 @@ from sparkwright.data._pieces import (
     check_on_error,
     check_partitions,
 )
+from sparkwright.data._survey import Survey
 from sparkwright.data._table_source import files_of
 from sparkwright.data._wording import session_first, shortened
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 
@@ -79,7 +77,6 @@ def join(
             source lacks.
     """
     _check(sources, features, missing, duplicates)
-    sources = {name: _named(source) for name, source in sources.items()}
     check_on_error(on_error)
     check_alignment(align, length)
     check_partitions(partitions)
@@ -97,14 +94,15 @@ def join(
         ),
         description="join by key",
     )
-    sequential = [i for i, is_sequence in enumerate(plan.sequential) if is_sequence]
-    known = length is not None or not sequential
     if length is not None:
-        reader = replace(reader, lengths=dict.fromkeys(sequential, length))
-    if not known or "error" in (missing, duplicates) or plan.to_infer():
-        reader = _surveyed(spark, batches, reader, length, on_error)
-    else:
-        reader = replace(reader, masked=frozenset(sequential))
+        sequential = plan.sequences
+        lengths = dict.fromkeys(sequential, length)
+        reader = replace(reader, lengths=lengths, masked=frozenset(sequential))
+    to_find = plan.to_infer() or (plan.sequences and length is None)
+    if to_find or "error" in (missing, duplicates):
+        surveys = batches.mapPartitions(partial(_survey, reader=reader, on_error=on_error))
+        found = collect(spark, surveys, description="look into the join")
+        reader = reader.completed(sum(found, Survey()))
     tracker = SkipTracker(spark.sparkContext)
     rdd = batches.mapPartitionsWithIndex(
         partial(_read_partition, reader=reader, on_error=on_error, done=tracker.done)
@@ -119,26 +117,11 @@ def join(
     )
 
 
-def _named(source: Source) -> Source:
-    """The source with today's names of columns without a header."""
-    if not isinstance(source.where, str) or source.form.header:
-        return source
-    key, order = (tuple(map(of_unnamed, names)) for names in (source.key, source.order))
-    return replace(source, key=key, order=order)
-
-
 def _check(
     sources: Mapping[str, Any], features: Mapping[str, Any], missing: Any, duplicates: Any
 ) -> None:
-    for option, value, allowed in (
-        ("missing", missing, ("drop", "error")),
-        ("duplicates", duplicates, ("error", "first", "last")),
-    ):
-        if value not in allowed:
-            raise ConfigurationError(
-                f"`{option}` must be one of {', '.join(map(repr, allowed))}. "
-                f"Received: {option}={value!r}."
-            )
+    check_choice("missing", missing, ("drop", "error"))
+    check_choice("duplicates", duplicates, ("error", "first", "last"))
     wrong = [name for name, source in sources.items() if not isinstance(source, Source)]
     if wrong or not sources:
         raise ConfigurationError(
@@ -149,57 +132,8 @@ def _check(
         raise ConfigurationError("`features` must have an input at least. Received: features={}.")
 
 
-def _surveyed(
-    spark: "SparkSession",
-    batches: "RDD[bytes]",
-    reader: JoinReader,
-    length: int | None,
-    on_error: OnError,
-) -> JoinReader:
-    surveys = batches.mapPartitions(partial(reader.survey, on_error=on_error))
-    found = sum(collect(spark, surveys, description="look into the join"), JoinSurvey())
-    if reader.missing == "error" and found.lacking:
-        raise DataError(lacking_text(found.lacking, found.first_lacking))
-    if reader.duplicates == "error" and found.repeated:
-        raise DataError(repeated_text(found.repeated, found.first_repeated))
-    if not found.keys:
-        raise DataError(
-            "there must be a key that is in every source, with rows that can be used. "
-            "Received: none."
-        )
-    return replace(
-        reader,
-        plan=_with_classes(reader.plan, found.classes),
-        **_with_lengths(reader, found.lengths, length),
-    )
-
-
-def _with_classes(plan: Plan, found: Mapping[tuple[int, int], frozenset[str]]) -> Plan:
-    for (i, j), values in found.items():
-        if not 2 <= len(values) <= MOST_CLASSES:
-            slot = plan.slots[i]
-            column = plan.fields[slot.source][slot.parts[j].field].column
-            raise DataError(
-                f"a column must have from 2 to {MOST_CLASSES:,} different values to be classes. "
-                f"Received: {found_text(values)}, in column {column!r} of source "
-                f"{plan.sources[slot.source]!r}."
-            )
-    return plan.with_classes({key: in_order(set(values)) for key, values in found.items()})
-
-
-def _with_lengths(
-    reader: JoinReader, found: Mapping[int, LengthRange], length: int | None
-) -> dict[str, Any]:
-    sequential = [i for i, is_sequence in enumerate(reader.plan.sequential) if is_sequence]
-    ranges = {i: found.get(i, LengthRange()) for i in sequential}
-    if length is not None:
-        return {"lengths": dict.fromkeys(sequential, length), "masked": frozenset(sequential)}
-    if reader.align == "equal_length":
-        masked = frozenset(i for i, one in ranges.items() if not one.is_uniform)
-        return {"lengths": {i: one.longest for i, one in ranges.items()}, "masked": masked}
-    whole = sum(ranges.values(), LengthRange())
-    masked = frozenset[int]() if whole.is_uniform else frozenset(sequential)
-    return {"lengths": dict.fromkeys(sequential, whole.longest), "masked": masked}
+def _survey(batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError) -> Iterator[Survey]:
+    return reader.survey(batches, SkipLog(on_error))
 
 
 @errors_as_chunks

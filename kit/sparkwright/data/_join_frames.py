@@ -5,37 +5,35 @@ from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import run_job
 from sparkwright.data._csv_format import CsvFormat, line_count
-from sparkwright.data._csv_parse import inspect, parse, to_number
-from sparkwright.data._csv_reader import CsvPiece, CsvReader, CsvSource
-from sparkwright.data._join_plan import Plan
+from sparkwright.data._csv_parse import inspect, parse
+from sparkwright.data._csv_reader import ENDINGS, CsvReader
+from sparkwright.data._join_plan import INTEGERS, Plan
 from sparkwright.data._join_sources import Source
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._table_source import piece_bytes
+from sparkwright.data._table_source import files_of, piece_bytes
 from sparkwright.data._wording import shortened
+from sparkwright.data.tables import Piece
 from sparkwright.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-# Types of columns of CSV files; the first that holds all values is taken, else text.
-_TYPES = ("bigint", "double", "boolean", "date", "timestamp")
-_ARROW_TYPES = {
-    "bigint": "int64", "boolean": "bool", "date": "date32", "timestamp": "timestamp[us]"
-}  # fmt: skip
+# Types of columns of CSV files, and how their values look; the first that fits all is taken.
+_TYPES = {
+    "bigint": r"^\s*[+-]?\d+\s*$",
+    "double": r"^(?i)\s*([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?|nan)\s*$",
+    "boolean": r"^(?i)(true|false)$",
+    "date": r"^\d{4}-\d\d-\d\d$",
+    "timestamp": r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?$",
+}
 _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
 def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
-    """The source's DataFrame.
-
-    Raises:
-        ConfigurationError: if a column of its key or order is not there.
-        DataError: if CSV files cannot be read.
-    """
+    """The source's DataFrame, which has the columns of its key and order."""
     frame = source.where
     if isinstance(source.where, str):
         frame = _csv(spark, source.where, source.form)
@@ -54,67 +52,36 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     from pyspark.sql import functions as F
 
     try:
-        source = CsvSource(url, form)
+        files = files_of(url, ENDINGS)
+        reader = CsvReader.of(files, form)
     except OSError as error:
         raise DataError(f"CSV files must be readable. Received: {error}.") from None
-    parallelism = spark.sparkContext.defaultParallelism
-    pieces = source.pieces(piece_bytes(source.files, parallelism))
-    reader = source.reader(source.columns, source.columns, is_exact=True)
-    found = collect(
-        spark,
-        spark.sparkContext.parallelize(pieces, min(len(pieces), parallelism)).map(
-            partial(kinds_of, reader=reader)
-        ),
-        description=f"look into {url}",
-    )
-    names = [*source.columns, _FAULT, _FILE]
-    read = spark.createDataFrame(
-        spark.sparkContext.parallelize(pieces, min(len(pieces), parallelism)).map(
+    context = spark.sparkContext
+    pieces = reader.pieces(files, piece_bytes(files, context.defaultParallelism))
+    text = spark.createDataFrame(
+        context.parallelize(pieces, min(len(pieces), context.defaultParallelism)).map(
             lambda piece: (pickle.dumps(piece),)
         ),
         "piece binary",
     ).mapInArrow(
         partial(_rows_of_pieces, reader=reader),
-        ", ".join(f"{_quoted(name)} string" for name in names),
+        ", ".join(f"{_quoted(name)} string" for name in (*reader.names, _FAULT, _FILE)),
     )
-    return read.select(
-        *(F.col(_quoted(n)).try_cast(narrowest([k[n] for k in found])).alias(n) for n in names)
-    )
-
-
-def kinds_of(piece: Any, *, reader: CsvReader) -> dict[str, frozenset[str] | None]:
-    """Column -> the types that all of its values have; None without values."""
-    found: dict[str, frozenset[str] | None] = dict.fromkeys([_FAULT, _FILE], frozenset())
-    found |= dict.fromkeys(reader.columns.names)
-    for table in tables_of(piece, reader):
-        table = table.filter(table.column(_FAULT).is_null())
-        for name in reader.columns.names:
-            column = table.column(name).drop_null()
-            if found[name] == frozenset() or not len(column):
-                continue
-            kinds = _TYPES if found[name] is None else found[name] or ()
-            found[name] = frozenset(kind for kind in kinds if _fits(column, kind))
-    return found
-
-
-def _fits(column: Any, kind: str) -> bool:
-    import pyarrow as pa
-
-    try:
-        if kind == "double":
-            to_number(column)
-        else:
-            column.cast(_ARROW_TYPES[kind])
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def narrowest(found: list[frozenset[str] | None]) -> str:
-    """The type of a column, of the types that its pieces have."""
-    known = [kinds for kinds in found if kinds is not None]
-    common = frozenset.intersection(*known) if known else frozenset[str]()
-    return next((kind for kind in _TYPES if kind in common), "string")
+    whole = F.col(_FAULT).isNull()
+    columns = [F.col(_quoted(name)) for name in reader.names]
+    fitting = [
+        F.bool_and(F.when(whole & c.isNotNull(), c.rlike(look) & c.try_cast(kind).isNotNull()))
+        for c in columns
+        for kind, look in _TYPES.items()
+    ]
+    found = run_job(spark, text.agg(*fitting).first, description=f"look into {url}")
+    assert found is not None
+    fits = iter(found)
+    kinds = [
+        next((k for k, fit in [(k, next(fits)) for k in _TYPES] if fit), "string") for _ in columns
+    ]
+    typed = [c.try_cast(k).alias(n) for c, k, n in zip(columns, kinds, reader.names, strict=True)]
+    return text.select(*typed, _FAULT, _FILE)
 
 
 def _rows_of_pieces(batches: Iterator[Any], *, reader: CsvReader) -> Iterator[Any]:
@@ -136,38 +103,38 @@ class _Notes(SkipLog):
         self.found.append(f"{reason}: {message}")
 
 
-def tables_of(piece: CsvPiece, reader: CsvReader) -> Iterator[Any]:
+def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
     """Texts of a piece; where something is wrong, `_FAULT` says it beside what can be read."""
     import pyarrow as pa
 
-    names = reader.columns.names
+    names = reader.names
     schema = pa.schema([(name, pa.string()) for name in (*names, _FAULT, _FILE)])
     notes = _Notes()
+
+    def broken(rows: list[list[str | None]]) -> Any:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return pa.table([*columns, [piece.url] * len(rows)], schema=schema)
+
     for content, columns, place in reader.blocks(piece, notes):
         table = parse(content, reader.form, columns)
-        broken: list[list[str | None]] = []
+        wrong: list[list[str | None]] = []
         if table is None:
             found = inspect(content, reader.form, columns)
             table = found.table
             for fault in found.faults:
                 for record in fault.rows.tolist():
-                    text = found.text(record)
                     line = place(line_count(content[: found.starts[record]]))
                     # The key, which may be there, tells whose values are lost.
-                    fields = reader.form.fields(text.decode(errors="backslashreplace"))
-                    row = [*fields, *[None] * len(names)][: len(names)]
-                    broken.append([*row, f"{fault.reason}: {line}: {fault.message(record)}"])
-        rows = int(table.num_rows)
-        whole = [*(table.column(name).cast(pa.string()) for name in names), pa.nulls(rows)]
-        yield pa.table([*whole, pa.repeat(piece.url, rows)], [*names, _FAULT, _FILE]).cast(schema)
-        if broken:
-            yield pa.table(
-                [*map(list, zip(*broken, strict=True)), [piece.url] * len(broken)], schema=schema
-            )
+                    text = found.text(record).decode(errors="backslashreplace")
+                    row = [*reader.form.fields(text), *[None] * len(names)][: len(names)]
+                    wrong.append([*row, f"{fault.reason}: {line}: {fault.message(record)}"])
+        whole = [table.column(name).cast(pa.string()) for name in names]
+        rest = [pa.nulls(table.num_rows), pa.repeat(piece.url, table.num_rows)]
+        yield pa.table([*whole, *rest], [*names, _FAULT, _FILE]).cast(schema)
+        if wrong:
+            yield broken(wrong)
     if notes.found:
-        count = len(notes.found)
-        lost = [pa.nulls(count, pa.string()) for _ in names]
-        yield pa.table([*lost, notes.found, [piece.url] * count], schema=schema)
+        yield broken([[*[None] * len(names), note] for note in notes.found])
 
 
 def column_types(frame: "DataFrame") -> dict[str, str]:
@@ -176,15 +143,11 @@ def column_types(frame: "DataFrame") -> dict[str, str]:
 
 
 def key_types(frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source]) -> list[str]:
-    """Spark's types of the key's columns, integers of any width being one.
-
-    Raises:
-        ConfigurationError: if the sources differ.
-    """
+    """Spark's types of the key's columns, integers of any width being one."""
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
         types = dict(frames[name].dtypes)
-        found[name] = ["bigint" if types[k] in _INTEGERS else types[k] for k in source.key]
+        found[name] = ["bigint" if types[k] in INTEGERS else types[k] for k in source.key]
     first = next(iter(found.values()))
     if any(types != first for types in found.values()):
         raise ConfigurationError(
@@ -209,9 +172,9 @@ def joined_batches(
     """RDD of Arrow IPC streams: a row for each key that any source has, sorted by key.
 
     Columns are `k0`, … of the key. Of source i, `n{i}`: its rows, null where it lacks the key;
-    `b{i}`: how many of these have no order; `t{i}`: an order that is no number though it must be;
-    `x{i}`, `f{i}`: a line that is no CSV, and how many there are; and `c{i}_{j}`, field j: a value,
-    or a list of steps. Rows without a key are counted, their fields are not kept.
+    `x{i}`, `f{i}`: what is wrong with a row, as "reason: message", and with how many; and
+    `c{i}_{j}`, field j: a value, or a list of steps. Rows without a key are counted, their fields
+    are not kept.
     """
     from pyspark.sql import functions as F
 
@@ -221,14 +184,25 @@ def joined_batches(
     rows = reduce(
         lambda above, below: above.unionByName(below, allowMissingColumns=True),
         (
-            _rows(frames[name], sources[name], plan, index, types)
+            _rows(frames[name], name, sources[name], plan.fields[index], index, types)
             for index, name in enumerate(plan.sources)
         ),
     )
-    whole = rows.groupBy(*keys).agg(
-        *(c for i in range(len(plan.sources)) for c in _grouped(plan, i, last=last))
-    )
-    whole = whole.select(*keys, *(c for i in range(len(plan.sources)) for c in _picked(plan, i)))
+    kept: list[Column] = []
+    picked: list[Column] = []
+    for i, fields in enumerate(plan.fields):
+        row = F.col(f"s{i}")
+        value = (F.max_by if last else F.min_by)(row, row["row"])
+        kept += [
+            F.count(f"n{i}").alias(f"n{i}"),
+            F.min(f"x{i}").alias(f"x{i}"),
+            F.count(f"x{i}").alias(f"f{i}"),
+            (F.sort_array(F.collect_list(row)) if plan.sequential[i] else value).alias(f"s{i}"),
+        ]
+        picked += [F.when(F.col(f"n{i}") > 0, F.col(f"n{i}")).alias(f"n{i}")]
+        picked += [F.col(f"x{i}"), F.col(f"f{i}")]
+        picked += [row[f"c{j}"].alias(f"c{i}_{j}") for j in range(len(fields))]
+    whole = rows.groupBy(*keys).agg(*kept).select(*keys, *picked)
     order = [F.col(key) for key in keys]
     if partitions is None:
         whole = whole.orderBy(*order)
@@ -238,7 +212,12 @@ def joined_batches(
 
 
 def _rows(
-    frame: "DataFrame", source: Source, plan: Plan, index: int, types: list[str]
+    frame: "DataFrame",
+    name: str,
+    source: Source,
+    fields: tuple[tuple[str, str], ...],
+    index: int,
+    types: list[str],
 ) -> "DataFrame":
     """The source's rows: key, a struct `s{i}` that sorts as its steps do, and what is wrong."""
     from pyspark.sql import functions as F
@@ -249,83 +228,62 @@ def _rows(
         for k, (c, t) in enumerate(zip(source.key, types, strict=True))
     ]
     values: list[Column] = []
-    for j, field in enumerate(plan.fields[index]):
-        value = F.col(_quoted(field.column))
-        if field.spark_type == "string" and kinds[field.column] in ("float", "double"):
+    for j, (column, kind) in enumerate(fields):
+        value = F.col(_quoted(column))
+        if kind == "string" and kinds[column] in ("float", "double"):
             value = F.when(~F.isnan(value), value)  # as text, NaN would be a class
-        values.append(value.cast(field.spark_type).alias(f"c{j}"))
+        values.append(value.cast(kind).alias(f"c{j}"))
     number = F.monotonically_increasing_id().alias("row")
-    order, unordered, wrong = _order(kinds, source)
+    order, faults = _order(kinds, name, source)
+    if _FAULT in kinds:
+        faults.insert(0, F.concat(F.col(_FAULT), F.lit(f" It is in source {name!r}.")))
     named = [column.alias(f"o{i}") for i, column in enumerate(order)]
-    broken = F.col(_FAULT) if _FAULT in kinds else F.lit(None).cast("string")
-    keyed = reduce(lambda a, b: a & b, (F.col(_quoted(name)).isNotNull() for name in source.key))
+    keyed = reduce(lambda a, b: a & b, (F.col(_quoted(c)).isNotNull() for c in source.key))
     return frame.select(
         *keys,
         F.lit(1).alias(f"n{index}"),
         # All rows without a key would come together in one row of the result.
         F.when(keyed, F.struct(*named, number, *values)).alias(f"s{index}"),
-        unordered.cast("int").alias(f"b{index}"),
-        wrong.alias(f"t{index}"),
-        broken.alias(f"x{index}"),
+        F.coalesce(*faults, F.lit(None).cast("string")).alias(f"x{index}"),
     )
 
 
-def _order(kinds: Mapping[str, str], source: Source) -> "tuple[list[Column], Column, Column]":
-    """Columns that sort steps; whether one has no value; a text that should have been a number.
+def _order(
+    kinds: Mapping[str, str], name: str, source: Source
+) -> "tuple[list[Column], list[Column]]":
+    """Columns that sort steps, and texts about values that cannot; null where all is well.
 
     A column of a CSV file that holds one text is text for Spark: as such 10 would come before 2.
     """
     from pyspark.sql import functions as F
 
     order: list[Column] = []
-    lacking: Column = F.lit(False)
-    wrong: Column = F.lit(None).cast("string")
-    for name in source.order:
-        column = F.col(_quoted(name))
-        lacking = lacking | column.isNull()
-        if kinds[name] in ("float", "double"):
-            lacking = lacking | F.isnan(column)
-        if not isinstance(source.where, str) or kinds[name] != "string":
+    faults: list[Column] = []
+    for column_name in source.order:
+        column, kind = F.col(_quoted(column_name)), kinds[column_name]
+        lacking = (
+            column.isNull() | F.isnan(column) if kind in ("float", "double") else column.isNull()
+        )
+        text = (
+            f"missing value: each step of source {name!r} must have a value in its `order`. "
+            "Received: none."
+        )
+        faults.append(F.when(lacking, text))
+        if not isinstance(source.where, str) or kind != "string":
             order.append(column)
             continue
         number = column.try_cast("double")
-        bad = column.isNotNull() & (number.isNull() | F.isnan(number))
-        text = F.concat(F.substring(column, 1, 60), F.lit(f" in column {name!r} of "), F.col(_FILE))
-        wrong = F.coalesce(wrong, F.when(bad, text))
+        received = F.concat(
+            F.lit(f"bad value: the `order` of source {name!r} must hold numbers. Received: "),
+            F.substring(column, 1, 60),
+            F.lit(f" in column {column_name!r} of "),
+            F.col(_FILE),
+            F.lit(". To sort by text, read the files with Spark and give the DataFrame."),
+        )
+        faults.append(F.when(column.isNotNull() & (number.isNull() | F.isnan(number)), received))
         # Integers beyond 2**53 may be the same as float64.
         order += [number, F.coalesce(column.try_cast("bigint"), number.try_cast("bigint"))]
-    return order, lacking, wrong
-
-
-def _grouped(plan: Plan, index: int, *, last: bool) -> "list[Column]":
-    """What is kept of all rows of a key."""
-    from pyspark.sql import functions as F
-
-    row = F.col(f"s{index}")
-    if plan.sequential[index]:
-        kept = F.sort_array(F.collect_list(row))
-    else:
-        kept = (F.max_by if last else F.min_by)(row, row["row"])
-    return [
-        F.count(f"n{index}").alias(f"n{index}"),
-        F.sum(f"b{index}").alias(f"b{index}"),
-        F.min(f"t{index}").alias(f"t{index}"),
-        F.min(f"x{index}").alias(f"x{index}"),
-        F.count(f"x{index}").alias(f"f{index}"),
-        kept.alias(f"s{index}"),
-    ]
-
-
-def _picked(plan: Plan, index: int) -> "list[Column]":
-    """The columns of a source, as `joined_batches` names them."""
-    from pyspark.sql import functions as F
-
-    count = F.col(f"n{index}")
-    values = [
-        F.col(f"s{index}")[f"c{j}"].alias(f"c{index}_{j}") for j in range(len(plan.fields[index]))
-    ]
-    lacked = F.when(count > 0, count).alias(f"n{index}")
-    return [lacked, *(F.col(f"{what}{index}") for what in "btxf"), *values]
+    return order, faults
 
 
 def _quoted(name: str) -> str:

@@ -1,6 +1,6 @@
 """Joined rows, as Arrow batches, made examples: what executors do for `join`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -8,28 +8,20 @@ import numpy as np
 
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow_columns import Mask
-from sparkwright.data._classes import one_hot
-from sparkwright.data._csv_parse import conversion_fault, converted, to_number
+from sparkwright.data._column_choice import in_order
+from sparkwright.data._csv_parse import conversion_fault, to_numbers
 from sparkwright.data._dataset import Array, DataSet
-from sparkwright.data._join_plan import Part, Plan, Slot
-from sparkwright.data._join_survey import (
-    JoinSurvey,
-    field_values,
-    key_text,
-    lacking_rows,
-    lacking_text,
-    repeated_rows,
-    repeated_text,
-    without_key,
-)
-from sparkwright.data._pieces import OnError, SkipLog
+from sparkwright.data._join_plan import Plan, Slot
+from sparkwright.data._pieces import SkipLog
 from sparkwright.data._skipped import Skipped
-from sparkwright.data.tables import Columns, Fault, report
+from sparkwright.data._survey import LengthRange, Survey, check_found, together
+from sparkwright.data._wording import clipped
+from sparkwright.data.tables import Columns, Fault, Part, report
 from sparkwright.errors import DataError
 
 _DATASET_BYTES = 4 << 20
 _REMEDY = "Of classes, use `OneHot` or `ClassIndex`."
-_EACH = 20  # dropped keys that a batch names one by one
+_NAMED = 5  # keys that an error lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +34,7 @@ class JoinReader:
         duplicates: "error", or "first", "last": which row of a key has been chosen.
         align: how sequences of different sources belong together.
         lengths: source -> steps of its sequences; empty while they are being found out.
-        masked: sources whose sequences have masks.
+        masked: whether the sequences of a source have masks.
         truncate: whether longer sequences are cut.
     """
 
@@ -54,32 +46,59 @@ class JoinReader:
     masked: frozenset[int] = frozenset()
     truncate: bool = False
 
-    def survey(
-        self, batches: Iterable[bytes], *, on_error: OnError = "raise"
-    ) -> Iterator[JoinSurvey]:
+    def survey(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[Survey]:
         """What has to be known before rows can be read; one for each partition.
 
         Rows that will be left out do not count.
-
-        Raises:
-            DataError: with `on_error="raise"`, at rows that cannot be read.
         """
-        log = SkipLog(on_error)
-        found = JoinSurvey()
+        found = Survey()
         for batch in batches:
             rows = _table(batch)
             rows = rows.filter(_readable(rows, self.plan, log))
-            found += JoinSurvey.of(
-                rows, self.plan, usable=lambda whole: self._of_right_length(whole, log)
+            lacking = _lacking(rows, self.plan)
+            kept = np.ones(rows.num_rows, np.bool_)
+            for at in lacking.values():
+                kept[at] = False
+            whole = rows.filter(kept)
+            whole = whole.filter(self._of_right_length(whole, log))
+            steps = {i: whole.column(f"n{i}").to_numpy() for i in self.plan.sequences}
+            values = {at: field_values(whole, *at).unique() for at in self.plan.to_infer()}
+            found += Survey(
+                examples=whole.num_rows,
+                lengths={str(i): LengthRange.of(np.unique(counts)) for i, counts in steps.items()},
+                classes={
+                    at: together([map(str, unique.drop_null().to_pylist())])
+                    for at, unique in values.items()
+                },
+                lacking=_noted(rows, lacking),
+                repeated=_noted(rows, _repeated(rows, self.plan)),
             )
         yield found
 
-    def __call__(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[DataSet]:
-        """The examples of a partition, in the order of their keys.
+    def completed(self, found: Survey) -> "JoinReader":
+        """This reader with the classes and lengths of a survey; DataError if keys do not fit."""
+        self._check_keys(found.lacking, found.repeated)
+        if not found.examples:
+            raise DataError(
+                "there must be a key that is in every source, with rows that can be used. "
+                "Received: none."
+            )
+        for (i, j), values in found.classes.items():
+            column = self.plan.fields[i][j][0]
+            check_found(values, f"in column {column!r} of source {self.plan.sources[i]!r}")
+        plan = self.plan.with_classes({at: in_order(v) for at, v in found.classes.items()})
+        names = [str(i) for i in self.plan.sequences]
+        alone = self.align == "equal_length"
+        ranges = {int(n): found.length_of([n] if alone else names) for n in names}
+        return replace(
+            self,
+            plan=plan,
+            lengths=self.lengths or {i: one.longest for i, one in ranges.items()},
+            masked=self.masked or frozenset(i for i, one in ranges.items() if not one.is_uniform),
+        )
 
-        Raises:
-            DataError: what `log` does not take; keys that are missing or there twice.
-        """
+    def __call__(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[DataSet]:
+        """The examples of a partition, in the order of their keys."""
         row_bytes = 4 * sum(self._width(slot) for slot in self.plan.slots)
         at_once = max(1, _DATASET_BYTES // row_bytes)
         for batch in batches:
@@ -91,32 +110,37 @@ class JoinReader:
                     yield dataset
 
     def _width(self, slot: Slot) -> int:
-        classes = [p.classes if p.hot else 1 for p in slot.parts]
+        classes = [part.classes if part.hot else 1 for _, part in slot.parts]
         width = sum(len(c) if isinstance(c, tuple) else int(c or 1) for c in classes)
         return width * self.lengths.get(slot.source, 1)
 
     def _complete(self, rows: Any, log: SkipLog) -> Any:
         """The rows that have a key and all of the sources, each once."""
-        good = _readable(rows, self.plan, log)
-        lost: dict[int, tuple[str, ...]] = {}
-        for names, at in lacking_rows(rows, self.plan).items():
-            at = at[good[at]]
-            if self.missing == "error" and len(at):
-                raise DataError(lacking_text({names: len(at)}, [key_text(rows, int(at[0]))]))
-            lost.update(dict.fromkeys(at.tolist(), names))
-            good[at] = False
-        for number, row in enumerate(sorted(lost)[:_EACH], start=1):
-            count = 1 + max(0, len(lost) - _EACH) if number == _EACH else 1
-            where = " and ".join(map(repr, lost[row]))
-            message = f"key {key_text(rows, row)} is not in {where}"
-            # Asked for by `missing="drop"`, whatever `on_error` says.
-            log.skipped += Skipped.of("missing key", message, count=count)
-        if self.duplicates == "error":
-            for name, at in repeated_rows(rows, self.plan).items():
-                if good[at].any():
-                    key = key_text(rows, int(at[good[at]][0]))
-                    raise DataError(repeated_text({name: int(good[at].sum())}, [key]))
-        return rows.filter(good)
+        rows = rows.filter(_readable(rows, self.plan, log))
+        lacking = _lacking(rows, self.plan)
+        self._check_keys(_noted(rows, lacking), _noted(rows, _repeated(rows, self.plan)))
+        faults = [
+            Fault(
+                reason="missing key",
+                rows=at,
+                message=lambda _row, what=what: what,
+                is_wanted=True,  # by `missing="drop"`, whatever `on_error` says
+            )
+            for what, at in lacking.items()
+        ]
+        return rows.filter(_reported(faults, rows, log))
+
+    def _check_keys(self, lacking: Skipped, repeated: Skipped) -> None:
+        if self.missing == "error" and lacking.total:
+            raise DataError(
+                f"every key must be in every source. Received: {_counted(lacking)}. "
+                'Use `missing="drop"` to leave such keys out.'
+            )
+        if self.duplicates == "error" and repeated.total:
+            raise DataError(
+                f"a source of records must have a key once. Received: {_counted(repeated)}. "
+                'Use `duplicates="first"` or "last", or `sequences` for the source.'
+            )
 
     def _dataset(self, rows: Any, log: SkipLog) -> DataSet:
         arrays: dict[str, Array] = {}
@@ -137,48 +161,40 @@ class JoinReader:
 
     def _of_right_length(self, rows: Any, log: SkipLog) -> Mask:
         faults: list[Fault] = []
-        steps = {
-            i: rows.column(f"n{i}").to_numpy()
-            for i, is_sequence in enumerate(self.plan.sequential)
-            if is_sequence
-        }
+        plan, names = self.plan, self.plan.sources
+        steps = {i: rows.column(f"n{i}").to_numpy() for i in plan.sequences}
+        labels, features = (
+            {s.source for s in plan.slots if s.group == group and plan.sequential[s.source]}
+            for group in ("labels", "features")
+        )
         # First, because lengths that were found are those of sequences that agree.
-        for ours, theirs in self._must_agree() if self.align == "equal_length" else ():
+        pairs = {(a, b) for a in labels - features for b in features}
+        for ours, theirs in pairs if self.align == "equal_length" else ():
             a, b = steps[ours], steps[theirs]
             faults.append(
                 Fault(
                     reason="lengths differ",
                     rows=np.flatnonzero(a != b),
-                    message=lambda row, a=a, b=b, ours=ours, theirs=theirs: (
+                    message=lambda row, a=a, b=b, ours=names[ours], theirs=names[theirs]: (
                         "labels and features of a sequence must have as many steps. Received: "
-                        f"{a[row]} of {self.plan.sources[ours]!r}, {b[row]} of "
-                        f'{self.plan.sources[theirs]!r}. Use `align="start"` or `align="end"` if '
-                        "they belong together nevertheless."
+                        f"{a[row]} of {ours!r}, {b[row]} of {theirs!r}. "
+                        'Use `align="start"` or `align="end"` if they belong together nevertheless.'
                     ),
                 )
             )
-        for source, length in {} if self.truncate else dict(self.lengths).items():
+        for source, length in {} if self.truncate else self.lengths.items():
             faults.append(
                 Fault(
                     reason="too long",
                     rows=np.flatnonzero(steps[source] > length),
                     message=lambda row, source=source, length=length: (
                         f"sequences must have at most {length} steps, as `length` says. Received: "
-                        f"{steps[source][row]} of source {self.plan.sources[source]!r}. Use a "
-                        "larger `length`, or `truncate=True`."
+                        f"{steps[source][row]} of source {names[source]!r}. Use a larger `length`, "
+                        "or `truncate=True`."
                     ),
                 )
             )
         return _reported(faults, rows, log)
-
-    def _must_agree(self) -> set[tuple[int, int]]:
-        """(source of labels, source of features) that do not share a source."""
-        plan = self.plan
-        of = {
-            group: {s.source for s in plan.slots if s.group == group and plan.sequential[s.source]}
-            for group in ("features", "labels")
-        }
-        return {(a, b) for a in of["labels"] - of["features"] for b in of["features"]}
 
 
 def _reported(faults: list[Fault], rows: Any, log: SkipLog) -> Mask:
@@ -195,95 +211,72 @@ def _values(rows: Any, plan: Plan, slot: Slot) -> tuple[Array, list[Fault]]:
         owner = np.repeat(owner, rows.column(f"n{slot.source}").to_numpy())
     values: list[Array] = []
     faults: list[Fault] = []
-    for part in slot.parts:
-        column = field_values(rows, slot.source, part.field, flat=part.kind != "array")
-        name = plan.fields[slot.source][part.field].column
-        made, found = part_values(column, name, part)
+    for at, part in slot.parts:
+        column = field_values(rows, slot.source, at, flat=part.shape is None)
+        made, found = part_values(column, part)
         values.append(made)
         faults += [_of_rows(fault, owner, plan.sources[slot.source]) for fault in found]
-    same = {made.dtype for made in values}
-    dtype = same.pop() if len(same) == 1 else np.dtype(np.float32)
-    return np.concatenate([made.astype(dtype, copy=False) for made in values], axis=1), faults
+    dtypes = {made.dtype for made in values}
+    dtype = dtypes.pop() if len(dtypes) == 1 else np.float32
+    return np.concatenate(values, axis=1, dtype=dtype), faults
 
 
 def _of_rows(fault: Fault, owner: Array, source: str) -> Fault:
     """A fault of steps as one of the rows that they belong to."""
     owners, first = np.unique(owner[fault.rows], return_index=True)
     step_of = dict(zip(owners.tolist(), fault.rows[first].tolist(), strict=True))
-    message: Callable[[int], str] = fault.message
+    message = fault.message
     return replace(
         fault, rows=owners, message=lambda row: f"source {source!r}: {message(step_of[row])}"
     )
 
 
-def part_values(column: Any, name: str, part: Part) -> tuple[Array, list[Fault]]:
+def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
     """(n, width) float32 or int32 of an Arrow array, and what is wrong with its values."""
     import pyarrow as pa
 
     faults: list[Fault] = []
-    is_number = part.kind == "number" or isinstance(part.classes, int)
+    is_number = part.classes is None or isinstance(part.classes, int)
     if is_number and pa.types.is_string(column.type):
-        text = column.cast(pa.binary())
-        column, bad = converted(text, to_number)
+        text = column
+        column, bad = to_numbers(text)
         if bad.any():
-            every = np.arange(len(text))
-            faults.append(conversion_fault(name, text, every[bad], every, remedy=_REMEDY))
+            ids = np.arange(len(text))
+            faults.append(conversion_fault(part.column, text, bad, ids=ids, remedy=_REMEDY))
             # Converted, they are nulls.
             column = pa.array(np.where(bad, 0.0, column.fill_null(np.nan).to_numpy(False)))
-    columns = Columns(pa.table({name: column}))
-    if part.kind == "number":
-        made = columns.numbers((name,))
-    elif part.kind == "integer":
-        made = columns.integers(name)[:, None]
-    elif part.kind == "array":
+    if part.shape is not None:
         lengths = column.value_lengths().drop_null()
-        made = columns.arrays(name, (lengths[0].as_py() if len(lengths) else 1,), fill=False)
-    else:
-        assert part.classes is not None
-        assert part.classes != "infer"
-        codes = columns.classes(name, part.classes)
-        count = part.classes if isinstance(part.classes, int) else len(part.classes)
-        made = one_hot(codes, count) if part.hot else codes[:, None]
-    return made, faults + columns.faults
+        part = replace(part, shape=(lengths[0].as_py() if len(lengths) else 1,))
+    columns = Columns(pa.table({part.column: column}))
+    return columns.side_by_side([part]), faults + columns.faults
 
 
 def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
-    """(n,) bool: rows with a key whose lines were CSV and whose steps have an order."""
-    keyless = without_key(rows)
+    """(n,) bool: rows with a key of which no source says that something is wrong."""
+    keyless = np.zeros(rows.num_rows, np.bool_)
+    for name in rows.column_names:
+        if name.startswith("k"):
+            keyless |= rows.column(name).is_null().to_numpy()
     faults: list[Fault] = []
     for i, name in enumerate(plan.sources):
-        notes, texts, unordered = (rows.column(f"{what}{i}") for what in "xtb")
-        noted = notes.is_valid().to_numpy()
-        for row in np.flatnonzero(noted & keyless).tolist():
-            reason, _, message = notes[row].as_py().partition(": ")
-            count = rows.column(f"f{i}")[row].as_py()
-            log.skip(reason, f"{message} It is in source {name!r}.", count=count)
-        faults += _noted_faults(notes, np.flatnonzero(noted & ~keyless), name)
-        faults.append(
-            Fault(
-                reason="bad value",
-                rows=np.flatnonzero(texts.is_valid().to_numpy() & ~keyless),
-                message=lambda row, texts=texts, name=name: (
-                    f"the `order` of source {name!r} must hold numbers. Received: "
-                    f"{texts[row].as_py()}. To sort by text, read the files with Spark and give "
-                    "the DataFrame."
-                ),
+        column = rows.column(f"x{i}")
+        noted = np.flatnonzero(column.is_valid().to_numpy()).tolist()
+        notes = {row: column[row].as_py().partition(": ") for row in noted}
+        keyed = [row for row in noted if not keyless[row]]
+        for reason in dict.fromkeys(notes[row][0] for row in keyed):
+            faults.append(
+                Fault(
+                    reason=reason,
+                    rows=np.array([row for row in keyed if notes[row][0] == reason]),
+                    message=lambda row, notes=notes: notes[row][2],
+                )
             )
-        )
-        faults.append(
-            Fault(
-                reason="missing value",
-                rows=np.flatnonzero((unordered.fill_null(0).to_numpy() > 0) & ~keyless),
-                message=lambda _, name=name: (
-                    f"each step of source {name!r} must have a value in its `order`. "
-                    "Received: none."
-                ),
-            )
-        )
-    for row in np.flatnonzero(keyless).tolist():
-        for i, name in enumerate(plan.sources):
-            # Here single rows are left out, elsewhere all rows of a key.
+        # Here single rows are left out, elsewhere all rows of a key.
+        for row in np.flatnonzero(keyless).tolist():
             found, broken = (rows.column(f"{what}{i}")[row].as_py() or 0 for what in "nf")
+            if broken:
+                log.skip(notes[row][0], notes[row][2], count=broken)
             if found > broken:
                 log.skip(
                     "no key",
@@ -294,19 +287,57 @@ def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
     return _reported(faults, rows, log) & ~keyless
 
 
-def _noted_faults(notes: Any, rows: Array, source: str) -> list[Fault]:
-    """What reading CSV files has noted at rows that have a key, by reason."""
-    reasons = [notes[row].as_py().partition(": ")[0] for row in rows.tolist()]
-    return [
-        Fault(
-            reason=reason,
-            rows=rows[np.array(reasons) == reason],
-            message=lambda row: (
-                f"{notes[row].as_py().partition(': ')[2]} It is in source {source!r}."
-            ),
-        )
-        for reason in dict.fromkeys(reasons)
-    ]
+def _lacking(rows: Any, plan: Plan) -> dict[str, Array]:
+    """What sources lack -> indices of the rows whose keys just these sources lack."""
+    code = np.zeros(rows.num_rows, np.int64)
+    for i in range(len(plan.sources)):
+        code |= rows.column(f"n{i}").is_null().to_numpy().astype(np.int64) << i
+    found: dict[str, Array] = {}
+    for value in np.unique(code[code > 0]).tolist():
+        names = [repr(name) for i, name in enumerate(plan.sources) if value >> i & 1]
+        found[f"not in {' and '.join(names)}"] = np.flatnonzero(code == value)
+    return found
+
+
+def _repeated(rows: Any, plan: Plan) -> dict[str, Array]:
+    """What is more than once -> indices of the rows whose keys a source of records repeats."""
+    found: dict[str, Array] = {}
+    for i, name in enumerate(plan.sources):
+        at = np.flatnonzero(rows.column(f"n{i}").fill_null(1).to_numpy() > 1)
+        if len(at) and not plan.sequential[i]:
+            found[f"more than once in {name!r}"] = at
+    return found
+
+
+def _noted(rows: Any, found: Mapping[str, Array]) -> Skipped:
+    """Rows by reason, with the first few keys in the order of the rows."""
+    first = sorted((int(i), what) for what, at in found.items() for i in at[:_NAMED])[:_NAMED]
+    return Skipped(
+        counts={what: len(at) for what, at in found.items()},
+        first=tuple(f"{key_text(rows, i)} ({what})" for i, what in first),
+    )
+
+
+def _counted(found: Skipped) -> str:
+    counts = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
+    return f"{counts}; the first: {', '.join(found.first[:_NAMED])}"
+
+
+def key_text(rows: Any, row: int) -> str:
+    """A row's key for a message."""
+    keys = [name for name in rows.column_names if name.startswith("k")]
+    values = [rows.column(name)[row].as_py() for name in keys]
+    return ", ".join(clipped(str(value)) for value in values)
+
+
+def field_values(rows: Any, source: int, index: int, *, flat: bool = True) -> Any:
+    """The Arrow array of a field: a value a row; of sequences, if `flat`, a value a step."""
+    import pyarrow as pa
+
+    column = rows.column(f"c{source}_{index}")
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    steps = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
+    return array.flatten() if steps and flat else array
 
 
 def _table(content: bytes) -> Any:

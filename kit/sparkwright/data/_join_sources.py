@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkwright.data._classes import Classes, check_classes
+from sparkwright.data._column_choice import of_unnamed
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.errors import ConfigurationError
 
@@ -46,8 +47,7 @@ def records(
     Raises:
         ConfigurationError: naming the option.
     """
-    form = _form(where, header, delimiter)
-    return Source(where=where, key=_names("key", key), form=form)
+    return _source(where, header, delimiter, key=_names("key", key))
 
 
 def sequences(
@@ -72,12 +72,28 @@ def sequences(
     Raises:
         ConfigurationError: naming the option.
     """
-    form = _form(where, header, delimiter)
-    return Source(where=where, key=_names("key", key), order=_names("order", order), form=form)
+    names = {"key": _names("key", key), "order": _names("order", order)}
+    return _source(where, header, delimiter, **names)
 
 
 @dataclass(frozen=True, slots=True)
-class OneHot:
+class ClassColumn:
+    """A column of classes: its name or index, and which classes there are."""
+
+    column: str | int
+    classes: Classes = "infer"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if isinstance(self.column, bool) or not isinstance(self.column, str | int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"`{type(self).__name__}` takes the name or the index of one column. "
+                f"Received: column={self.column!r}."
+            )
+        check_classes("classes", self.classes)
+
+
+class OneHot(ClassColumn):
     """A column of classes as a vector of zeros with a one at the class.
 
     Attributes:
@@ -90,16 +106,10 @@ class OneHot:
         OneHot(column='segment', classes=['basic', 'gold'])
     """
 
-    column: str | int
-    classes: Classes = "infer"
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        _check_class_column("OneHot", self.column, self.classes)
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClassIndex:
+class ClassIndex(ClassColumn):
     """A column of classes as int32 numbers of the classes, from 0.
 
     Attributes:
@@ -107,20 +117,7 @@ class ClassIndex:
         classes: as for `OneHot`.
     """
 
-    column: str | int
-    classes: Classes = "infer"
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        _check_class_column("ClassIndex", self.column, self.classes)
-
-
-def _check_class_column(what: str, column: Any, classes: Any) -> None:
-    if isinstance(column, bool) or not isinstance(column, str | int):
-        raise ConfigurationError(
-            f"`{what}` takes the name or the index of one column. Received: column={column!r}."
-        )
-    check_classes("classes", classes)
+    __slots__ = ()
 
 
 def _names(option: str, value: Any) -> tuple[str, ...]:
@@ -132,11 +129,14 @@ def _names(option: str, value: Any) -> tuple[str, ...]:
     return names
 
 
-def _form(where: Any, header: Any, delimiter: Any) -> CsvFormat:
+def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str, ...]) -> Source:
     if not (isinstance(where, str) or hasattr(where, "mapInArrow")):
         raise ConfigurationError(
             "a source must be a Spark DataFrame or the URL of CSV files. "
             f"Received: a {type(where).__name__}. A pandas table becomes a DataFrame by "
             "`spark.createDataFrame`."
         )
-    return CsvFormat(header=header, delimiter=delimiter)
+    form = CsvFormat(header=header, delimiter=delimiter)
+    if isinstance(where, str) and not header:  # with today's names of columns
+        names = {option: tuple(map(of_unnamed, given)) for option, given in names.items()}
+    return Source(where=where, form=form, **names)

@@ -2,20 +2,19 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from sparkwright.data._alignment import Alignment, LengthRange, pad
+from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow import CHUNK_BYTES
-from sparkwright.data._arrow_columns import distinct
-from sparkwright.data._classes import MOST_CLASSES, one_hot, together
 from sparkwright.data._csv_format import compression_of
-from sparkwright.data._csv_reader import CsvPiece, CsvReader
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._dataset import Array, DataSet
-from sparkwright.data._pieces import OnError, SkipLog
-from sparkwright.data.tables import Columns, Fault
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, together
+from sparkwright.data.tables import Columns, Fault, Part, Piece
 from sparkwright.errors import DataError
 from sparkwright.storage._listing import StoredFile
 
@@ -44,66 +43,39 @@ class _FirstFault(SkipLog):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFiles:
-    """Files with a step a line, and what becomes of their columns.
-
-    Attributes:
-        reader: of the files.
-        features: columns of features.
-        labels: columns of labels.
-        classes: None for numbers; else how many classes there are, or their names; "infer" keeps
-            the texts.
-        one_hot: whether classes become vectors.
-    """
+    """Files with a step a line, and what becomes of their columns: group -> parts."""
 
     reader: CsvReader
-    features: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    classes: int | tuple[str, ...] | Literal["infer"] | None = None
-    one_hot: bool = False
+    parts: dict[str, list[Part]]
 
     def read(self, url: str) -> dict[str, Array]:
-        """The steps of a file: "features" (steps, columns), "labels" (steps, …).
-
-        Raises:
-            UnusableFileError: naming file, line and column.
-        """
-        parts: list[dict[str, Array]] = []
+        """The steps of a file, (steps, columns) of each group; UnusableFileError naming it."""
+        found: list[dict[str, Array]] = []
         size_bytes = 0
-        for part in self.reader.read(CsvPiece(url=url), _FirstFault(), self._arrays):
-            parts.append(part)
-            size_bytes += sum(array.nbytes for array in part.values())
+        for arrays in self.reader.read(Piece(url=url), _FirstFault(), self._arrays):
+            found.append(arrays)
+            size_bytes += sum(array.nbytes for array in arrays.values())
             # A few packed megabytes may hold a terabyte of zeros.
             if size_bytes > MOST_BYTES:
                 raise UnusableFileError(
                     "too large",
                     f"a sequence must have at most {MOST_BYTES:,} bytes. Received: more in {url}.",
                 )
-        if not parts:
+        if not found:
             raise UnusableFileError(
                 "empty file", f"a sequence must have at least one step. Received: none in {url}."
             )
-        if len(parts) == 1:
-            return parts[0]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return {group: np.concatenate([arrays[group] for arrays in found]) for group in self.parts}
 
     def _arrays(self, table: Any, shown: Any) -> tuple[dict[str, Array], list[Fault]]:
         columns = Columns(table, shown=shown)
-        found: dict[str, Array] = {}
-        if self.features:
-            found["features"] = columns.numbers(self.features)
-        if not self.labels:
-            return found, columns.faults
-        if self.classes is None:
-            found["labels"] = columns.numbers(self.labels)
-        elif self.classes == "infer":
-            (names,) = distinct(table, self.labels).values()
-            codes = columns.codes(self.labels[0], tuple(names), "class")
-            found["labels"] = np.array([*names, ""], object)[codes, None]
-        else:
-            codes = columns.classes(self.labels[0], self.classes)
-            count = self.classes if isinstance(self.classes, int) else len(self.classes)
-            found["labels"] = one_hot(codes, count) if self.one_hot else codes[:, None]
-        return found, columns.faults
+        made = {group: columns.side_by_side(parts) for group, parts in self.parts.items()}
+        return made, columns.faults
+
+    def with_classes(self, classes: tuple[str, ...]) -> "StepFiles":
+        """These files with the classes of the labels, if these stand in them."""
+        labels = [replace(part, classes=classes) for part in self.parts.get("labels", ())]
+        return replace(self, parts={**self.parts, "labels": labels}) if labels else self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +83,9 @@ class SequenceReader:
     """Reads pairs of files as examples of one length; travels to the executors.
 
     Attributes:
-        features: the files with features.
-        labels: those with labels, if any: the same, unless pairs name others.
+        files: those with features, and with labels if pairs do not name others.
+        label_files: those with labels, where pairs name others.
+        labels: what becomes of the columns of labels.
         flat: drop the column axis of the labels: a single column was given without a list.
         per_step: labels of each step, not of the whole sequence.
         align: what to do where features and labels differ in length.
@@ -121,8 +94,8 @@ class SequenceReader:
         masked: whether there are masks.
     """
 
-    features: StepFiles
-    labels: StepFiles | None
+    files: StepFiles
+    label_files: StepFiles | None
     flat: bool
     per_step: bool
     align: Alignment
@@ -143,22 +116,36 @@ class SequenceReader:
         if waiting:
             yield self._dataset(waiting)
 
-    def survey(self, pairs: Iterable[Pair], on_error: OnError) -> "Survey":
+    def survey(self, pairs: Iterable[Pair], log: SkipLog) -> Survey:
         """What has to be known of a piece before it can be read."""
         steps: list[int] = []
         values: set[str] = set()
-        for features, labels in self.sequences(pairs, SkipLog(on_error)):
+        for features, labels in self.sequences(pairs, log):
             steps.append(len(features))
             if labels is not None and self.per_step:
                 steps.append(len(labels))
             if labels is not None and self.to_infer and len(values) <= MOST_CLASSES:
                 values.update(np.ravel(labels).tolist())
-        return Survey(lengths=LengthRange.of(steps), classes=together([values]))
+        return Survey(
+            examples=len(steps),
+            lengths={"": LengthRange.of(steps)},
+            classes={"labels": together([values])},
+        )
+
+    @property
+    def label_parts(self) -> list[Part]:
+        """What becomes of the columns of labels; empty without any."""
+        return (self.label_files or self.files).parts.get("labels", [])
 
     @property
     def to_infer(self) -> bool:
         """Whether classes are still to be found."""
-        return self.labels is not None and self.labels.classes == "infer"
+        return any(part.classes == "infer" for part in self.label_parts)
+
+    def with_classes(self, classes: tuple[str, ...]) -> "SequenceReader":
+        """This reader with the classes that were found."""
+        others = None if self.label_files is None else self.label_files.with_classes(classes)
+        return replace(self, files=self.files.with_classes(classes), label_files=others)
 
     def sequences(
         self, pairs: Iterable[Pair], log: SkipLog
@@ -173,15 +160,14 @@ class SequenceReader:
                 yield sequence
 
     def _sequence(self, url: str, labels_url: str | None) -> tuple[Array, Array | None]:
-        found = self.features.read(url)
+        found, where = self.files.read(url), labels_url or url
         features = found["features"]
         self._check_length(len(features), url)
-        if self.labels is None:
+        if self.label_files is not None:
+            found = self.label_files.read(where)
+        if "labels" not in found:
             return features, None
-        where = labels_url or url
-        labels = found["labels"] if labels_url is None else self.labels.read(labels_url)["labels"]
-        if self.flat:
-            labels = labels[:, 0]
+        labels = found["labels"][:, 0] if self.flat else found["labels"]
         if not self.per_step:
             if labels_url is not None and len(labels) != 1:
                 raise UnusableFileError(
@@ -209,42 +195,19 @@ class SequenceReader:
             )
 
     def _dataset(self, sequences: Sequence[tuple[Array, Array | None]]) -> DataSet:
-        features, mask = self._padded([features for features, _ in sequences])
-        labels = [found for _, found in sequences if found is not None]
-        masks = mask if self.masked else None
-        if not labels:
-            return DataSet(features, features_masks=masks)
-        if not self.per_step:
-            return DataSet(features, np.stack(labels), features_masks=masks)
-        padded, labels_mask = self._padded(labels)
-        return DataSet(
-            features,
-            padded,
-            features_masks=masks,
-            labels_masks=labels_mask if self.masked else None,
-        )
-
-    def _padded(self, arrays: list[Array]) -> tuple[Array, Array]:
-        lengths = np.array([len(array) for array in arrays])
-        return pad(np.concatenate(arrays), lengths, self.length, align=self.align)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Survey:
-    """What a first pass has found; sums cover both.
-
-    Attributes:
-        lengths: of all features, and labels per step.
-        classes: values of the labels, if they were asked for.
-    """
-
-    lengths: LengthRange = field(default_factory=LengthRange)
-    classes: frozenset[str] = frozenset()
-
-    def __add__(self, other: "Survey") -> "Survey":
-        return Survey(
-            lengths=self.lengths + other.lengths, classes=together([self.classes, other.classes])
-        )
+        arrays: dict[str, Array] = {}
+        for group, found in zip(("features", "labels"), zip(*sequences, strict=True), strict=True):
+            if found[0] is None:
+                continue
+            if group == "labels" and not self.per_step:
+                arrays["labels/labels"] = np.stack(found)
+                continue
+            lengths = np.array([len(array) for array in found])
+            steps = np.concatenate(found)
+            arrays[f"{group}/{group}"], mask = pad(steps, lengths, self.length, align=self.align)
+            if self.masked:
+                arrays[f"{group}_masks/{group}"] = mask
+        return DataSet.from_columns(arrays)
 
 
 def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:
@@ -266,11 +229,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 def paired(
     files: Sequence[StoredFile], label_files: Sequence[StoredFile] | None, pair_by: str
 ) -> list[tuple[StoredFile, StoredFile | None]]:
-    """Each file of features with its labels.
-
-    Raises:
-        DataError: if one has no counterpart, or if a name is there twice; naming the first.
-    """
+    """Each file of features with its labels; DataError naming the first without counterpart."""
     if label_files is None:
         return [(file, None) for file in files]
     if pair_by == "order":

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._classes import MOST_CLASSES, Classes, check_classes, found_text
+from sparkwright.data._classes import Classes, check_classes
 from sparkwright.data._column_choice import in_order, select_columns
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import ENDINGS, CsvColumns, CsvReader, columns_of
+from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import (
     OnError,
+    SkipLog,
     check_on_error,
     check_partitions,
     from_pieces,
@@ -24,13 +25,15 @@ from sparkwright.data._sequence_reader import (
     Pair,
     SequenceReader,
     StepFiles,
-    Survey,
     in_natural_order,
     paired,
 )
+from sparkwright.data._survey import Survey, check_found
 from sparkwright.data._table_source import files_of
 from sparkwright.data._wording import session_first, shortened
+from sparkwright.data.tables import Part
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_choice
 from sparkwright.storage._listing import StoredFile
 
 if TYPE_CHECKING:
@@ -128,54 +131,40 @@ def from_csv_sequences(
         on_error=on_error,
     )
     sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
-    pieces = _pieces(sizes, partitions or spark.sparkContext.defaultParallelism)
-    grouped = [
-        tuple((f.url, None if g is None else g.url) for f, g in (pairs[i] for i in piece))
-        for piece in pieces
+    # Little files many at a time: a Spark record for each would cost more than reading it.
+    wanted = (partitions or spark.sparkContext.defaultParallelism) * 4
+    most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
+    groups = group_by_size(sizes, min(most, len(sizes)))
+    pieces = [
+        tuple((f.url, None if g is None else g.url) for f, g in (pairs[i] for i in group))
+        for group in groups
     ]
     if length is None or reader.to_infer:
-        reader = _surveyed(spark, reader, grouped, on_error, url)
-    names = None if reader.labels is None else reader.labels.classes
+        context = spark.sparkContext
+        # Summed up on executors: classes of a thousand pieces would fill the driver.
+        rdd = context.parallelize(
+            pieces, min(len(pieces), context.defaultParallelism * 4)
+        ).mapPartitions(partial(_survey, reader=reader, on_error=on_error))
+        found = collect(spark, rdd, description="find the longest sequence")
+        reader = completed(reader, sum(found, Survey()), url)
+    names = [part.classes for part in reader.label_parts if isinstance(part.classes, tuple)]
     files = [(f.url, f.size_bytes, f.version) for pair in pairs for f in pair if f is not None]
     return from_pieces(
         spark,
-        grouped,
+        pieces,
         reader,
-        sizes=[sum(sizes[i] for i in piece) for piece in pieces],
+        sizes=[sum(sizes[i] for i in group) for group in groups],
         partitions=partitions,
         on_error=on_error,
         fingerprint=hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest(),
-        class_names={"labels": names} if isinstance(names, tuple) else None,
+        class_names={"labels": names[0]} if names else None,
     )
-
-
-def _pieces(sizes: Sequence[int], partitions: int) -> list[list[int]]:
-    """Little files many at a time: a Spark record for each would cost more than reading it."""
-    most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, partitions * 4)
-    return group_by_size(sizes, min(most, len(sizes)))
-
-
-def _surveyed(
-    spark: "SparkSession",
-    reader: SequenceReader,
-    pieces: Sequence[tuple[Pair, ...]],
-    on_error: OnError,
-    url: str,
-) -> SequenceReader:
-    context = spark.sparkContext
-    slices = min(len(pieces), context.defaultParallelism * 4)
-    # Summed up on executors: classes of a thousand pieces would fill the driver.
-    rdd = context.parallelize(pieces, slices).mapPartitions(
-        partial(_survey, reader=reader, on_error=on_error)
-    )
-    found = sum(collect(spark, rdd, description="find the longest sequence"), Survey())
-    return completed(reader, found, url)
 
 
 def _survey(
     pieces: Iterable[tuple[Pair, ...]], *, reader: SequenceReader, on_error: OnError
 ) -> Iterator[Survey]:
-    yield sum((reader.survey(piece, on_error) for piece in pieces), Survey())
+    yield sum((reader.survey(piece, SkipLog(on_error)) for piece in pieces), Survey())
 
 
 def prepared(
@@ -196,46 +185,45 @@ def prepared(
 ) -> tuple[SequenceReader, Pairs]:
     """The reader as far as it is known before a survey, and what it is to read.
 
-    Args: as of `from_csv_sequences`.
-
-    Raises:
-        ConfigurationError, DataError, FileNotFoundError: as that does.
+    Arguments and errors are those of `from_csv_sequences`.
     """
     check_on_error(on_error)
     check_alignment(align, length)
-    _check_options(label_per, pair_by, classes, one_hot, labels, labels_url)
+    check_choice("label_per", label_per, ("step", "sequence"))
+    check_choice("pair_by", pair_by, ("name", "order"))
+    _check_classes(classes, one_hot, has_labels=labels is not None or labels_url is not None)
     files = in_natural_order(files_of(url, ENDINGS))
     label_files = None if labels_url is None else in_natural_order(files_of(labels_url, ENDINGS))
     pairs = paired(files, label_files, pair_by)
-    names = columns_of(_of_use(files, on_error), form)
-    own_names = names if label_files is None else columns_of(_of_use(label_files, on_error), form)
+    # The first file that can be read names the columns.
+    several = None if on_error == "skip" else 1
+    reader = CsvReader.of(files[:several], form)
+    label_reader = reader if label_files is None else CsvReader.of(label_files[:several], form)
     label_names: tuple[str, ...] = ()
     if labels is not None or label_files is not None:
         choice = slice(None) if labels is None else labels
-        label_names = select_columns(own_names, choice, option="labels")
+        label_names = select_columns(label_reader.names, choice, option="labels")
     own = label_names if label_files is None else ()
-    rest = [name for name in names if name not in own] if features is None else features
-    feature_names = select_columns(names, rest, option="features")
+    rest = [name for name in reader.names if name not in own] if features is None else features
+    feature_names = select_columns(reader.names, rest, option="features")
     kinds: Any = classes
     if classes is not None and not isinstance(classes, int | str):
         kinds = tuple(map(str, classes))
     is_text = isinstance(kinds, str | tuple)
-    _check_columns(names, feature_names, label_names, own if is_text else (), own, classes)
-    feature_files = StepFiles(reader=_reader(form, names, feature_names), features=feature_names)
-    label_reader: StepFiles | None = None
-    if label_names:
-        texts = frozenset(label_names if is_text else ())
-        used = label_names if label_files else tuple(dict.fromkeys(feature_names + label_names))
-        label_reader = StepFiles(
-            reader=_reader(form, own_names, used, texts),
-            features=() if label_files else feature_names,
-            labels=label_names,
-            classes=kinds,
-            one_hot=one_hot,
-        )
-    reader = SequenceReader(
-        features=label_reader if label_reader and not label_files else feature_files,
-        labels=label_reader,
+    _check_columns(reader.names, feature_names, label_names, own if is_text else (), own, classes)
+    texts = label_names if is_text else ()
+    parts = {"features": [Part(column=name) for name in feature_names]}
+    label_parts = [Part(column=n, classes=kinds, hot=one_hot) for n in label_names]
+    others = None
+    if label_files is not None:
+        taking = label_reader.taking(label_names, texts)
+        others = StepFiles(reader=taking, parts={"labels": label_parts})
+    elif label_names:
+        parts["labels"] = label_parts
+    used = tuple(dict.fromkeys(feature_names + own))
+    return SequenceReader(
+        files=StepFiles(reader=reader.taking(used, texts if own else ()), parts=parts),
+        label_files=others,
         flat=(labels is None or isinstance(labels, str | int))
         and len(label_names) == 1
         and not one_hot,
@@ -244,23 +232,7 @@ def prepared(
         length=length or 0,
         truncate=truncate,
         masked=length is not None,
-    )
-    return reader, pairs
-
-
-def _of_use(files: Sequence[StoredFile], on_error: OnError) -> Sequence[StoredFile]:
-    """The files of which the first that can be read names the columns."""
-    return files if on_error == "skip" else files[:1]
-
-
-def _reader(
-    form: CsvFormat,
-    names: tuple[str, ...],
-    used: tuple[str, ...],
-    texts: frozenset[str] = frozenset(),
-) -> CsvReader:
-    columns = CsvColumns(names=names, used=used, texts=texts)
-    return CsvReader(form=form, columns=columns, is_exact=True)
+    ), pairs
 
 
 def _check_columns(
@@ -289,50 +261,27 @@ def _check_columns(
 
 
 def completed(reader: SequenceReader, found: Survey, url: str) -> SequenceReader:
-    """`reader` with the length and the classes that a survey of all files has found.
-
-    Raises:
-        DataError: if it has found none.
-    """
-    if found.lengths.shortest is None:
+    """`reader` with the length and the classes of a survey; DataError if it has found none."""
+    if not found.examples:
         raise DataError(
             f"there must be a sequence that can be read. Received: none at {url}; all were skipped."
         )
-    if reader.labels is not None and reader.to_infer:
-        if not 2 <= len(found.classes) <= MOST_CLASSES:
-            raise DataError(
-                f"labels must have from 2 to {MOST_CLASSES:,} different values to be classes. "
-                f"Received: {found_text(found.classes)}, at {url}."
-            )
-        labels = replace(reader.labels, classes=in_order(set(found.classes)))
-        together = reader.features is reader.labels
-        reader = replace(reader, labels=labels, features=labels if together else reader.features)
+    if reader.to_infer:
+        classes = found.classes["labels"]
+        check_found(classes, f"at {url}")
+        reader = reader.with_classes(in_order(classes))
     if reader.length:
         return reader
-    return replace(reader, length=found.lengths.longest, masked=not found.lengths.is_uniform)
+    lengths = found.length_of([""])
+    return replace(reader, length=lengths.longest, masked=not lengths.is_uniform)
 
 
-def _check_options(
-    label_per: Any,
-    pair_by: Any,
-    classes: Any,
-    one_hot: bool,
-    labels: Any,
-    labels_url: str | None,
-) -> None:
-    for option, value, allowed in (
-        ("label_per", label_per, ("step", "sequence")),
-        ("pair_by", pair_by, ("name", "order")),
-    ):
-        if value not in allowed:
-            raise ConfigurationError(
-                f"`{option}` must be {allowed[0]!r} or {allowed[1]!r}. Received: {value!r}."
-            )
+def _check_classes(classes: Any, one_hot: bool, *, has_labels: bool) -> None:
     if one_hot and classes is None:
         raise ConfigurationError("`one_hot` needs `classes`. Received: one_hot=True, classes=None.")
     if classes is not None:
         check_classes("classes", classes)
-        if labels is None and labels_url is None:
+        if not has_labels:
             raise ConfigurationError(
                 "`classes` needs labels: give `labels`, `labels_url` or both. "
                 f"Received: classes={classes!r}, labels=None."

@@ -16,6 +16,19 @@ _ROWS = (
 )
 
 
+class UnusableItem(Exception):
+    """An item of a source that cannot be used.
+
+    Attributes:
+        reason: a few words, the same for all items of a kind.
+        message: rule, what was received with the file's name, remedy.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skipped:
     """What was left out of a data set because `on_error="skip"` allowed it.

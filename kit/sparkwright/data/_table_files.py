@@ -3,28 +3,26 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from sparkwright.data._column_choice import Classes, ColumnChoice, Columns
-from sparkwright.data._columnar import ColumnarSource, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._pieces import OnError
 from sparkwright.data._table_schema import Missing, TableSchema
-from sparkwright.data._table_source import (
-    LocalTable,
-    TableSource,
-    Urls,
-    check_no_choice,
-    distribute,
-    files_of,
-    gather,
-)
+from sparkwright.data._table_source import LocalTable, TableSource, Urls, check_no_choice, files_of
 from sparkwright.data._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_ENDINGS = {
+    "csv": ENDINGS,
+    "parquet": ("parquet", "pq"),
+    "arrow": ("arrow", "arrows", "feather", "ipc"),
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,9 +125,8 @@ def from_csv(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and line; on executors when they are read.
     """
-    choice, form = _choice(from_csv, options, schema)
-    source = CsvSource(urls, form, schema)
-    return distribute(spark, source, choice, schema, on_error=on_error, partitions=partitions)
+    source = _source("csv", from_csv, urls, options, schema, on_error)
+    return source.distribute(spark, partitions)
 
 
 @_with_options_of(ColumnChoice, CsvFormat)
@@ -152,8 +149,7 @@ def read_csv(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and line, or if there is no example.
     """
-    choice, form = _choice(read_csv, options, schema)
-    return gather(CsvSource(urls, form, schema), choice, schema, on_error=on_error)
+    return _source("csv", read_csv, urls, options, schema, on_error).gather()
 
 
 @session_first
@@ -190,9 +186,8 @@ def from_parquet(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and row; on executors when they are read.
     """
-    choice, _ = _choice(from_parquet, options, schema)
-    source = _parquet(urls)
-    return distribute(spark, source, choice, schema, on_error=on_error, partitions=partitions)
+    source = _source("parquet", from_parquet, urls, options, schema, on_error)
+    return source.distribute(spark, partitions)
 
 
 @_with_options_of(ColumnChoice)
@@ -204,8 +199,7 @@ def read_parquet(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_parquet`, read here, without Spark: as `read_csv`."""
-    choice, _ = _choice(read_parquet, options, schema)
-    return gather(_parquet(urls), choice, schema, on_error=on_error)
+    return _source("parquet", read_parquet, urls, options, schema, on_error).gather()
 
 
 @session_first
@@ -224,9 +218,8 @@ def from_arrow(
     Large files are shared out by record batches, streams are not. Everything else is as for
     `from_parquet`; folders are searched for files ending in arrow, arrows, feather or ipc.
     """
-    choice, _ = _choice(from_arrow, options, schema)
-    source = _arrow(urls)
-    return distribute(spark, source, choice, schema, on_error=on_error, partitions=partitions)
+    source = _source("arrow", from_arrow, urls, options, schema, on_error)
+    return source.distribute(spark, partitions)
 
 
 @_with_options_of(ColumnChoice)
@@ -238,13 +231,18 @@ def read_arrow(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_arrow`, read here, without Spark: as `read_csv`."""
-    choice, _ = _choice(read_arrow, options, schema)
-    return gather(_arrow(urls), choice, schema, on_error=on_error)
+    return _source("arrow", read_arrow, urls, options, schema, on_error).gather()
 
 
-def _choice(
-    function: Callable[..., Any], options: Mapping[str, Any], schema: TableSchema | None
-) -> tuple[ColumnChoice, CsvFormat]:
+def _source(
+    kind: Literal["csv", "parquet", "arrow"],
+    function: Callable[..., Any],
+    urls: Urls,
+    options: Mapping[str, Any],
+    schema: TableSchema | None,
+    on_error: OnError,
+) -> TableSource:
+    """Files and the options of `function`, checked; the columns are read from the first file."""
     unknown = set(options) - set(inspect.signature(function).parameters)
     if unknown:
         name = getattr(function, "__name__", "")
@@ -253,13 +251,14 @@ def _choice(
     choice = ColumnChoice(**{n: value for n, value in options.items() if n in names})
     form = CsvFormat(**{n: value for n, value in options.items() if n not in names})
     check_no_choice(choice, schema)
-    return choice, form
-
-
-def _parquet(urls: Urls) -> TableSource:
-    return ColumnarSource("parquet", files_of(urls, ("parquet", "pq")), open_parquet)
-
-
-def _arrow(urls: Urls) -> TableSource:
-    endings = ("arrow", "arrows", "feather", "ipc")
-    return ColumnarSource("arrow", files_of(urls, endings), open_arrow)
+    files = files_of(urls, _ENDINGS[kind])
+    how: dict[str, Any] = {"kind": kind}
+    if kind == "csv":
+        reader: Any = CsvReader.of(files, form, schema, is_exact=schema is None)
+        how |= form.to_dict()
+    else:
+        opener = open_parquet if kind == "parquet" else open_arrow
+        reader = ColumnarReader.of(files, opener, is_exact=schema is None)
+    return TableSource(
+        files=files, reader=reader, options=how, choice=choice, schema=schema, on_error=on_error
+    )

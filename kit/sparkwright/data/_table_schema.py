@@ -1,9 +1,10 @@
 """Which columns of a table become which arrays: fixed, so that other files are read alike."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
@@ -158,20 +159,10 @@ class TableSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
-        number = not isinstance(self.missing, str)
-        return {
-            "name": "TableSchema",
-            "columns": list(self.columns),
-            "features": {name: list(columns) for name, columns in self.features.items()},
-            "labels": {name: list(columns) for name, columns in self.labels.items()},
-            "classes": {o: c if isinstance(c, int) else list(c) for o, c in self.classes.items()},
-            "one_hot": self.one_hot,
-            "categories": {name: list(values) for name, values in self.categories.items()},
-            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
-            "weights": self.weights,
-            # JSON knows no NaN.
-            "missing": {"number": str(self.missing)} if number else self.missing,
-        }
+        # JSON knows no NaN.
+        missing = self.missing if isinstance(self.missing, str) else {"number": str(self.missing)}
+        content = asdict(replace(self, missing="error"))
+        return {"name": "TableSchema", **json.loads(json.dumps(content)), "missing": missing}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
@@ -181,23 +172,12 @@ class TableSchema:
             ConfigurationError: if `content` is no such thing.
         """
         try:
-            if content["name"] != "TableSchema":
+            given = {name: _with_tuples(value) for name, value in content.items()}
+            if given.pop("name") != "TableSchema":
                 raise ValueError(content["name"])
-            missing = content["missing"]
-            return cls(
-                columns=tuple(map(str, content["columns"])),
-                features={str(n): tuple(map(str, c)) for n, c in content["features"].items()},
-                labels={str(n): tuple(map(str, c)) for n, c in content["labels"].items()},
-                classes={
-                    str(o): c if isinstance(c, int) else tuple(map(str, c))
-                    for o, c in content["classes"].items()
-                },
-                one_hot=bool(content["one_hot"]),
-                categories={str(n): tuple(map(str, v)) for n, v in content["categories"].items()},
-                shapes={str(n): tuple(map(int, s)) for n, s in content["shapes"].items()},
-                weights=None if content["weights"] is None else str(content["weights"]),
-                missing=missing if isinstance(missing, str) else float(missing["number"]),  # pyright: ignore[reportArgumentType]
-            )
+            if isinstance(given["missing"], Mapping):
+                given["missing"] = float(given["missing"]["number"])
+            return cls(**given)
         except ConfigurationError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -207,12 +187,14 @@ class TableSchema:
             ) from None
 
 
-def check_missing(missing: Any) -> None:
-    """Refuse anything but "error", "skip" and a number, which may be NaN but not infinite.
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _with_tuples(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
-    Raises:
-        ConfigurationError: naming the option.
-    """
+
+def check_missing(missing: Any) -> None:
+    """Refuse anything but "error", "skip" and a number, which may be NaN but not infinite."""
     number = isinstance(missing, int | float) and not isinstance(missing, bool)
     _require(
         missing in ("error", "skip") or (number and not math.isinf(missing)),
@@ -222,18 +204,12 @@ def check_missing(missing: Any) -> None:
 
 
 def check_values(option: str, name: str, values: Any) -> None:
-    """Refuse anything but a number of classes, or names that are not empty and differ.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if option == "classes" and isinstance(values, int) and not isinstance(values, bool):
-        fits = values >= 1
-    else:
-        fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    accepted = "a number of at least 1, or different names" if option == "classes" else (
-        "different values"
-    )  # fmt: skip
+    """Refuse anything but a number of classes, or names that are not empty and differ."""
+    accepted = "different values"
+    fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if option == "classes":
+        accepted = "a number of at least 1, or different names"
+        fits |= isinstance(values, int) and not isinstance(values, bool) and values >= 1
     _require(fits, f"`{option}` must be {accepted}. Received: {option}={values!r} for {name!r}.")
     _require(
         values != (), f"`{option}` must not be empty. Received: {option}={values!r} for {name!r}."

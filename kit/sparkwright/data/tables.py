@@ -1,20 +1,21 @@
 """Arrow tables made DataSets by a schema, whole columns at a time; rows that do not fit, told."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.data._arrow_columns import Mask, arrays, column_of, numbers, texts
+from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
 from sparkwright.data._classes import one_hot
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._skipped import Skipped
 from sparkwright.data._table_schema import Missing, TableSchema, listed
 
-_NAMED = 20
+NAMED = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +33,52 @@ class Fault:
     rows: NDArray[np.int64]
     message: Callable[[int], str]
     is_wanted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """A file, or a part of it.
+
+    Attributes:
+        url: the file.
+        parts: the first part (byte, row group or record batch), and one past the last; None: all.
+        is_whole: whether that is the whole file.
+        rows_before: rows of the file before them; None: unknown.
+        size_bytes: about how many.
+    """
+
+    url: str
+    parts: tuple[int, int] | None = None
+    is_whole: bool = True
+    rows_before: int | None = 0
+    size_bytes: int = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the file begins with it."""
+        return self.parts is None or self.parts[0] == 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """How a column becomes numbers.
+
+    Attributes:
+        column: its name.
+        classes: None for numbers; else how many classes there are, or their names; "infer" keeps
+            the texts.
+        hot: whether classes become vectors.
+        shape: of the arrays that it holds; None: single values.
+        is_integer: whether numbers become int32.
+        option: where classes are listed, for messages.
+    """
+
+    column: str
+    classes: int | tuple[str, ...] | Literal["infer"] | None = None
+    hot: bool = False
+    shape: tuple[int, ...] | None = None
+    is_integer: bool = False
+    option: Literal["classes", "categories"] = "classes"
 
 
 # Column, row -> the value as it stands in the file, for messages.
@@ -54,48 +101,28 @@ def to_dataset(
         DataError: if a column has a type that cannot be what the schema says.
     """
     columns = Columns(table, schema.missing, shown)
-    features = {name: _input(columns, names, schema) for name, names in schema.features.items()}
-    labels = {output: _output(columns, output, schema) for output in schema.labels}
+    features = {
+        name: columns.side_by_side([_feature(schema, column) for column in names], fill=True)
+        for name, names in schema.features.items()
+    }
+    labels: dict[str, Array] = {}
+    for output, names in schema.labels.items():
+        classes = schema.classes.get(output)
+        hot = schema.one_hot and classes is not None
+        made = columns.side_by_side(
+            [Part(column=n, classes=classes, hot=hot, shape=schema.shapes.get(n)) for n in names]
+        )
+        holds_arrays = classes is None and names[0] in schema.shapes
+        is_flat = len(names) == 1 and not (hot or holds_arrays)
+        labels[output] = made[:, 0] if is_flat else made
     weights = None if schema.weights is None else columns.weights(schema.weights)
     return DataSet(features, labels, weights=weights), columns.faults
 
 
-def _input(columns: "Columns", names: tuple[str, ...], schema: TableSchema) -> Array:
-    if len(names) == 1 and len(schema.shapes.get(names[0], ())) > 1:
-        return columns.arrays(names[0], schema.shapes[names[0]], fill=True)
-    if not any(name in schema.categories or name in schema.shapes for name in names):
-        return columns.numbers(names, fill=True)
-    widths = [schema.width(name) for name in names]
-    matrix = np.empty((columns.rows, sum(widths)), np.float32)
-    at = 0
-    for name, width in zip(names, widths, strict=True):
-        target = matrix[:, at : at + width]
-        if name in schema.categories:
-            codes = columns.codes(name, schema.categories[name], "category")
-            target[...] = 0
-            target[np.arange(columns.rows), codes] = 1
-        elif name in schema.shapes:
-            found = columns.arrays(name, schema.shapes[name], fill=True)
-            target[...] = found.reshape(columns.rows, width)
-        else:
-            columns.fill_numbers(name, matrix[:, at], fill=True)
-        at += width
-    columns.check_finite(names, widths, matrix)
-    return matrix
-
-
-def _output(columns: "Columns", output: str, schema: TableSchema) -> Array:
-    names = schema.labels[output]
-    if output not in schema.classes:
-        if len(names) == 1 and names[0] in schema.shapes:
-            return columns.arrays(names[0], schema.shapes[names[0]], fill=False)
-        matrix = columns.numbers(names)
-        return matrix[:, 0] if len(names) == 1 else matrix
-    classes = schema.classes[output]
-    codes = [columns.classes(name, classes) for name in names]
-    if schema.one_hot:
-        return one_hot(codes[0], classes if isinstance(classes, int) else len(classes))
-    return codes[0] if len(codes) == 1 else np.stack(codes, axis=1)
+def _feature(schema: TableSchema, column: str) -> Part:
+    categories = schema.categories.get(column)
+    hot, shape = categories is not None, schema.shapes.get(column)
+    return Part(column=column, classes=categories, hot=hot, shape=shape, option="categories")
 
 
 class Columns:
@@ -104,89 +131,95 @@ class Columns:
     def __init__(
         self, table: Any, missing: Missing | None = None, shown: Shown | None = None
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            table: of Arrow.
-            missing: what becomes of missing values, as in a `TableSchema`; default None: as
-                "error", where users have no choice.
-            shown: the values as messages should show them; default None: as in the table.
-        """
-        self._table, self._instead = table, missing
+        """Look at nothing yet; `missing` is as in a `TableSchema`, or None without a choice."""
+        self._table, self._missing = table, missing
         self._value = shown or (lambda name, row: column_of(table, name)[row].as_py())
-        self._numbers: dict[str, tuple[Array, Mask | None]] = {}
         self.rows = int(table.num_rows)
         self.faults: list[Fault] = []
 
-    def numbers(self, names: tuple[str, ...], *, fill: bool = False) -> Array:
-        """(n, columns) float32; with `fill`, a number may stand in for missing values."""
-        matrix = np.empty((self.rows, len(names)), np.float32)
-        columns = [self._column(name) for name in names]
-        if all(str(column.type) == "double" and not column.null_count for column in columns):
-            with np.errstate(over="ignore", invalid="ignore"):
-                for index, column in enumerate(columns):
-                    matrix[:, index] = column.to_numpy()
-                # The sum is finite if all are, unless they are huge: then look closer.
-                if np.isfinite(matrix.sum()):
-                    return matrix
-        for index, name in enumerate(names):
-            self.fill_numbers(name, matrix[:, index], fill=fill)
-        self.check_finite(names, [1] * len(names), matrix)
-        return matrix
+    def side_by_side(self, parts: Sequence[Part], *, fill: bool = False) -> Array:
+        """(n, width) float32, or int32 if all are; (n, …) of one column of arrays.
+
+        With `fill`, a number may stand in for missing ones.
+        """
+        if all(p.classes is None and p.shape is None and not p.is_integer for p in parts):
+            return self._numbers([part.column for part in parts], fill=fill)
+        made = [self._part(part, fill=fill) for part in parts]
+        if len(made) == 1:
+            return made[0]
+        flat = [array.reshape(self.rows, math.prod(array.shape[1:])) for array in made]
+        dtypes = {array.dtype for array in flat}
+        dtype = dtypes.pop() if len(dtypes) == 1 else np.float32
+        return np.concatenate(flat, axis=1, dtype=dtype)
+
+    def _part(self, part: Part, *, fill: bool) -> Array:
+        if part.shape is not None and part.classes is None:
+            return self._arrays(part.column, part.shape, fill=fill)
+        if part.is_integer:
+            return self._integers(part.column)
+        if part.classes is None:
+            return self._numbers([part.column], fill=fill)
+        if part.classes == "infer":
+            (values,) = distinct(self._table, [part.column]).values()
+            codes = self._codes(part.column, tuple(values), part.option)
+            return np.array([*values, ""], object)[codes, None]
+        if isinstance(part.classes, int):
+            codes, count = self._class_numbers(part.column, part.classes), part.classes
+        else:
+            codes = self._codes(part.column, part.classes, part.option)
+            count = len(part.classes)
+        return one_hot(codes, count) if part.hot else codes[:, None]
 
     def weights(self, name: str) -> Array:
         """(n,) float32 of at least 0."""
-        found = self.numbers((name,))[:, 0]
-        self._fault(
-            "weight below 0",
-            found < 0,
-            lambda row: (
-                f"column {name!r} must hold weights of at least 0. Received: {found[row]!s}."
-            ),
-        )
+        found = self._numbers([name])[:, 0]
+        self._fault("weight below 0", found < 0, name, "weights of at least 0", found.__getitem__)
         return found
 
-    def integers(self, name: str) -> NDArray[np.int32]:
-        """(n,) int32 without missing values."""
-        values, missing = self._number(name)
-        if missing is not None:
-            self._missing(name, missing)
-            values = np.where(missing, 0, values)
-        limits = np.iinfo(np.int32)
-        fits = (values >= limits.min) & (values <= limits.max)
-        self._fault(
-            "integer out of range",
-            ~fits,
-            lambda row: (
-                f"column {name!r} must hold 32-bit integers. Received: {self._shown(name, row)}."
-            ),
-        )
-        return np.where(fits, values, 0).astype(np.int32)
+    def _numbers(self, names: Sequence[str], *, fill: bool = False) -> Array:
+        """(n, columns) float32."""
+        matrix = np.empty((self.rows, len(names)), np.float32)
+        columns = [column_of(self._table, name) for name in names]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if all(str(column.type) == "double" and not column.null_count for column in columns):
+                for index, column in enumerate(columns):
+                    matrix[:, index] = column.to_numpy()
+                if _are_finite(matrix):
+                    return matrix
+            for index, (name, column) in enumerate(zip(names, columns, strict=True)):
+                matrix[:, index], missing = numbers(column, name)
+                if missing is not None:
+                    self._fill(name, matrix[:, index], missing, missing, fill=fill)
+        if not _are_finite(matrix):
+            for index, name in enumerate(names):
+                self._check_finite(name, matrix[:, index : index + 1])
+        return matrix
 
-    def classes(self, name: str, classes: int | tuple[str, ...]) -> NDArray[np.int32]:
-        """(n,) numbers of classes, which are integers below a count, or names."""
-        if not isinstance(classes, int):
-            return self.codes(name, classes, "class")
-        values, missing = self._number(name)
-        if missing is not None:
-            self._missing(name, missing)
-            values = np.where(missing, 0, values)
+    def _class_numbers(self, name: str, classes: int) -> NDArray[np.int32]:
+        """(n,) integers below a count."""
+        values = self._without_missing(name)
         with np.errstate(invalid="ignore"):
             fits = (values >= 0) & (values < classes) & (values == np.floor(values))
         self._fault(
             "class out of range",
             ~fits,
-            lambda row: (
-                f"column {name!r} must hold integer classes from 0 to {classes - 1}. "
-                f"Received: {self._shown(name, row)}. For other labels give their names: "
-                '`classes=["…", …]` or `classes="infer"`; for regression, no `classes`.'
-            ),
+            name,
+            f"integer classes from 0 to {classes - 1}",
+            remedy=' For other labels give their names: `classes=["…", …]` or `classes="infer"`; '
+            "for regression, no `classes`.",
         )
         return np.where(fits, values, 0).astype(np.int32)
 
-    def codes(self, name: str, values: tuple[str, ...], what: str) -> NDArray[np.int32]:
-        """Index of each row's text among `values`; 0 where it is none of them."""
-        encoded = texts(self._column(name), name)
+    def _integers(self, name: str) -> NDArray[np.int32]:
+        """(n, 1) integers."""
+        values, limits = self._without_missing(name), np.iinfo(np.int32)
+        fits = (values >= limits.min) & (values <= limits.max)
+        self._fault("integer out of range", ~fits, name, "32-bit integers")
+        return np.where(fits, values, 0).astype(np.int32)[:, None]
+
+    def _codes(self, name: str, values: tuple[str, ...], option: str) -> NDArray[np.int32]:
+        """(n,) index of each row's text among `values`; 0 where it is none of them."""
+        encoded = texts(column_of(self._table, name), name)
         places = {value: index for index, value in enumerate(values)}
         known: list[str] = encoded.dictionary.to_pylist()
         table = np.array([places.get(value, -1) for value in known] + [-2], np.int32)
@@ -194,129 +227,97 @@ class Columns:
         if indices.null_count:
             indices = indices.fill_null(len(known))
         codes = table[indices.to_numpy(zero_copy_only=False)]
-        if (codes == -2).any():
-            self._missing(name, codes == -2)
-        option = "classes" if what == "class" else "categories"
+        self._absent(name, codes == -2)
         self._fault(
-            f"unknown {what}",
+            "unknown class" if option == "classes" else "unknown category",
             codes == -1,
-            lambda row: (
-                f"column {name!r} must hold one of {listed(values)}. "
-                f"Received: {self._shown(name, row)}. Add it to `{option}`."
-            ),
+            name,
+            f"one of {listed(values)}",
+            remedy=f" Add it to `{option}`.",
         )
         return np.maximum(codes, 0)
 
-    def fill_numbers(self, name: str, target: Array, *, fill: bool) -> None:
-        """Write a column of numbers; missing ones as NaN, or as what stands in for them."""
-        values, missing = self._number(name)
-        with np.errstate(over="ignore", invalid="ignore"):
-            target[...] = values
-        if missing is None:
-            return
-        stand_in = self._instead
-        if fill and isinstance(stand_in, int | float):
-            target[missing] = stand_in
-        else:
-            self._missing(name, missing)
-            target[missing] = 0
-
-    def check_finite(self, names: tuple[str, ...], widths: list[int], matrix: Array) -> None:
-        """Note rows with an infinite number; `widths` columns of the matrix are of a name."""
-        # The sum is finite if all are, unless they are huge: one pass less in nearly all cases.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(matrix.sum()):
-                return
-        bad = np.isinf(matrix)
-        if not bad.any():
-            return
-        owners = np.repeat(np.arange(len(names)), widths)
-        for index in sorted({int(owners[column]) for column in np.flatnonzero(bad.any(axis=0))}):
-            name = names[index]
-            self._fault(
-                "not a finite number",
-                np.any(bad[:, owners == index], axis=1),
-                lambda row, name=name: (
-                    f"column {name!r} must hold finite numbers within the range of float32. "
-                    f"Received: {self._shown(name, row)}."
-                ),
-            )
-
-    def _number(self, name: str) -> tuple[Array, Mask | None]:
-        """A column as numbers, with a mask of the missing ones (which are NaN), if any."""
-        if name not in self._numbers:
-            self._numbers[name] = numbers(self._column(name), name)
-        return self._numbers[name]
-
-    def arrays(self, name: str, shape: tuple[int, ...], *, fill: bool) -> Array:
-        """A column of arrays as (n, …) float32; missing values as `fill_numbers` has them."""
-        values, faulty, missing, absent = arrays(self._column(name), shape, name)
+    def _arrays(self, name: str, shape: tuple[int, ...], *, fill: bool) -> Array:
+        """(n, …) float32 of a column of arrays."""
+        values, faulty, missing, absent = arrays(column_of(self._table, name), shape, name)
         with np.errstate(over="ignore", invalid="ignore"):
             found = values.astype(np.float32)
-        stand_in = self._instead
-        if fill and isinstance(stand_in, int | float):
-            if missing.any():
-                found[absent] = stand_in
-                missing[:] = False
-        else:
+        flat = found.reshape(self.rows, math.prod(shape))
+        fills = self._fills(fill)
+        if not fills:
             faulty &= ~missing
         self._fault(
             "array of another shape",
             faulty,
-            lambda row: (
-                f"column {name!r} must hold arrays of shape {list(shape)}. "
-                f"Received: {self._shown(name, row)}. Training needs one shape an example."
-            ),
+            name,
+            f"arrays of shape {list(shape)}",
+            remedy=" Training needs one shape an example.",
         )
-        if missing.any():
-            self._missing(name, missing)
-        flat = found.reshape(self.rows, -1)
-        flat[faulty | missing] = 0
-        self.check_finite((name,), [flat.shape[1]], flat)
+        self._fill(name, flat, missing, absent.reshape(flat.shape), fill=fill)
+        flat[faulty if fills else faulty | missing] = 0
+        self._check_finite(name, flat)
         return found
 
-    def _missing(self, name: str, mask: Mask) -> None:
+    def _without_missing(self, name: str) -> Array:
+        """A column of numbers, 0 where there is none, which is a fault."""
+        values, missing = numbers(column_of(self._table, name), name)
+        if missing is None:
+            return values
+        self._absent(name, missing)
+        return np.where(missing, 0, values)
+
+    def _fills(self, fill: bool) -> bool:
+        return fill and isinstance(self._missing, int | float)
+
+    def _fill(self, name: str, target: Array, rows: Mask, absent: Mask, *, fill: bool) -> None:
+        """Put a number in place of `absent` values of `rows`; 0, and a fault, if none is given."""
+        if not self._fills(fill):
+            self._absent(name, rows)
+        target[absent] = self._missing if self._fills(fill) else 0
+
+    def _check_finite(self, name: str, values: Array) -> None:
+        """Note rows of (n, width) with an infinite number."""
+        rule = "finite numbers within the range of float32"
+        self._fault("not a finite number", np.asarray(np.isinf(values).any(axis=1)), name, rule)
+
+    def _absent(self, name: str, mask: Mask) -> None:
         remedy = ""
-        if self._instead is not None:
+        if self._missing is not None:
             remedy = ' Leave such rows out (`missing="skip"`), or give a number for features.'
-        self._fault(
-            "missing value",
-            mask,
-            lambda row: (
-                f"column {name!r} must hold a value. Received: {self._shown(name, row)}.{remedy}"
-            ),
-            is_wanted=self._instead == "skip",
-        )
+        is_wanted = self._missing == "skip"
+        self._fault("missing value", mask, name, "a value", remedy=remedy, is_wanted=is_wanted)
 
     def _fault(
-        self, reason: str, mask: Mask, message: Callable[[int], str], *, is_wanted: bool = False
+        self,
+        reason: str,
+        mask: Mask,
+        name: str,
+        rule: str,
+        value: Callable[[int], Any] | None = None,
+        *,
+        remedy: str = "",
+        is_wanted: bool = False,
     ) -> None:
-        rows = np.flatnonzero(mask)
-        if rows.size:
+        def message(row: int) -> str:
+            shown = repr(self._value(name, row))[:80] if value is None else str(value(row))
+            return f"column {name!r} must hold {rule}. Received: {shown}.{remedy}"
+
+        if mask.any():
+            rows = np.flatnonzero(mask)
             fault = Fault(reason=reason, rows=rows, message=message, is_wanted=is_wanted)
             self.faults.append(fault)
 
-    def _column(self, name: str) -> Any:
-        return column_of(self._table, name)
 
-    def _shown(self, name: str, row: int) -> str:
-        return repr(self._value(name, row))[:80]
+def _are_finite(values: Array) -> bool:
+    """The sum is finite if all numbers are, unless they are huge: then look closer."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()))
 
 
 def report(
     faults: list[Fault], rows: int, where: Callable[[int], str], log: SkipLog
 ) -> Mask | None:
-    """Tell the log of all faults, in the order of the rows; which rows are good, None if all.
-
-    Args:
-        faults: what is wrong.
-        rows: how many there are.
-        where: row -> file and line, or another place.
-        log: raises, or counts.
-
-    Raises:
-        DataError: with `on_error="raise"`, for the first row that has a fault.
-    """
+    """Tell the log of all faults, in the order of the rows; which rows are good, None if all."""
     if not faults:
         return None
     # A row that is left out on request is no error, whatever else is wrong with it.
@@ -325,7 +326,7 @@ def report(
     for index in reversed(range(len(faults))):
         first[faults[index].rows] = index
     bad = np.flatnonzero(first < len(faults))
-    named = bad[: max(0, _NAMED - len(log.skipped.first))]
+    named = bad[: max(0, NAMED - len(log.skipped.first))]
     if log.raises:
         errors = bad[[not faults[index].is_wanted for index in first[bad].tolist()]]
         named = errors[:1] if len(errors) else named
@@ -340,6 +341,13 @@ def report(
     return good
 
 
+def taken(made: Any, good: Mask | None) -> Any:
+    """The good rows (None: all) of what was made of a table; None without any."""
+    if good is None or good.all():
+        return made
+    return made.take(good) if good.any() else None
+
+
 def _tell(fault: Fault, message: str, count: int, log: SkipLog) -> None:
     if fault.is_wanted:
         log.skipped = log.skipped + Skipped.of(fault.reason, message, count=count)
@@ -347,6 +355,6 @@ def _tell(fault: Fault, message: str, count: int, log: SkipLog) -> None:
         log.skip(fault.reason, message, count=count)
 
 
-def unreadable(*, is_whole: bool) -> str:
+def unreadable(piece: Piece) -> str:
     """The reason under which something that cannot be read is counted."""
-    return "unreadable file" if is_whole else "unreadable part of a file"
+    return "unreadable file" if piece.is_whole else "unreadable part of a file"

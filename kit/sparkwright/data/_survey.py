@@ -1,0 +1,119 @@
+"""What a first pass finds of data: the lengths of sequences, classes, what is wrong. Pure."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+from sparkwright.errors import DataError
+
+from ._skipped import Skipped
+from ._wording import clipped
+
+# More different values than this are no classes.
+MOST_CLASSES = 100_000
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LengthRange:
+    """The shortest and the longest of some sequences; sums of ranges span both.
+
+    Attributes:
+        shortest: steps; None where there is no sequence.
+        longest: steps; 0 where there is no sequence.
+        masked: whether one of them has a mask for each step.
+
+    Example:
+        >>> total = LengthRange.of([5, 3]) + LengthRange.of([4, 9])
+        >>> total.shortest, total.longest
+        (3, 9)
+    """
+
+    shortest: int | None = None
+    longest: int = 0
+    masked: bool = False
+
+    @classmethod
+    def of(cls, lengths: Iterable[int], *, masked: bool = False) -> "LengthRange":
+        """The range of `lengths`."""
+        found = [int(length) for length in lengths]
+        return cls(shortest=min(found, default=None), longest=max(found, default=0), masked=masked)
+
+    def __add__(self, other: "LengthRange") -> "LengthRange":
+        known = [s for s in (self.shortest, other.shortest) if s is not None]
+        return LengthRange(
+            shortest=min(known, default=None),
+            longest=max(self.longest, other.longest),
+            masked=self.masked or other.masked,
+        )
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all sequences have one length."""
+        return self.shortest is None or self.shortest == self.longest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """What a pass over data has found; sums cover both.
+
+    Attributes:
+        examples: how many can be used.
+        lengths: name of an array or a source -> the lengths of its sequences.
+        classes: name of a column -> values found, as of `together`.
+        lacking: keys that sources lack, by reason.
+        repeated: keys that are there more than once, by reason.
+    """
+
+    examples: int = 0
+    lengths: Mapping[str, LengthRange] = field(default_factory=dict[str, LengthRange])
+    classes: Mapping[Any, frozenset[str]] = field(default_factory=dict[Any, frozenset[str]])
+    lacking: Skipped = field(default_factory=Skipped)
+    repeated: Skipped = field(default_factory=Skipped)
+
+    def __add__(self, other: "Survey") -> "Survey":
+        return Survey(
+            examples=self.examples + other.examples,
+            lengths=_merged(self.lengths, other.lengths, LengthRange.__add__),
+            classes=_merged(self.classes, other.classes, lambda a, b: together([a, b])),
+            lacking=self.lacking + other.lacking,
+            repeated=self.repeated + other.repeated,
+        )
+
+    def take(self, rows: Any) -> "Survey":
+        """Itself: it has no rows."""
+        del rows
+        return self
+
+    def length_of(self, names: Iterable[str]) -> LengthRange:
+        """The lengths of several arrays together."""
+        return sum((self.lengths.get(name, LengthRange()) for name in names), LengthRange())
+
+
+def _merged(a: Mapping[K, V], b: Mapping[K, V], add: Callable[[V, V], V]) -> dict[K, V]:
+    return {**a, **{key: add(a[key], value) if key in a else value for key, value in b.items()}}
+
+
+def together(found: Iterable[Iterable[str]]) -> frozenset[str]:
+    """All values of `found`; of more than `MOST_CLASSES`, one more than these: enough to tell."""
+    values: set[str] = set()
+    for some in found:
+        for value in some:
+            if len(values) > MOST_CLASSES:
+                return frozenset(values)
+            values.add(value)
+    return frozenset(values)
+
+
+def check_found(values: Collection[str], where: str) -> None:
+    """Raise DataError if the values found, as of `together`, are too few or many for classes."""
+    if 2 <= len(values) <= MOST_CLASSES:
+        return
+    count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
+    first = ", ".join(clipped(value) for value in nsmallest(10, values))
+    raise DataError(
+        f"a column must have from 2 to {MOST_CLASSES:,} different values to be classes. "
+        f"Received: {count}, {first}{', …' if len(values) > 10 else ''}, {where}."
+    )
