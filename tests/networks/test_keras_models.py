@@ -87,18 +87,15 @@ def test_the_lenet_preset_is_the_lenet_model_to_the_last_weight() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("Adam", {}),
-        ("Adam", {"amsgrad": True}),
-        ("SGD", {}),
-        ("SGD", {"momentum": 0.9, "use_ema": True}),
-        ("RMSprop", {"momentum": 0.9, "centered": True}),
-        *((kind, {}) for kind in ("RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl")),
-        *((kind, {}) for kind in ("Lion", "AdamW", "Lamb")),
-    ],
-)
+KEPT: dict[str, list[dict[str, Any]]] = {
+    "Adam": [{}, {"amsgrad": True}],
+    "SGD": [{}, {"momentum": 0.9, "use_ema": True}],
+    "RMSprop": [{}, {"momentum": 0.9, "centered": True}],
+    **{kind: [{}] for kind in ("Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Lion", "Lamb")},
+}
+
+
+@pytest.mark.parametrize(("kind", "options"), [(k, each) for k, o in KEPT.items() for each in o])
 def test_optimizers_keep_the_state_that_is_estimated(kind: str, options: dict[str, Any]) -> None:
     optimizer = getattr(keras.optimizers, kind)(**options)
     optimizer.build([keras.Variable(np.zeros(7))])
@@ -211,7 +208,7 @@ def test_how_a_model_is_compiled_is_described() -> None:
         ({"optimizer": lambda: keras.optimizers.SGD(gradient_accumulation_steps=4)}, "steps=4"),
         ({"optimizer": lambda: keras.optimizers.SGD(loss_scale_factor=8.0)}, "factor=8"),
         ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
-        ({"loss": lambda: keras.losses.Huber(delta=0.1)}, "Huber"),
+        ({"loss": lambda: keras.losses.BinaryCrossentropy(label_smoothing=0.1)}, "BinaryCross"),
     ],
 )
 def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:

@@ -65,10 +65,25 @@ def test_wrong_fields_are_refused_by_name(settings: Any, named: str) -> None:
         NetworkSpec.from_dict(settings)
 
 
-@pytest.mark.parametrize("read", [NetworkSpec.from_json, NetworkSpec.from_yaml])
-@pytest.mark.parametrize("text", ["{", "[" * 100_000, "- a: !!python/object:os.system x"])
-def test_text_that_is_no_network_is_refused(read: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError):
+ANCHORS = "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40))
+PASTED = {
+    NetworkSpec.from_json: [
+        "{",
+        "[" * 100_000,
+        *('{"seed": 1' + "0" * n + "}" for n in (400, 9000)),
+    ],
+    NetworkSpec.from_yaml: [
+        *("{", "[" * 100_000, "- a: !!python/object:os.system x", "name: &a [*a]", "seed: 0b_"),
+        *("name: !!timestamp later", "name: !!bool later", f"a0: &a0 [x, x]\n{ANCHORS}"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(r, text) for r, texts in PASTED.items() for text in texts]
+)
+def test_pasted_text_is_refused_with_what_it_must_be(read: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
         read(text)
 
 
@@ -286,28 +301,6 @@ def test_the_estimate_adds_up() -> None:
     assert estimate(spec, batch_size=64).worker_bytes > found.worker_bytes
     with pytest.raises(ConfigurationError):
         estimate(spec, batch_size=0)
-
-
-@pytest.mark.parametrize(
-    ("read", "text"),
-    [
-        (NetworkSpec.from_yaml, "name: &a [*a]"),
-        (NetworkSpec.from_yaml, "name: !!timestamp later"),
-        (NetworkSpec.from_yaml, "name: !!bool later"),
-        (NetworkSpec.from_yaml, "seed: 0b_"),
-        (
-            NetworkSpec.from_yaml,
-            "a0: &a0 [x, x]\n"
-            + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40)),
-        ),
-        (NetworkSpec.from_json, "{"),
-        (NetworkSpec.from_json, '{"seed": 1' + "0" * 400 + "}"),
-        (NetworkSpec.from_json, '{"seed": 1' + "0" * 9_000 + "}"),
-    ],
-)
-def test_pasted_text_is_refused_with_what_it_must_be(read: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"must be .*\. Received: "):
-        read(text)
 
 
 @pytest.mark.parametrize("value", [10**400, [10**400], -(2**63)])

@@ -1,6 +1,6 @@
 """Shapes, parameter counts and problems of a network, row by row, as Keras sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -196,15 +196,16 @@ def _look(
         input_shapes=tuple(source.output_shape or () for source in sources),
         output_shape=shape,
         output_dtype=str(output.dtype),
-        parameters=_numbers(made, "weights"),
-        trainable_parameters=_numbers(made, "trainable_weights"),
+        parameters=count_numbers(getattr(made, "weights", ())),
+        trainable_parameters=count_numbers(getattr(made, "trainable_weights", ())),
     )
     _check_dtypes(found, sources)
     return found
 
 
-def _numbers(layer: Any, which: str) -> int:
-    return sum(prod(weight.shape) for weight in getattr(layer, which, ()))
+def count_numbers(weights: Iterable[Any]) -> int:
+    """How many numbers the weights hold."""
+    return sum(prod(weight.shape) for weight in weights)
 
 
 def _check_count(kind: LayerKind, names: Sequence[str]) -> None:

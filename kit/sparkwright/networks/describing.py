@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any, TypeVar
 
 from sparkwright.errors import ConfigurationError
@@ -12,7 +11,7 @@ from ._keras_graph import Use, functional, layers_of, made_by, uses_of
 from ._keras_options import snake_case
 from ._training_checks import last_activation
 from ._wiring import is_name
-from .analysis import LayerAnalysis, NetworkAnalysis
+from .analysis import LayerAnalysis, NetworkAnalysis, count_numbers
 from .keras_catalog import LayerKind, layer_kinds, optimizer_kinds
 from .signature import output_names
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
@@ -96,8 +95,8 @@ def _row(index: int, layer: Any, uses: Mapping[str, Sequence[Use]]) -> LayerAnal
         input_shapes=_found(lambda: tuple(tuple(x.shape[1:]) for x in _listed(layer.input)), ()),
         output_shape=_found(lambda: tuple(output.shape[1:]), None),
         output_dtype=None if output is None else str(output.dtype),
-        parameters=_count(layer.weights) if is_built else None,
-        trainable_parameters=_count(layer.trainable_weights) if is_built else None,
+        parameters=count_numbers(layer.weights) if is_built else None,
+        trainable_parameters=count_numbers(layer.trainable_weights) if is_built else None,
     )
 
 
@@ -113,10 +112,6 @@ def _listed(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.values())
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _count(weights: Sequence[Any]) -> int:
-    return sum(prod(weight.shape) for weight in weights)
 
 
 def _name(model: Any) -> str:
