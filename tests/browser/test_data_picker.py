@@ -60,13 +60,13 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     look.keyboard.press("Enter")
 
     look.get_by_text("all 300 rows", exact=True).wait_for()
-    look.get_by_text("lacks a value in iris.csv, line 43").wait_for()
+    look.get_by_text("iris.csv, line 43: column 'width' must hold a value").wait_for()
     page.screenshot("data-picker-csv")
     look.get_by_label("Label (what to predict)").focus()
     look.keyboard.press("t")  # town
     look.get_by_role("columnheader", name="town (label)").wait_for()
     assert page.in_kernel("picker.settle(); print(picker.source.label)") == "town"
-    assert "missing values" in page.in_kernel("print(picker.problem)")
+    assert "missing=" in page.in_kernel("print(picker.problem)")
 
 
 def test_narrow_and_dark_nothing_sticks_out(open_picker):

@@ -15,3 +15,7 @@ def test_the_widgets_module_is_one_text_with_one_default_export():
     assert 'from "./' not in module
     assert module.count("export default") == 1
     assert LossChart._esm == module
+
+
+def test_keys_of_a_part_pass_their_own_tests(node):
+    node(Path(__file__).with_name("keys.test.mjs"))

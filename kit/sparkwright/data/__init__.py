@@ -7,9 +7,16 @@ from ._arrow import (
     to_bytes as to_bytes,
 )
 from ._augmentation import Augmentation as Augmentation
+from ._browsing import Entry as Entry, Folder as Folder, browse as browse
 from ._column_statistics import (
     ColumnStatistics as ColumnStatistics,
     Histogram as Histogram,
+)
+from ._data_preview import (
+    ColumnLook as ColumnLook,
+    DataPreview as DataPreview,
+    DataProblem as DataProblem,
+    ImageLook as ImageLook,
 )
 from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._distributed import DistributedDataSet as DistributedDataSet
@@ -50,14 +57,7 @@ from ._normalizers import (
     normalizer_from_dict as normalizer_from_dict,
 )
 from ._paths import list_paths as list_paths
-from ._preview._browsing import Entry as Entry, Folder as Folder, browse as browse
-from ._preview._data_preview import (
-    ColumnLook as ColumnLook,
-    DataPreview as DataPreview,
-    DataProblem as DataProblem,
-    ImageLook as ImageLook,
-)
-from ._preview._previewing import guess_source as guess_source, preview as preview
+from ._previewing import guess_source as guess_source, preview as preview
 from ._record_files import from_map_file as from_map_file, from_sequence_file as from_sequence_file
 from ._record_writing import (
     write_map_file as write_map_file,
@@ -65,8 +65,6 @@ from ._record_writing import (
 )
 from ._sequences import from_csv_sequences as from_csv_sequences
 from ._skipped import Skipped as Skipped, ValidationResult as ValidationResult
-from ._sources._data_source import DataSource as DataSource
-from ._sources._data_split import DataSplit as DataSplit
 from ._statistics import DataStatistics as DataStatistics
 from ._table_files import (
     from_arrow as from_arrow,
@@ -80,3 +78,4 @@ from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
 from ._tfrecord_files import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
+from .sources import DataSource as DataSource, DataSplit as DataSplit

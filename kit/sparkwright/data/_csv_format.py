@@ -28,27 +28,41 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 class CsvFormat(Configuration):
     """How the files are written; the same rules for tables, sequences, joins, records, previews."""
 
-    header: bool = option(default=True, help="Whether the first line names the columns.")
+    header: bool = option(
+        default=True,
+        label="First line names the columns",
+        help="Otherwise they are column_0, column_1, and so on.",
+    )
     column_names: tuple[str, ...] | None = option(
         default=None,
         form=False,
         help="Names in place of the header's. None: the header's, or `column_0`, `column_1`, …",
     )
-    delimiter: str = option(default=",", form=False, help="One ASCII character between fields.")
+    delimiter: str = option(
+        default=",",
+        label="Between values",
+        words=(("tab", "\t"), ("space", " ")),
+        help="One ASCII character between fields.",
+    )
     quote: str | None = option(
-        default='"', form=False, help="One ASCII character around fields. None: no quotes."
+        default='"',
+        label="Around values",
+        none_text="no quotes",
+        help="One ASCII character around fields. None: no quotes.",
     )
     skip_lines: int = option(
         default=0, minimum=0, help="Lines to leave out at the beginning of each file."
     )
     newlines_in_values: bool = option(
-        default=False, help="Whether quoted values may go over several lines."
+        default=False,
+        label="Values in quotes may go over several lines",
+        help="Such files cannot be read in parts.",
     )
     encoding: str = option(
-        default="utf-8", form=False, help="Encoding of the text. A byte order mark is left out."
+        default="utf-8", help="Of the text, as utf-8 or latin-1. A byte order mark is left out."
     )
     missing_values: tuple[str, ...] = option(
-        default=MISSING_VALUES, form=False, help="Texts that stand for a missing value."
+        default=MISSING_VALUES, help="Texts that stand for a missing value; '' is an empty field."
     )
 
     def _check(self) -> None:

@@ -77,29 +77,32 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
         spark: the session.
         partitions: default None: Spark's default parallelism.
     """
+    dataset = load_digits()
+    data = from_arrays(spark, dataset.features, dataset.labels, partitions=partitions)
+    # Bundled: what it is depends on scikit-learn and on the code alone.
+    import sklearn
+
+    content = f"digits 28x28 {sklearn.__version__} {data.rdd.getNumPartitions()}"
+    data.fingerprint = hashlib.sha256(content.encode()).hexdigest()
+    return data
+
+
+def load_digits() -> DataSet:
+    """Return the examples of `digits`, in this process."""
     try:
-        import sklearn
-        from sklearn.datasets import load_digits
+        from sklearn import datasets
     except ImportError:
         raise ConfigurationError(
             "`digits` are part of scikit-learn, which is not installed. Install "
             "`sparkwright[notebook]`, or use `from_arrays` with data of your own."
         ) from None
 
-    bunch: Any = load_digits()
+    bunch: Any = datasets.load_digits()
     enlarge = _interpolation(8, 28)
     images = np.einsum("ij,njk,lk->nil", enlarge, bunch.images / 16.0, enlarge)
     order = np.random.default_rng(0).permutation(len(images))
-    data = from_arrays(
-        spark,
-        images[order, :, :, None].astype(np.float32),
-        bunch.target[order].astype(np.int32),
-        partitions=partitions,
-    )
-    # Bundled: what it is depends on scikit-learn and on the code above alone.
-    content = f"digits 28x28 {sklearn.__version__} {data.rdd.getNumPartitions()}"
-    data.fingerprint = hashlib.sha256(content.encode()).hexdigest()
-    return data
+    features = images[order, :, :, None].astype(np.float32)
+    return DataSet(features, bunch.target[order].astype(np.int32))
 
 
 def _interpolation(source: int, target: int) -> Any:

@@ -1,6 +1,7 @@
 """Which column is the label, what it means, and which columns are features."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +53,6 @@ class ColumnChooser(widgets.VBox):
         self.problem = ""
         self.alert = widgets.HTML()
         self._columns: tuple[ColumnLook, ...] = ()
-        self._shown: tuple[str, ...] | None = None
         self.boxes: dict[str, Checkbox] = {}
         self.label = Dropdown(description="Label (what to predict)", options=[("(none)", None)])
         self.task = Dropdown(description="It is", options=_TASKS)
@@ -77,7 +77,7 @@ class ColumnChooser(widgets.VBox):
         super().__init__([fields, self.fold, self._names, self.alert])
 
     def complain(self, sentence: str) -> None:
-        """Show what is wrong with what was chosen; an empty sentence takes that back."""
+        """Show a problem with the choice; an empty sentence removes it."""
         self.problem = sentence
         self.alert.value = alert(sentence)
 
@@ -87,31 +87,35 @@ class ColumnChooser(widgets.VBox):
         """Show what a source chooses of the columns that were seen.
 
         Args:
-            source: what is chosen.
+            source: the choice.
             columns: those that were seen.
-            afresh: whether what was chosen, but could not be meant, is to be forgotten; default
-                False: it stays in view.
+            afresh: replace an invalid choice, too; default False: it stays in view.
         """
-        if afresh or tuple(c.name for c in columns) != tuple(c.name for c in self._columns):
+        if afresh or [c.name for c in columns] != [c.name for c in self._columns]:
             self.complain("")
         if self.problem:
             return
+        with self._quietly():
+            self._columns = tuple(columns)
+            self._show(source)
+
+    @contextlib.contextmanager
+    def _quietly(self) -> Generator[None]:
         self._setting = True
         try:
-            self._show(source, tuple(columns))
+            yield
         finally:
             self._setting = False
 
-    def _show(self, source: DataSource, columns: tuple[ColumnLook, ...]) -> None:
-        self._columns = columns
-        names = [column.name for column in columns]
-        labels = names if source.label is None or source.label in names else [*names, source.label]
-        options = [("(none)", None), *((name, name) for name in labels)]
-        if self.label.options != tuple(options):
+    def _show(self, source: DataSource) -> None:
+        names = [column.name for column in self._columns]
+        labels = dict.fromkeys([*names, *([source.label] if source.label else [])])
+        options = (("(none)", None), *((name, name) for name in labels))
+        if self.label.options != options:
             self.label.options = options
         self.label.value = source.label
         self.task.value = source.task
-        # Texts that mean the same stay as they were typed.
+        # Texts of the same meaning stay as they were typed.
         if _classes_of(self.classes.value) != source.classes:
             self.classes.value = _classes_text(source.classes)
         self.classes.layout.display = None if source.task == "classification" else "none"
@@ -120,89 +124,68 @@ class ColumnChooser(widgets.VBox):
         has_boxes = 0 < len(names) <= _MOST_BOXES
         self.fold.layout.display = None if has_boxes else "none"
         self._names.layout.display = "none" if has_boxes else None
-        if has_boxes:
-            self._show_boxes(source)
-
-    def _show_boxes(self, source: DataSource) -> None:
-        names = tuple(column.name for column in self._columns)
-        if self._shown != names:
-            old = list(self.grid.children)
-            self._shown = names
-            self.boxes = {c.name: self._box(c) for c in self._columns}
+        if not has_boxes:
+            return
+        if list(self.boxes) != names:
+            old = self.grid.children
+            self.boxes = {name: Checkbox(description=name) for name in names}
+            for box in self.boxes.values():
+                box.observe(self._guarded(self._chosen), "value")
             self.grid.children = tuple(self.boxes.values())
             for box in old:
                 close_all(box)
-        other = {source.label, source.options.get("weights")}
-        kinds = {c.name: _kind(c, c.name in source.categories) for c in self._columns}
-        ticked = 0
-        for name, box in self.boxes.items():
-            box.value = name in source.features if source.features else name not in other
-            box.disabled = name == source.label
-            box.description = f"{name} ({'the label' if box.disabled else kinds[name]})"
-            ticked += box.value
+        used = source.features or _usable(source, names)
+        for column, box in zip(self._columns, self.boxes.values(), strict=True):
+            box.value = column.name in used
+            box.disabled = column.name == source.label
+            is_category = column.kind == "text" or column.name in source.categories
+            kind = f"{kind_text(column)}{', as a category' if is_category else ''}"
+            box.description = f"{column.name} ({'the label' if box.disabled else kind})"
+        ticked = sum(box.value for box in self.boxes.values())
         usable = len(names) - (source.label in names)
         self.fold.set_title(f"Features: {count_text(ticked)} of {count_text(usable)} columns")
 
-    def _box(self, column: ColumnLook) -> Checkbox:
-        box = Checkbox(description=column.name)
-        box.observe(self._guarded(self._chosen), "value")
-        return box
-
     def _tick(self, value: bool) -> None:
-        self._setting = True
-        try:
+        with self._quietly():
             for box in self.boxes.values():
                 box.value = value and not box.disabled
-        finally:
-            self._setting = False
         self._chosen(None)
 
     def _chosen(self, _change: Any) -> None:
-        if self._setting:
-            return
-        self._changed(self._applied)
+        if not self._setting:
+            self._changed(self._applied)
 
     def _applied(self, source: DataSource) -> DataSource:
-        """`source` with what the controls say.
-
-        Raises:
-            ConfigurationError: if that cannot be meant.
-        """
-        label = self.label.value
+        """`source` with the choice; ConfigurationError if that is invalid."""
+        source = replace(source, label=self.label.value, features=())
         kinds = {column.name: column.kind for column in self._columns}
+        features = _names_of(self.names.value)
         if self._names.layout.display == "none":
-            ticked = [name for name, box in self.boxes.items() if box.value and name != label]
-            usable = [name for name in self.boxes if name not in (label, _weights(source))]
-            if usable and not ticked:
+            usable = _usable(source, self.boxes)
+            features = tuple(n for n, box in self.boxes.items() if box.value and n != source.label)
+            if usable and not features:
                 # No features at all would stand for all of them.
                 raise ConfigurationError("At least one column must be a feature. Tick one.")
-            features = () if ticked == usable else tuple(ticked)
-        else:
-            features = _names_of(self.names.value)
+            features = () if features == usable else features
         # Of columns that were not seen yet, categories are all that is known.
         known = features or tuple(dict.fromkeys((*kinds, *source.categories)))
-        used = [name for name in known if name not in (label, _weights(source))]
         categories = tuple(
-            name for name in used if kinds.get(name) == "text" or name in source.categories
+            name
+            for name in _usable(source, known)
+            if kinds.get(name) == "text" or name in source.categories
         )
-        can_have = source.format in ("csv", "parquet", "arrow")
         return replace(
             source,
-            label=label,
             features=features,
-            categories=categories if can_have else (),
+            categories=categories if source.format in ("csv", "parquet", "arrow") else (),
             task=self.task.value,
             classes=_classes_of(self.classes.value),
         )
 
 
-def _weights(source: DataSource) -> Any:
-    return source.options.get("weights")
-
-
-def _kind(column: ColumnLook, is_category: bool) -> str:
-    as_category = is_category or column.kind == "text"
-    return f"{kind_text(column)}, as a category" if as_category else kind_text(column)
+def _usable(source: DataSource, names: Iterable[str]) -> tuple[str, ...]:
+    """The columns that are neither label nor weights."""
+    return tuple(n for n in names if n not in (source.label, source.options.get("weights")))
 
 
 def _names_of(text: str) -> tuple[str, ...]:
@@ -218,11 +201,7 @@ def _classes_text(classes: Any) -> str:
 def _classes_of(text: str) -> Any:
     """Nothing: found in the data; a count; or names."""
     given = _names_of(text)
-    if not given:
-        return "infer"
-    if len(given) == 1 and given[0].isdigit():
-        return int(given[0])
-    return given
+    return int(given[0]) if len(given) == 1 and given[0].isdigit() else given or "infer"
 
 
 def _field(control: Any) -> widgets.VBox:

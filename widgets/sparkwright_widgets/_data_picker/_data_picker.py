@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from sparkwright.data import DataPreview, DataSource, guess_source, preview
-from sparkwright.data._preview._previewing import with_guessed_columns
-from sparkwright.data._sources._formats import FORMATS
+from sparkwright.data.formats import FORMATS
+from sparkwright.data.guessing import with_guessed_columns
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
@@ -61,9 +61,8 @@ class DataPicker(Part):
         self.data: DistributedDataSet | None = None
         self._spark = spark
         self._source = _checked(source)
-        self._preview: DataPreview | None = None
-        self._again = self._guesses = self._refits = self._setting = False
-        self._told_mistake: str | None = None
+        self._seen: DataPreview | None = None
+        self._pending: set[str] = set()  # what the next look does
         self.format = Dropdown(
             description="Data", options=[(info.title, name) for name, info in FORMATS.items()]
         )
@@ -76,7 +75,6 @@ class DataPicker(Part):
         self.split = ConfigurationForm(self._source.split)
         self.split.on_change(self.guarded(self._split_chosen))
         self.options_fold = Fold("Options of the format", [self.options_box])
-        self.split_fold = Fold("Training, validation and test", [self.split])
         self.figures, self.problems = widgets.HTML(), widgets.HTML()
         self.beginning, self.classes = widgets.HTML(), widgets.HTML()
         self.statistics, self.code = widgets.HTML(), widgets.HTML()
@@ -96,7 +94,7 @@ class DataPicker(Part):
             self.place,
             self.columns,
             self.options_fold,
-            self.split_fold,
+            Fold("Training, validation and test", [self.split]),
             self.figures,
             self.problems,
             self.beginning,
@@ -109,11 +107,11 @@ class DataPicker(Part):
         self._show_source()
         self.look()
 
-    # --- what it holds
+    # --- value
 
     @property
     def source(self) -> DataSource:
-        """The source as it stands; setting another shows it and looks at it."""
+        """The chosen source; setting another shows it and looks at it."""
         return self._source
 
     @source.setter
@@ -121,7 +119,7 @@ class DataPicker(Part):
         source = _checked(source)
         if source == self._source and self._mistake is None:
             return
-        # Of what was typed here and could not be meant, nothing stays.
+        # Invalid texts in fields are replaced, too.
         self.split.set(source.split)
         if self.options is not None:
             self.options.set(self._source.all_options)
@@ -130,19 +128,16 @@ class DataPicker(Part):
     @property
     def problem(self) -> str | None:
         """Why it cannot be loaded, in a sentence; None: nothing that is known."""
+        seen = self.preview
         reason = self._mistake or self._source.problem
-        if reason is not None:
-            return reason
-        seen = self._preview
-        return seen.problem if seen is not None and seen.source == self._source else None
+        return seen.problem if not reason and seen and seen.source == self._source else reason
 
     @property
     def _mistake(self) -> str | None:
-        """What is wrong with what stands in a field, so that `source` does not hold it."""
-        if self.columns.problem:
-            return self.columns.problem
+        """What is wrong with the text in a field, so that `source` does not hold it."""
         options = {} if self.options is None else self.options.problems
-        return next(iter((*options.values(), *self.split.problems.values())), None)
+        problems = (self.columns.problem, *options.values(), *self.split.problems.values())
+        return next(filter(None, problems), None)
 
     @property
     def preview(self) -> DataPreview | None:
@@ -150,7 +145,8 @@ class DataPicker(Part):
 
         None if there was none, or if a look at another source failed.
         """
-        return self._preview
+        seen = self._seen  # the split changes nothing of it
+        return seen and replace(seen, source=replace(seen.source, split=self._source.split))
 
     @property
     def spark(self) -> "SparkSession | None":
@@ -167,7 +163,7 @@ class DataPicker(Part):
 
         Raises:
             ConfigurationError: if there is no session, the source is not complete, or a field
-                holds what cannot be meant.
+                is invalid.
             DataError: if files do not fit.
         """
         if self._spark is None:
@@ -189,129 +185,103 @@ class DataPicker(Part):
         """Wait until nothing goes on, listing a folder included; False if that took too long."""
         return self.place.settle(timeout_s) and super().settle(timeout_s)
 
-    def _changed(self) -> None:
-        self._told_mistake = self._mistake
-        super()._changed()
-
     # --- looking
 
     def look(self) -> None:
         """Look at the beginning of the data, in the background."""
+        self._pending.add("look")
         if self._background.busy:
-            self._again = True
             return
-        self._again = False
-        source, guesses, refits = self._source, self._guesses, self._refits
+        source, pending = self._source, self._pending
 
         def work() -> tuple[DataSource, DataSource, DataPreview]:
-            found = _guessed(source) if guesses else source
+            found = _guessed(source) if "guess" in pending else source
             seen = preview(found)
-            if refits and (fitted := _refitted(found, seen)) != found:
+            if "refit" in pending and (fitted := _refitted(found, seen)) != found:
                 found, seen = fitted, preview(fitted)
             return source, found, seen
 
-        self._guesses = self._refits = False
-        begun = self.in_background(
+        self._pending = set()
+        if not self.in_background(
             "Looking at the data", work, self._looked, finally_=self._settled
-        )
-        self._again = self._again or not begun
+        ):
+            self._pending |= pending
 
     def _looked(self, result: tuple[DataSource, DataSource, DataPreview]) -> None:
         asked, found, seen = result
-        if self.comm is None:
-            return  # closed meanwhile: what would be made now, nobody would close
         split = self._source.split
-        if self._source != replace(asked, split=split):
-            return  # changed meanwhile: the next look is on its way
-        found, seen = replace(found, split=split), replace(seen, source=replace(found, split=split))
-        self._preview = seen
-        self._source = found
-        self._show_source(afresh=found != replace(asked, split=split))
+        # Closed, or changed meanwhile: then the next look is on its way.
+        if self.comm is None or self._source != replace(asked, split=split):
+            return
+        self._seen, self._source = seen, replace(found, split=split)
+        self._show_source(afresh=found != asked)
         self._show_preview()
         self._changed()
 
     def _settled(self) -> None:
-        if self._again:
+        if self._pending:
             self.look()
-            return
-        seen = self._preview
-        if seen is not None and seen.source != self._source and self.comm is not None:
+        elif self.preview and self.preview.source != self._source and self.comm is not None:
             # The look failed, as its error says: what is in view is of other data.
-            self._preview = None
+            self._seen = None
             self._show_preview()
             self._changed()
 
-    # --- what people do
+    # --- edits: each is one change
 
     def _format_chosen(self, change: Any) -> None:
-        if self._setting:
+        kept = self._source
+        if change["new"] == kept.format:
             return
         # Columns and options of another format mean nothing; the place may be right.
-        self._refits = True
-        kept = DataSource(
-            format=change["new"],
-            url=self._source.url,
-            split=self._source.split,
-            partitions=self._source.partitions,
-        )
-        self._take(kept, afresh=True)
+        self._pending.add("refit")
+        url, split, partitions = kept.url, kept.split, kept.partitions
+        source = DataSource(format=change["new"], url=url, split=split, partitions=partitions)
+        self._take(source, afresh=True)
 
     def _url_chosen(self, url: str) -> None:
-        self._guesses = bool(url) and self._source.format != "table"
+        if url == self._source.url:
+            return
+        if url and self._source.format != "table":
+            self._pending.add("guess")
         self._take(replace(self._source, url=url), afresh=True)
 
     def _edit(self, edit: Callable[[DataSource], DataSource]) -> None:
+        source = self._source
         try:
-            source = edit(self._source)
+            source = edit(source)
+            self.columns.complain("")
         except ConfigurationError as error:
             self.columns.complain(str(error))
-            self._tell_mistake()
-            return
-        self.columns.complain("")
         self._take(source)
 
     def _option_chosen(self, name: str) -> None:
-        form = self.options
-        if form is None or self._setting:
-            return
-        if name not in form.problems:
-            source = replace(self._source, options=form.changed_values)
-            self._refits = self._refits or source != self._source
-            self._take(source)
-        self._tell_mistake()
+        source = self._source
+        if self.options is not None and name not in self.options.problems:
+            source = replace(source, options=self.options.changed_values)
+        if source != self._source:
+            self._pending.add("refit")
+        self._take(source)
 
     def _split_chosen(self, _path: Any) -> None:
-        split = self.split.valid
-        if split is None or split == self._source.split:
-            self._tell_mistake()
-            return
-        self._source = replace(self._source, split=split)
-        if (seen := self._preview) is not None:
-            # How it is divided changes nothing of what was seen.
-            self._preview = replace(seen, source=replace(seen.source, split=split))
+        if self.split.valid is not None:
+            self._source = replace(self._source, split=self.split.valid)
         self._show_source()
         self._changed()
 
-    def _tell_mistake(self) -> None:
-        """Say, if that is new, that what stands in a field cannot be meant, or now can."""
-        if self._mistake != self._told_mistake:
-            self._show_load()
-            self._changed()
-
     def _take(self, source: DataSource, *, afresh: bool = False) -> None:
-        """Hold another source, show it, and look at it.
+        """Hold a source and show it; look at it if it is another one.
 
         Args:
-            source: the other one.
+            source: the chosen one.
             afresh: whether it is more than a choice of columns or an option changed here.
         """
-        if source == self._source and not self._guesses and not afresh:
-            self._tell_mistake()
-            return
+        is_new = afresh or source != self._source
         self._source = source
         self._show_source(afresh=afresh)
         self._changed()
-        self.look()
+        if is_new:
+            self.look()
 
     def _begin_loading(self) -> None:
         def done(found: tuple[Any, int]) -> None:
@@ -327,41 +297,33 @@ class DataPicker(Part):
             data = self.load()
             return data, data.count()
 
+        def ended() -> None:
+            self.load_button.disabled = False
+            self._settled()
+
         self.load_button.disabled = True
         self.loaded.value = ""
-        begun = self.in_background("Loading and counting", work, done, finally_=self._load_ended)
-        if not begun:
+        if not self.in_background("Loading and counting", work, done, finally_=ended):
             self._show_load()
-
-    def _load_ended(self) -> None:
-        self.load_button.disabled = False
-        self._settled()
 
     # --- showing
 
     def _show_source(self, *, afresh: bool = False) -> None:
         """Show the source, except the split: it comes from its form, or `source` is set.
 
-        A field that somebody types in must not be written to: it would lose what comes next.
+        Fields whose values have not changed keep the typed text.
         """
-        self._setting = True
-        try:
-            source, info = self._source, self._source.info
-            self.format.value = source.format
-            self.advice.value = advice(info.advice)
-            self.place.set(source.url)
-            self.place.layout.display = None if info.needs_url else "none"
-            seen = self._preview
-            fits = seen is not None and seen.source.format == source.format
-            fits = fits and seen is not None and seen.source.url == source.url
-            self.columns.layout.display = None if info.columns else "none"
-            self.columns.show(
-                source, seen.columns if seen is not None and fits else (), afresh=afresh
-            )
-            self._show_options()
-            self.code.value = f'<pre tabindex="0">{escaped(looks.code_of(source))}</pre>'
-        finally:
-            self._setting = False
+        source, info, seen = self._source, self._source.info, self._seen
+        self.format.value = source.format
+        self.advice.value = advice(info.advice)
+        self.place.set(source.url)
+        self.place.layout.display = None if info.needs_url else "none"
+        self.columns.layout.display = None if info.columns else "none"
+        place = (source.format, source.url)
+        fits = seen is not None and (seen.source.format, seen.source.url) == place
+        self.columns.show(source, seen.columns if seen and fits else (), afresh=afresh)
+        self._show_options()
+        self.code.value = f'<pre tabindex="0">{escaped(looks.code_of(source))}</pre>'
         self._show_load()
 
     def _show_options(self) -> None:
@@ -369,11 +331,9 @@ class DataPicker(Part):
         self.options_fold.layout.display = None if options else "none"
         form = self.options
         if form is None or [f.option for f in form.fields.values()] != list(options):
-            form = OptionForm(options, self._source.all_options)
+            self.options = form = OptionForm(options, self._source.all_options)
             form.on_change(self.guarded(self._option_chosen))
-            self.options = form
-            old = self.options_box.children
-            self.options_box.children = (form,)
+            old, self.options_box.children = self.options_box.children, (form,)
             for each in old:
                 close_all(each)
         else:
@@ -381,22 +341,11 @@ class DataPicker(Part):
             form.set({name: value for name, value in wanted.items() if value != held[name]})
 
     def _show_preview(self) -> None:
-        seen = self._preview
-        if seen is None:
-            pictures = (self.beginning, self.classes, self.statistics)
-            for view in (self.figures, self.problems, *pictures):
-                view.value = ""
-            self.classes_fold.layout.display = self.statistics_fold.layout.display = "none"
-            return
-        self.figures.value = looks.extent_figures(seen) + advice(seen.note)
-        hint = looks.REMEDIES if any(p.can_skip for p in seen.problems) else ""
-        self.problems.value = looks.problem_list(seen.problems) + hint
-        self.beginning.value = looks.beginning(seen)
-        self.classes.value = looks.class_bars(seen)
+        views = (self.figures, self.problems, self.beginning, self.classes, self.statistics)
+        for view, text in zip(views, looks.views(self._seen), strict=True):
+            view.value = text
         self.classes_fold.layout.display = None if self.classes.value else "none"
-        self.statistics.value = looks.column_table(seen)
         self.statistics_fold.layout.display = None if self.statistics.value else "none"
-        self._show_load()
 
     def _show_load(self) -> None:
         reason = self._mistake or self._source.problem
@@ -406,7 +355,7 @@ class DataPicker(Part):
         self.loaded.value = advice(reason or "")
 
     def _still(self) -> Block:
-        return looks.still(self._source, self._preview)
+        return looks.still(self._source, self.preview)
 
 
 def _checked(source: DataSource | None) -> DataSource:

@@ -1,7 +1,8 @@
 """A DataPreview as HTML and text. Pure."""
 
 import base64
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping
 
 from sparkwright.data import ColumnLook, DataPreview, DataProblem, DataSource, ImageLook
 from sparkwright_widgets._assets import asset
@@ -9,15 +10,28 @@ from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._table import Markup, html_table, text_table
+from sparkwright_widgets._ui import advice
 
-REMEDIES = (
-    '<div class="sparkwright-advice">Missing values, and what does not fit, are dealt with under '
-    "Options of the format.</div>"
-)
+_REMEDIES = advice("Missing values and invalid rows: see Options of the format.")
+_NONE = Markup('<span class="sparkwright-none">none</span>')
+_QUOTED = re.compile(r"`(\w+)")
 _MOST_COLUMNS = 40
 _MOST_PROBLEMS = 12
 _MOST_CLASSES = 12
 _BAR_WIDTH, _BAR_HEIGHT = 6, 16
+
+
+def views(preview: DataPreview | None) -> tuple[str, str, str, str, str]:
+    """Figures, problems, beginning, classes and columns; empty where there is nothing to show."""
+    if preview is None:
+        return "", "", "", "", ""
+    return (
+        extent_figures(preview) + advice(preview.note),
+        problem_list(preview),
+        beginning(preview),
+        class_bars(preview),
+        column_table(preview),
+    )
 
 
 def extent_figures(preview: DataPreview) -> str:
@@ -27,77 +41,67 @@ def extent_figures(preview: DataPreview) -> str:
 
 def figures_of(preview: DataPreview) -> list[tuple[str, str]]:
     """Label and value of each figure."""
-    found: list[tuple[str, str]] = []
-    if preview.looked_at:
-        found.append(("Looked at", preview.extent))
-    if preview.files:
-        found.append(("Files", count_text(preview.files)))
-    if preview.size_bytes:
-        found.append(("Size", bytes_text(preview.size_bytes)))
-    if preview.feature_shape:
-        shape = " x ".join(map(str, preview.feature_shape))
-        found.append(("Features of one example", f"{shape} numbers"))
-    if preview.class_count:
-        found.append(("Classes seen", count_text(preview.class_count)))
-    return found
+    shape = " x ".join(map(str, preview.feature_shape or ()))
+    return [
+        (label, text)
+        for label, is_known, text in (
+            ("Looked at", preview.looked_at, preview.extent),
+            ("Files", preview.files, count_text(preview.files or 0)),
+            ("Size", preview.size_bytes, bytes_text(preview.size_bytes or 0)),
+            ("Features of one example", shape, f"{shape} numbers"),
+            ("Classes seen", preview.class_count, count_text(preview.class_count or 0)),
+        )
+        if is_known
+    ]
 
 
-def problem_list(problems: Sequence[DataProblem]) -> str:
-    """What is wrong or odd: icon, word, sentence."""
+def problem_list(preview: DataPreview) -> str:
+    """What is wrong or odd: icon, word, sentence, and the options that it names."""
+    problems = preview.problems
     if not problems:
         return ""
-    shown = "".join(_problem(problem) for problem in problems[:_MOST_PROBLEMS])
-    left = len(problems) - _MOST_PROBLEMS
-    more = f"<li>… and {count_text(left)} more.</li>" if left > 0 else ""
-    return f'<ul class="sparkwright-findings" aria-label="Problems found">{shown}{more}</ul>'
+    titles = {option.name: option.title for option in preview.source.info.options}
+    shown = "".join(_problem(problem, titles) for problem in problems[:_MOST_PROBLEMS])
+    if (left := len(problems) - _MOST_PROBLEMS) > 0:
+        shown += f"<li>… and {count_text(left)} more.</li>"
+    found = f'<ul class="sparkwright-findings" aria-label="Problems found">{shown}</ul>'
+    return found + (_REMEDIES if any(problem.can_skip for problem in problems) else "")
 
 
-def _problem(problem: DataProblem) -> str:
+def _problem(problem: DataProblem, titles: Mapping[str, str]) -> str:
     kind, icon, word = (
         ("bad", "✕", "Problem") if problem.severity == "error" else ("odd", "⚠", "Look at this")
     )
+    names = dict.fromkeys(_QUOTED.findall(problem.sentence))
+    options = ", ".join(titles[name] for name in names if name in titles)
     return (
         f'<li class="sparkwright-is-{kind}"><strong><span aria-hidden="true">{icon}</span> {word}:'
-        f"</strong> {escaped(problem.sentence)}</li>"
+        f"</strong> {escaped(problem.sentence)}"
+        f"{f' <em>Options: {escaped(options)}.</em>' if options else ''}</li>"
     )
 
 
 def beginning(preview: DataPreview) -> str:
     """The first rows, or some images."""
     if preview.images:
-        return _pictures(preview)
+        items = "".join(_picture(image) for image in preview.images)
+        return f'<div class="sparkwright-pictures" role="list">{items}</div>'
     if not preview.rows:
         return ""
-    columns = preview.columns[:_MOST_COLUMNS]
-    roles = _roles(preview.source, columns)
-    heads = [f"{column.name}{roles[column.name]}" for column in columns]
-    rows = [[_cell(value) for value in row[:_MOST_COLUMNS]] for row in preview.rows]
-    left = len(preview.columns) - len(columns)
-    more = f" {count_text(left)} more columns are not shown." if left > 0 else ""
-    numbers = {index for index, column in enumerate(columns) if column.is_number}
+    columns, label = preview.columns[:_MOST_COLUMNS], preview.source.label
+    rows = [[value or _NONE for value in row[:_MOST_COLUMNS]] for row in preview.rows]
     return html_table(
-        heads,
+        [f"{c.name} (label)" if c.name == label else c.name for c in columns],
         rows,
         label="First rows",
-        text_columns=set(range(len(columns))) - numbers,
-        caption=f"The first {len(rows)} {preview.unit}s.{more}",
+        text_columns={index for index, column in enumerate(columns) if not column.is_number},
+        caption=f"The first {len(rows)} {preview.unit}s."
+        + _more(len(preview.columns) - len(columns), "columns"),
     )
 
 
-def _cell(value: str) -> object:
-    return value if value else Markup('<span class="sparkwright-none">none</span>')
-
-
-def _roles(source: DataSource, columns: Sequence[ColumnLook]) -> dict[str, str]:
-    found = {column.name: "" for column in columns}
-    if source.label is not None:
-        found[source.label] = " (label)"
-    return found
-
-
-def _pictures(preview: DataPreview) -> str:
-    items = "".join(_picture(image) for image in preview.images)
-    return f'<div class="sparkwright-pictures" role="list">{items}</div>'
+def _more(left: int, what: str) -> str:
+    return f" {count_text(left)} more {what} are not shown." if left > 0 else ""
 
 
 def _picture(image: ImageLook) -> str:
@@ -121,12 +125,14 @@ def class_bars(preview: DataPreview) -> str:
         [name, count_text(count), f"{100 * count / total:.1f}%", _bar(count / most)]
         for name, count in preview.labels[:_MOST_CLASSES]
     ]
-    left = len(preview.labels) - _MOST_CLASSES
-    caption = f"Classes among the {preview.unit}s that were looked at."
-    if left > 0:
-        caption += f" {count_text(left)} more classes are not shown."
-    heads = ["Class", "Count", "Share", "Against the largest"]
-    return html_table(heads, rows, label="Classes", text_columns={0, 3}, caption=caption)
+    return html_table(
+        ["Class", "Count", "Share", "Against the largest"],
+        rows,
+        label="Classes",
+        text_columns={0, 3},
+        caption=f"Classes among the {preview.unit}s that were looked at."
+        + _more(len(preview.labels) - _MOST_CLASSES, "classes"),
+    )
 
 
 def _bar(share: float) -> Markup:
@@ -138,43 +144,24 @@ def column_table(preview: DataPreview) -> str:
     """Statistics of each column."""
     if not preview.columns:
         return ""
-    heads = [
-        "Column",
-        "Kind",
-        "There",
-        "Missing",
-        "Different",
-        "Mean",
-        "Deviation",
-        "Least",
-        "Most",
-        "Values",
-    ]
-    rows = [
-        [
-            column.name,
-            kind_text(column),
-            count_text(column.count),
-            count_text(column.missing),
-            count_text(column.distinct) if column.kind != "array" else "",
-            _number(column.mean),
-            _number(column.std),
-            _number(column.minimum),
-            _number(column.maximum),
-            _spread(column),
-        ]
-        for column in preview.columns[:200]
-    ]
-    left = len(preview.columns) - 200
-    caption = f"Looked at: {preview.extent}."
-    if left > 0:
-        caption += f" {count_text(left)} more columns are not shown."
+    columns: dict[str, Callable[[ColumnLook], object]] = {
+        "Column": lambda c: c.name,
+        "Kind": kind_text,
+        "There": lambda c: count_text(c.count),
+        "Missing": lambda c: count_text(c.missing),
+        "Different": lambda c: count_text(c.distinct) if c.kind != "array" else "",
+        "Mean": lambda c: _number(c.mean),
+        "Deviation": lambda c: _number(c.std),
+        "Least": lambda c: _number(c.minimum),
+        "Most": lambda c: _number(c.maximum),
+        "Values": _spread,
+    }
     return html_table(
-        heads,
-        rows,
+        list(columns),
+        [[shown(column) for shown in columns.values()] for column in preview.columns[:200]],
         label="Statistics of the columns",
         text_columns={1, 9},
-        caption=caption,
+        caption=f"Looked at: {preview.extent}." + _more(len(preview.columns) - 200, "columns"),
     )
 
 
@@ -223,12 +210,9 @@ def source_text(source: DataSource) -> str:
         >>> source_text(DataSource(format="csv", url="iris.csv", label="species"))
         'CSV: an example a line: iris.csv; label species, classification'
     """
-    parts = [source.info.title]
-    if source.url:
-        parts.append(f": {source.url}")
-    if source.label:
-        parts.append(f"; label {source.label}, {source.task}")
-    return "".join(parts)
+    place = f": {source.url}" if source.url else ""
+    label = f"; label {source.label}, {source.task}" if source.label else ""
+    return f"{source.info.title}{place}{label}"
 
 
 def code_of(source: DataSource) -> str:
@@ -241,11 +225,10 @@ def code_of(source: DataSource) -> str:
 
 def still(source: DataSource, preview: DataPreview | None) -> Block:
     """What stays in a saved notebook: the choice, what it looked like, the code."""
-    parts = [f"<p><strong>{escaped(source_text(source))}</strong></p>"]
     lines = [source_text(source)]
+    parts = [f"<p><strong>{escaped(lines[0])}</strong></p>"]
     if preview is not None and preview.source == source:
-        parts += [extent_figures(preview), problem_list(preview.problems), beginning(preview)]
-        parts += [class_bars(preview)]
+        parts += views(preview)[:4]
         if figures := figures_of(preview):
             lines.append(text_table(["figure", "value"], figures, text_columns={1}))
         lines += [problem.sentence for problem in preview.problems[:_MOST_PROBLEMS]]

@@ -1,15 +1,13 @@
 """Where the data is: a line to type into, and folders to look through."""
 
+import re
 from collections.abc import Callable
-from typing import Any
 
 import ipywidgets as widgets
 
 from sparkwright.data import Entry, Folder, browse
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._ui import Fold, ListBox, Part, Text, row
-
-_WILD = "*?["
 
 
 class PlaceChooser(Part):
@@ -21,17 +19,15 @@ class PlaceChooser(Part):
 
     def __init__(self, chosen: Callable[[str], None]) -> None:
         super().__init__()
-        self._chosen = chosen
         self._folder: Folder | None = None
         self._wanted: str | None = None
-        self._setting = False
         self.url = Text(
             description="Path or URL",
             placeholder="data/iris.csv, hdfs://host/folder, s3://bucket/folder/*.parquet",
             continuous_update=False,
         )
         self.url.add_class("sparkwright-wide")
-        self.url.observe(self.guarded(self._typed), "value")
+        self.url.observe(self.guarded(lambda c: chosen(str(c["new"]).strip())), "value")
         self.where = widgets.HTML()
         self.list = ListBox(description="Folders and files", options=(), rows=8)
         self.list.add_class("sparkwright-listbox")
@@ -52,14 +48,9 @@ class PlaceChooser(Part):
         self.show(self.url, self.fold)
 
     def set(self, url: str) -> None:
-        """Show another place, without telling anybody."""
-        if url == self.url.value.strip():
-            return  # what somebody typed stays as it was typed
-        self._setting = True
-        try:
+        """Show another place; the typed text of the same place stays."""
+        if url != self.url.value.strip():
             self.url.value = url
-        finally:
-            self._setting = False
 
     def go(self, url: str) -> None:
         """List a folder; what lies beside a file. Of several asked for, the last is shown."""
@@ -79,28 +70,18 @@ class PlaceChooser(Part):
         if self._wanted is None:
             self._show(folder)
 
-    def _typed(self, change: Any) -> None:
-        if not self._setting:
-            self._chosen(str(change["new"]).strip())
-
     def _unfolded(self) -> None:
         if self.fold.opened and self._folder is None:
-            url = self.url.value
-            if any(sign in url for sign in _WILD):
-                url = url[: min(url.find(sign) for sign in _WILD if sign in url)].rpartition("/")[0]
-            self.go(url)
+            before = re.match(r"[^*?[]*", self.url.value.strip())  # of a pattern
+            url = before[0] if before else ""
+            self.go(url if url == self.url.value.strip() else url.rpartition("/")[0])
 
     def _show(self, folder: Folder) -> None:
         self._folder = folder
-        more = (
-            f" {count_text(folder.left_out)} more are not shown; type the path instead."
-            if folder.left_out
-            else ""
-        )
-        what = "Nothing is in here." if not folder.entries else ""
-        self.where.value = (
-            f'<div role="status"><b>{escaped(folder.url)}</b> {escaped(what)}{escaped(more)}</div>'
-        )
+        what = "" if folder.entries else "Nothing is in here."
+        if folder.left_out:
+            what = f"{count_text(folder.left_out)} more are not shown; type the path instead."
+        self.where.value = f'<div role="status"><b>{escaped(folder.url)}</b> {escaped(what)}</div>'
         self.list.options = [(_line(entry), entry.url) for entry in folder.entries]
         self.list.index = 0 if folder.entries else None
         self._name_buttons()
@@ -122,8 +103,7 @@ class PlaceChooser(Part):
             self.go(self._folder.parent)
 
     def _open_selected(self) -> None:
-        entry = self._selected()
-        if entry is None:
+        if (entry := self._selected()) is None:
             return
         if entry.is_folder:
             self.go(entry.url)

@@ -1,6 +1,8 @@
-"""A source of data as a plain value: a reader of `sparkwright.data` and its arguments."""
+"""Sources of data as plain values: a reader of `sparkwright.data`, its arguments, and a split."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.configuration import (
@@ -12,17 +14,15 @@ from sparkwright.configuration import (
     to_code,
 )
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.errors import ConfigurationError
-
-from ._data_split import DataSplit
-from ._formats import (
+from sparkwright.data._table_schema import check_values
+from sparkwright.data.formats import (
     FORMATS,
     IMAGE_OPTIONS,
     FormatInfo,
+    ImageChoice,
     SourceFormat,
-    image_arguments,
-    reader_of,
 )
+from sparkwright.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,74 @@ if TYPE_CHECKING:
     from sparkwright.data._distributed import DistributedDataSet
 
 DataTask = Literal["classification", "regression", "other"]
+
+
+@configuration
+class DataSplit(Configuration):
+    """Shares of the parts, and how they are drawn. The rest is trained on.
+
+    Example:
+        >>> DataSplit(test=0.2).shares
+        {'train': 0.7, 'validation': 0.1, 'test': 0.2}
+    """
+
+    validation: float = option(
+        default=0.1,
+        minimum=0.0,
+        maximum=0.9,
+        label="Share for validation",
+        help="Watched while training, as by early stopping. 0: none.",
+    )
+    test: float = option(
+        default=0.1,
+        minimum=0.0,
+        maximum=0.9,
+        label="Share for the test",
+        help="Kept for the end: what the network never saw. 0: none.",
+    )
+    kind: Literal["random", "stratified"] = option(
+        default="random",
+        label="Drawn",
+        help="random: sizes vary by chance, and nothing is counted. stratified: each part has its "
+        "share of every class; counts the classes first.",
+    )
+    seed: int = option(default=0, minimum=0, help="The same seed gives the same parts.")
+
+    def _check(self) -> None:
+        if self.validation + self.test > 0.95 + 1e-9:
+            raise ConfigurationError(
+                "`validation` and `test` must leave at least 0.05 to train on. Received: "
+                f"validation={self.validation}, test={self.test}."
+            )
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Name of each part -> its share; parts of share 0 are left out. They sum to 1."""
+        rest = math.fsum([1.0, -self.validation, -self.test])
+        found = {"train": round(rest, 10), "validation": self.validation, "test": self.test}
+        return {name: share for name, share in found.items() if share > 0}
+
+    def to_code(self, variable: str = "data", *, seed: str | None = None) -> str:
+        """Python source that splits `variable`; empty if all is trained on.
+
+        Args:
+            variable: the name of the data; default "data".
+            seed: Python source that stands in place of the seed, such as a name; default None:
+                the seed itself.
+
+        Example:
+            >>> print(DataSplit(validation=0.0, test=0.25).to_code("digits"), end="")
+            train, test = digits.random_split([0.75, 0.25], seed=0)
+        """
+        shares = self.shares
+        if len(shares) < 2:
+            return ""
+        call = call_to_code(
+            f"{', '.join(shares)} = {variable}.{self.kind}_split",
+            list(shares.values()),
+            seed=self.seed if seed is None else Expression(seed),
+        )
+        return f"{call}\n"
 
 
 @configuration
@@ -96,17 +164,9 @@ class DataSource(Configuration):
         classes: Any = self.classes
         if isinstance(classes, list | tuple):
             names: list[Any] = list(classes)  # pyright: ignore[reportUnknownArgumentType]
-            texts = all(isinstance(each, str) for each in names)
-            right = texts and len(names) > 0 and len(set(names)) == len(names)
-            object.__setattr__(self, "classes", tuple(names))
-        else:
-            count = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 1
-            right = count or classes == "infer"
-        if not right:
-            raise ConfigurationError(
-                '`classes` must be "infer", a number, or different names. '
-                f"Received: classes={classes!r:.200}."
-            )
+            object.__setattr__(self, "classes", tuple(map(str, names)))
+        if classes != "infer":
+            check_values("classes", "the label", self.classes)
         for name in ("features", "categories"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "options", self._checked_options())
@@ -147,7 +207,7 @@ class DataSource(Configuration):
 
     @property
     def info(self) -> FormatInfo:
-        """What is known of the format."""
+        """The format's reader, options and properties."""
         return FORMATS[self.format]
 
     @property
@@ -191,60 +251,43 @@ class DataSource(Configuration):
             ConfigurationError: if an option is invalid.
         """
         found: dict[str, Any] = {}
+        options = dict(self.options)
         if self.info.columns:
             if self.features:
                 found["features"] = list(self.features)
             if self.label is not None:
                 is_list = self.format in ("table", "tfrecord")
                 found["labels"] = [self.label] if is_list else self.label
-        has_labels = self.label is not None or self.options.get("labels_url") is not None
+        has_labels = self.label is not None or options.get("labels_url") is not None
         if self.info.can_infer and has_labels and self.task == "classification":
             found["classes"] = _as_list(self.classes)
-        options = dict(self.options)
-        if self.format in ("csv", "parquet", "arrow") and self.categories:
+        if self.info.can_infer and self.info.labelled and self.categories:
             found["categories"] = dict.fromkeys(self.categories, "infer")
         if self.format == "images":
-            found |= self._of_images()
-            options = {name: v for name, v in options.items() if name not in IMAGE_OPTIONS}
+            own = {name: options.pop(name) for name in IMAGE_OPTIONS if name in options}
+            choice = ImageChoice(**own)
+            found = choice.arguments
+            if self.classes != "infer" and choice.label_from in ("folder", "name"):
+                if isinstance(self.classes, int):
+                    raise ConfigurationError(
+                        "`classes` of images must be their names. Received: "
+                        f"classes={self.classes}. Leave them out: all that occur are found."
+                    )
+                found["classes"] = list(self.classes)
+            if found["label"] == "parent":
+                del found["label"]
         if self.partitions is not None and self.format != "table":
             options["partitions"] = self.partitions
         return {**found, **{name: _as_list(value) for name, value in options.items()}}
 
-    def _of_images(self) -> dict[str, Any]:
-        found = self._image_arguments()
-        if found["label"] == "parent":
-            del found["label"]
-        if self.all_options["label_from"] in ("folder", "name") and self.classes != "infer":
-            if isinstance(self.classes, int):
-                raise ConfigurationError(
-                    f"`classes` of images must be their names. Received: classes={self.classes}. "
-                    "Leave them out: all that occur are found."
-                )
-            found["classes"] = list(self.classes)
-        return found
-
     def csv_format(self) -> CsvFormat:
-        """How CSV files are written.
+        """The format of CSV files.
 
         Raises:
             ConfigurationError: if an option is invalid.
         """
-        names = (
-            *("header", "delimiter", "quote", "skip_lines", "newlines_in_values", "encoding"),
-            "missing_values",
-        )
-        return CsvFormat(**{n: v for n, v in self.all_options.items() if n in names})
-
-    def image_label(self) -> Any:
-        """Where labels of images come from, as `from_images` takes it.
-
-        Raises:
-            ConfigurationError: if the pattern is no regular expression.
-        """
-        return self._image_arguments()["label"]
-
-    def _image_arguments(self) -> dict[str, Any]:
-        return image_arguments(**{n: v for n, v in self.options.items() if n in IMAGE_OPTIONS})
+        names = {each.name for each in fields(CsvFormat)}
+        return CsvFormat(**{n: value for n, value in self.all_options.items() if n in names})
 
     def to_code(self, variable: str = "data", *, url: str | None = None) -> str:
         """Python source that loads the same data; it needs `sw` (sparkwright) and `spark`.
@@ -261,7 +304,7 @@ class DataSource(Configuration):
         first = [Expression("spark"), *([place] if self.info.needs_url else [])]
         if self.format == "table":
             first = [Expression(f"spark.table({to_code(place)})")]
-        function = f"{variable} = sw.data.{self.info.reader}"
+        function = f"{variable} = sw.data.{self.info.reader.__name__}"
         return call_to_code(function, *first, **self.arguments) + "\n"
 
     def load(self, spark: "SparkSession") -> "DistributedDataSet":
@@ -277,7 +320,7 @@ class DataSource(Configuration):
         first: list[Any] = [spark, *([self.url] if self.info.needs_url else [])]
         if self.format == "table":
             first = [spark.table(self.url)]
-        return reader_of(self.info.reader)(*first, **self.arguments)
+        return self.info.reader(*first, **self.arguments)
 
     def load_split(self, spark: "SparkSession") -> "dict[str, DistributedDataSet]":
         """Name of each part ("train", "validation", "test") -> its data.

@@ -1,23 +1,22 @@
-"""What a look at data found, as a plain value."""
+"""The result of a look at data, as plain values: columns, problems, pictures. Pure."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparkwright.data._moments import Moments
-from sparkwright.data._sources._data_source import DataSource
 from sparkwright.data._wording import clipped
 
+if TYPE_CHECKING:
+    from sparkwright.data.sources import DataSource
+
 ColumnKind = Literal["integer", "number", "text", "array", "empty"]
-# Of the values that are there, so many must be numbers for the others to be mistakes.
+# If so many of the present values are numbers, the others are mistakes.
 _NUMBERS = 0.8
-# Bad lines may be missing in between.
-_COUNTING = 0.95
 _MOST_FREQUENT = 5
 _BINS = 12
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+")
@@ -32,21 +31,16 @@ class ColumnLook:
         kind: "integer", "number", "text", "array" or "empty" (no value at all).
         count: values that are there.
         missing: values that are not.
-        distinct: how many different ones.
-        most_frequent: these and how often, at most five.
-        mean: of a column of numbers, as the next three; else None.
+        distinct: number of different values.
+        most_frequent: at most five values, each with its count.
+        mean: of the finite numbers of a column of numbers, as the next three; else None.
         std: of the population.
-        minimum: of the finite ones.
-        maximum: likewise.
+        minimum: the least.
+        maximum: the largest.
         histogram: how many numbers fall into each of twelve equal bins from minimum to maximum.
-        infinite: numbers that are infinite.
-        wrong: values that are no numbers, in a column of numbers.
-        first_wrong: row (from 0) and text of the first of them.
-        first_missing: row of the first missing value.
-        first_infinite: row of the first infinite one.
-        is_counting: whether it only counts the rows up.
         shape: of each array, in a column of arrays.
-        decimal_commas: values of a column of text that are numbers with a decimal comma.
+        has_decimal_commas: whether most values are numbers with a decimal comma, which are read as
+            text.
     """
 
     name: str
@@ -60,29 +54,13 @@ class ColumnLook:
     minimum: float | None = None
     maximum: float | None = None
     histogram: tuple[int, ...] = ()
-    infinite: int = 0
-    wrong: int = 0
-    first_wrong: tuple[int, str] | None = None
-    first_missing: int | None = None
-    first_infinite: int | None = None
-    is_counting: bool = False
     shape: tuple[int, ...] | None = None
-    decimal_commas: int = 0
+    has_decimal_commas: bool = False
 
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers."""
         return self.kind in ("integer", "number")
-
-    @property
-    def has_decimal_commas(self) -> bool:
-        """Whether most of its values are numbers with a decimal comma, which nobody reads."""
-        return 2 * self.decimal_commas > self.count
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all its values are the same, and there are several."""
-        return self.distinct == 1 and self.count > 1
 
 
 def number_of(text: str) -> float | None:
@@ -102,82 +80,60 @@ def number_of(text: str) -> float | None:
 
 
 def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
-    """What a column of texts says; None stands for a missing value.
+    """Summarize a column of texts; None and NaN are missing values.
 
     Example:
         >>> look = look_at("age", ["31", "40", None, "old", "28", "35", "36"])
-        >>> look.kind, look.mean, look.missing, look.first_wrong
-        ('integer', 34.0, 1, (3, 'old'))
+        >>> look.kind, look.mean, look.missing
+        ('integer', 34.0, 1)
     """
-    numbers: list[float] = []
-    rows: list[int] = []
-    wrong: list[tuple[int, str]] = []
-    missing: list[int] = []
-    counts: Counter[str] = Counter()
-    for row, text in enumerate(values):
-        number = None if text is None else number_of(text)
-        # NaN counts as missing, as the readers have it.
-        if text is None or (number is not None and math.isnan(number)):
-            missing.append(row)
-            continue
-        counts[text] += 1
-        if number is None:
-            wrong.append((row, text))
-        else:
-            numbers.append(number)
-            rows.append(row)
-    present = len(numbers) + len(wrong)
-    is_number = present > 0 and len(numbers) >= _NUMBERS * present
-    found: dict[str, Any] = _of_numbers(numbers, rows) if is_number else {}
-    kind: ColumnKind = "empty" if not present else "text"
+    counts = Counter(text for text in values if text is not None)
+    numbers: dict[str, float] = {}
+    for text in list(counts):
+        number = number_of(text)
+        if number is not None and math.isnan(number):
+            del counts[text]
+        elif number is not None:
+            numbers[text] = number
+    present = counts.total()
+    weights = np.array([counts[text] for text in numbers], np.int64)
+    is_number = present > 0 and weights.sum() >= _NUMBERS * present
+    kind: ColumnKind = "text" if present else "empty"
+    found: dict[str, Any] = {}
     if is_number:
-        whole = all(number.is_integer() for number in numbers if math.isfinite(number))
-        kind = "integer" if whole else "number"
+        every = np.array(list(numbers.values()))
+        finite = np.isfinite(every)
+        found = _of_numbers(every[finite], weights[finite])
+        kind = "integer" if (every[finite] % 1 == 0).all() else "number"
+    else:
+        commas = (n for text, n in counts.items() if _DECIMAL_COMMA.fullmatch(text.strip(" \t")))
+        found = {"has_decimal_commas": 2 * sum(commas) > present}
     return ColumnLook(
         name=name,
         kind=kind,
         count=present,
-        missing=len(missing),
+        missing=len(values) - present,
         distinct=len(counts),
         most_frequent=tuple(counts.most_common(_MOST_FREQUENT)),
-        first_missing=missing[0] if missing else None,
-        wrong=len(wrong) if is_number else 0,
-        first_wrong=wrong[0] if is_number and wrong else None,
-        decimal_commas=0 if is_number else _decimal_commas(counts),
         **found,
     )
 
 
-def _decimal_commas(counts: Mapping[str, int]) -> int:
-    return sum(n for text, n in counts.items() if _DECIMAL_COMMA.fullmatch(text.strip(" \t")))
-
-
-def _of_numbers(numbers: Sequence[float], rows: Sequence[int]) -> dict[str, Any]:
-    every = np.array(numbers)
-    is_finite = np.isfinite(every)
-    finite = every[is_finite]
-    infinite = np.flatnonzero(~is_finite)
-    found: dict[str, Any] = {
-        "infinite": int(infinite.size),
-        "first_infinite": rows[int(infinite[0])] if infinite.size else None,
-        "is_counting": finite.size > 2 and bool((np.diff(finite) == 1).mean() > _COUNTING),
-    }
-    if not finite.size:
-        return found
-    moments = Moments.of(finite[:, None])
-    low, high = float(moments.minimum[0]), float(moments.maximum[0])
-    spread = high - low
-    if 0 < spread < math.inf:
-        # Scaled first: bins of a huge range overflow, those of a tiny one have no width.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            places = np.clip((finite - low) / spread * _BINS, 0, _BINS - 1).astype(int)
-        found["histogram"] = tuple(np.bincount(places, minlength=_BINS).tolist())
-    return found | {
-        "mean": float(moments.mean[0]),
-        "std": float(moments.std[0]),
-        "minimum": low,
-        "maximum": high,
-    }
+def _of_numbers(numbers: Any, counts: Any) -> dict[str, Any]:
+    """Statistics of finite numbers, each of which occurs some times."""
+    if not numbers.size:
+        return {}
+    low, high = float(numbers.min()), float(numbers.max())
+    # Bins of a huge range overflow, those of a tiny one have no width.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean = np.average(numbers, weights=counts)
+        std = np.sqrt(np.average((numbers - mean) ** 2, weights=counts))
+        places = np.clip((numbers - low) / (high - low) * _BINS, 0, _BINS - 1)
+    found: dict[str, Any] = {}
+    if 0 < high - low < math.inf:
+        bins = np.bincount(places.astype(int), weights=counts, minlength=_BINS)
+        found["histogram"] = tuple(bins.astype(int).tolist())
+    return found | {"mean": float(mean), "std": float(std), "minimum": low, "maximum": high}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -246,11 +202,12 @@ class DataPreview:
         note: a sentence on what could not be looked at; may be empty.
 
     Example:
+        >>> from sparkwright.data import DataSource
         >>> DataPreview(source=DataSource(format="csv", url="a.csv"), looked_at=9, in_all=9)
-        <DataPreview of csv 'a.csv': all 9 rows, 0 problems>
+        <DataPreview of csv 'a.csv': all 9 rows, 0 columns, 0 problems>
     """
 
-    source: DataSource
+    source: "DataSource"
     unit: str = "row"
     looked_at: int = 0
     in_all: int | None = None
@@ -269,11 +226,9 @@ class DataPreview:
     def __repr__(self) -> str:
         """What was looked at, in one line; the fields hold all of it."""
         url = f" {clipped(self.source.url)!r}" if self.source.url else ""
-        several = ((len(self.columns), "column"), (self.class_count or 0, "class"))
-        found = [_counted(count, word) for count, word in several if count]
-        problems = _counted(len(self.problems), "problem")
-        told = ", ".join([self.extent, *found, problems])
-        return f"<DataPreview of {self.source.format}{url}: {told}>"
+        several = (("columns", self.columns), ("problems", self.problems))
+        counts = ", ".join(f"{len(found)} {what}" for what, found in several)
+        return f"<DataPreview of {self.source.format}{url}: {self.extent}, {counts}>"
 
     @property
     def problem(self) -> str | None:
@@ -285,6 +240,7 @@ class DataPreview:
         """How much was looked at, in words.
 
         Example:
+            >>> from sparkwright.data import DataSource
             >>> DataPreview(
             ...     source=DataSource(), looked_at=1000, in_all=120_400, is_estimate=True
             ... ).extent
@@ -300,11 +256,6 @@ class DataPreview:
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
         about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
         return f"{first}{self.looked_at:,} of {about} {several}"
-
-
-def _counted(count: int, word: str) -> str:
-    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
-    return f"{count:,} {word}{ending}"
 
 
 def rounded(count: int) -> int:

@@ -1,0 +1,146 @@
+"""Folders to browse: what is in one, and its parent; work with a time limit."""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sparkwright.data._sequence_reader import natural_key
+from sparkwright.errors import RunTimeoutError
+from sparkwright.storage._files import absolute, as_asked, is_on_this_machine, system_of, told
+
+_T = TypeVar("_T")
+_HIDDEN = (".", "_")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A file or folder; `size_bytes` is None for folders, and where the store does not know."""
+
+    name: str
+    url: str
+    is_folder: bool
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """The content of a folder.
+
+    Attributes:
+        url: of the folder.
+        parent: the folder above; None at the top of a store.
+        entries: folders, then files, in natural order, without hidden ones.
+        left_out: how many more there are.
+    """
+
+    url: str
+    parent: str | None
+    entries: tuple[Entry, ...]
+    left_out: int = 0
+
+
+def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder:
+    """List a folder; of a file, the folder that holds it.
+
+    Args:
+        url: a path or URL in any file system that fsspec knows; default "": this folder.
+        most: largest number of entries; default 500.
+        timeout_s: default 20.
+
+    Raises:
+        FileNotFoundError: if there is nothing at `url`.
+        OSError: of the store, naming the URL.
+        RunTimeoutError: if the store does not answer in time.
+    """
+    place = url.strip() or os.getcwd()
+    return within(timeout_s, lambda: _browse(place, most), place)
+
+
+def _browse(url: str, most: int) -> Folder:
+    system, path = system_of(url)
+    with told(url, "listed"):
+        is_file = system.isfile(path)
+    place = absolute(url).rstrip("/") or "/"
+    if is_file:
+        place = parent_of(place) or place
+    elif is_on_this_machine(url) and not system.exists(path):
+        with told(url, "listed"):
+            raise FileNotFoundError(url)
+    entries = sorted(
+        entries_of(place), key=lambda each: (not each.is_folder, natural_key(each.name))
+    )
+    return Folder(
+        url=place,
+        parent=parent_of(place),
+        entries=tuple(entries[:most]),
+        left_out=max(0, len(entries) - most),
+    )
+
+
+def entries_of(url: str) -> list[Entry]:
+    """List what lies directly in a folder, in the order of the store, without hidden names.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        OSError: of the store, naming the URL.
+    """
+    system, path = system_of(url)
+    system.invalidate_cache(path)  # some stores cache listings
+    with told(url, "listed"):
+        found = system.ls(path, detail=True)
+    entries: list[Entry] = []
+    for entry in found:
+        full = str(entry["name"]).rstrip("/")
+        name = full.rpartition("/")[2]
+        # Some stores keep an empty object for the folder itself.
+        if not name or name.startswith(_HIDDEN) or full == path.rstrip("/"):
+            continue
+        is_folder = entry["type"] == "directory"
+        size = None if is_folder else entry.get("size")
+        place = as_asked(system, url, path, full)
+        entries.append(Entry(name=name, url=place, is_folder=is_folder, size_bytes=size))
+    return entries
+
+
+def parent_of(url: str) -> str | None:
+    """The folder above, None at the top.
+
+    Example:
+        >>> parent_of("/data/iris"), parent_of("hdfs://host:8020/data"), parent_of("s3://bucket")
+        ('/data', 'hdfs://host:8020/', None)
+    """
+    scheme, sign, rest = url.rpartition("://")
+    above, slash, _ = rest.rstrip("/").rpartition("/")
+    if not slash:
+        return None
+    is_top = not above or (sign and "/" not in above)
+    return f"{scheme}{sign}{above}{'/' if is_top else ''}"
+
+
+def within(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
+    """Return the result of `function`, which runs on a thread of its own.
+
+    Raises:
+        RunTimeoutError: if it takes longer, naming the URL; its thread then ends by itself.
+    """
+    answer: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="sparkwright-browse", daemon=True).start()
+    try:
+        return answer.result(timeout_s)
+    except TimeoutError:
+        if answer.done():  # an error of the store
+            raise
+        raise RunTimeoutError(
+            f"a store or file must be read within {timeout_s:g} s. Received: no result yet from "
+            f"{url}. Check that the store can be reached, read less, or raise `timeout_s`."
+        ) from None

@@ -1,0 +1,384 @@
+"""A look at a data source without Spark: its reader, stopped early."""
+
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from sparkwright.data._arrow import from_bytes
+from sparkwright.data._browsing import Entry, browse, entries_of, within
+from sparkwright.data._csv_format import compression_of as is_packed
+from sparkwright.data._csv_reader import ENDINGS
+from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, ImageLook, look_at
+from sparkwright.data._dataset import DataSet
+from sparkwright.data._from_arrays import load_digits
+from sparkwright.data._image_labels import (
+    MaskFile,
+    UnusableItem,
+    check_found_classes,
+    collect_classes,
+    found_label,
+    is_in_path,
+)
+from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
+from sparkwright.data._map_file import map_folders
+from sparkwright.data._paths import export_at, find_files
+from sparkwright.data._record_files import cut_files, read_records
+from sparkwright.data._record_writing import INDEX
+from sparkwright.data._table_preview import Findings, table_preview
+from sparkwright.data._table_source import files_of
+from sparkwright.data._tf_example import parse_example, values_of
+from sparkwright.data._tfrecord import compression_of, read_frames
+from sparkwright.data._wording import clipped
+from sparkwright.data.formats import guess_format
+from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
+from sparkwright.data.sources import DataSource
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_count
+from sparkwright.storage._files import is_folder, open_to_read, read_bytes
+from sparkwright.storage._listing import StoredFile, list_files
+
+_GUESS_BYTES = 64 << 10
+_MOST_FOLDERS, _MOST_FILES = 200, 200_000
+_EXAMPLES, _SHOWN_NUMBERS = 200, 6
+_SIDE = 72
+
+
+def preview(
+    source: DataSource,
+    *,
+    rows: int = 20,
+    sample_bytes: int = 1 << 20,
+    timeout_s: float = 60.0,
+) -> DataPreview:
+    """Look at the beginning of some data, without Spark.
+
+    Args:
+        source: which data; label and features may still be missing.
+        rows: rows or images to show; default 20.
+        sample_bytes: of text to read, about; default 1 MiB.
+        timeout_s: default 60.
+
+    Returns:
+        Rows or images, statistics and problems. Data that cannot be read is a problem, too.
+
+    Raises:
+        ConfigurationError: if `rows` or `sample_bytes` is invalid.
+        RunTimeoutError: if the look takes longer.
+    """
+    check_count("rows", rows, minimum=0)
+    check_count("sample_bytes", sample_bytes)
+    if source.info.needs_url and not source.url.strip():
+        return DataPreview(source=source, note="Say where the data is.")
+    what = source.url or "the bundled digits"
+    return within(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
+
+
+def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
+    """Guess format, options, label and task of what lies at `url`.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        OSError: of the store, naming the URL.
+        RunTimeoutError: if the store does not answer in time.
+    """
+    place = url.strip()
+    return within(timeout_s, lambda: _guessed(place), place)
+
+
+def _guessed(url: str) -> DataSource:
+    files = folders = ()
+    if is_folder(url):
+        entries = browse(url, most=2000).entries
+        files = tuple(entry.name for entry in entries if not entry.is_folder)
+        folders = tuple(entry.name for entry in entries if entry.is_folder)
+    source = DataSource(format=guess_format(url, files, folders), url=url)
+    if source.format == "csv":
+        first, content = files_of(url, ENDINGS)[0].url, b""
+        if is_packed(first) is None:
+            with open_to_read(first) as opened:
+                content = opened.read(_GUESS_BYTES)
+        is_all = len(content) < _GUESS_BYTES
+        source = replace(source, options=guess_csv(content, first, is_all=is_all))
+    if source.info.labelled:
+        return with_guessed_columns(source, _looked(source, 0, 1 << 20).columns)
+    return source
+
+
+def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
+    try:
+        found = _preview(source, rows, sample_bytes)
+    except (ConfigurationError, DataError, OSError) as error:
+        sentence = " ".join(str(error).split())
+        found = DataPreview(source=source, problems=(DataProblem.error(sentence),))
+    skips = source.options.get("on_error") == "skip"
+    problems = (
+        replace(problem, severity="warning") if skips and problem.can_skip else problem
+        for problem in found.problems
+    )
+    return replace(found, problems=tuple(sorted(problems, key=lambda each: each.severity)))
+
+
+def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
+    match source.format:
+        case "digits":
+            data = load_digits()
+            found = _of_examples(source, data, rows, in_all=len(data), class_count=10)
+            return replace(found, unit="image", columns=(), rows=())
+        case "images":
+            return _of_images(source, rows)
+        case "minibatches":
+            return _of_minibatches(source, rows)
+        case "tfrecord":
+            return _of_tfrecord(source, rows)
+        case "sequence_file" | "map_file":
+            return _of_records(source, rows)
+        case "table":
+            return DataPreview(source=source, note="A table is seen when Spark loads it.")
+        case _:
+            return table_preview(source, rows, sample_bytes)
+
+
+def _of_examples(
+    source: DataSource, data: DataSet, rows: int, *, names: Sequence[str] = (), **known: Any
+) -> DataPreview:
+    """Preview the first examples, as the reader gives them."""
+    arrays = data.columns()
+    labels = [array for name, array in arrays.items() if name.startswith("labels/")]
+    texts: list[str] = []
+    if len(labels) == 1 and labels[0].dtype.kind in "iu" and labels[0].ndim == 1:
+        numbers: list[int] = labels[0].tolist()
+        texts = [names[n] if 0 <= n < len(names) else str(n) for n in numbers]
+    features = [array for name, array in arrays.items() if name.startswith("features/")]
+    pixels = features[0] if len(features) == 1 else np.empty(0)
+    images: list[ImageLook] = []
+    if pixels.ndim == 4 and pixels.shape[-1] in (1, 3) and pixels.dtype.kind in "uf":
+        for row, each in enumerate(pixels[:rows]):
+            label, name = texts[row] if texts else "", f"example {row + 1}"
+            height, width, _ = each.shape
+            look = ImageLook(png=_picture(each), label=label, name=name, size=(height, width))
+            images.append(look)
+    return DataPreview(
+        source=source,
+        unit="example",
+        looked_at=len(data),
+        images=tuple(images),
+        labels=tuple(Counter(texts).most_common()),
+        feature_shape=pixels.shape[1:] if len(features) == 1 else None,
+        **_table_of({name: list(array) for name, array in arrays.items()}, rows),
+        **known,
+    )
+
+
+def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]:
+    """Summaries and first rows of columns of numbers, arrays and lists of bytes; None: missing."""
+    looks: list[ColumnLook] = []
+    for name, values in columns.items():
+        shapes = {np.shape(value) for value in values if value is not None}
+        missing = sum(value is None for value in values)
+        if all(math.prod(shape) == 1 for shape in shapes):
+            look = look_at(name, [None if value is None else _text(value) for value in values])
+        else:
+            shape = shapes.pop() if len(shapes) == 1 else None
+            count = len(values) - missing
+            look = ColumnLook(name=name, kind="array", count=count, missing=missing, shape=shape)
+        looks.append(look)
+    shown = zip(*(values[:rows] for values in columns.values()), strict=True)
+    return {"columns": tuple(looks), "rows": tuple(tuple(map(_text, row)) for row in shown)}
+
+
+def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
+    found = find_files(source.url, ours=True)
+    export = export_at(source.url)
+    names: Sequence[str] = ()
+    known: dict[str, Any] = {"files": len(found.files)}
+    if export is not None:
+        names = next(iter(export.manifest.class_names.values()), ())
+        known |= {"in_all": export.manifest.examples, "size_bytes": export.manifest.size_bytes}
+    data = from_bytes(read_bytes(found.files[0].url))
+    return _of_examples(source, data, rows, names=names, class_count=len(names) or None, **known)
+
+
+def _of_records(source: DataSource, rows: int) -> DataPreview:
+    is_map = source.format == "map_file"
+    if is_map:
+        files = [folder.data for folder in map_folders(source.url)]
+    else:
+        files = [f for f in list_files(source.url) if f.url.rpartition("/")[2] != INDEX]
+    log = Findings()
+    data = next(read_records(cut_files(files[:1], 1)[0], log, ordered=is_map), None)
+    size_bytes = sum(file.size_bytes for file in files)
+    known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
+    if data is None:
+        problems = log.problems or [DataProblem.error("There is no example.")]
+        return DataPreview(source=source, problems=tuple(problems), **known)
+    return _of_examples(source, data, rows, problems=tuple(log.problems), **known)
+
+
+def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
+    files = list_files(source.url)
+    file = files[0]
+    with open_to_read(file.url) as stream:
+        frames = read_frames(
+            stream,
+            size_bytes=file.size_bytes,
+            source=file.url,
+            compression=compression_of(file.url, source.all_options["compression"]),
+        )
+        records = [values_of(parse_example(content)) for _, content in islice(frames, _EXAMPLES)]
+    names = sorted({name for record in records for name in record})
+    is_all = len(files) == 1 and len(records) < _EXAMPLES
+    return DataPreview(
+        source=source,
+        unit="example",
+        looked_at=len(records),
+        in_all=len(records) if is_all else None,
+        files=len(files),
+        size_bytes=sum(each.size_bytes for each in files),
+        **_table_of({name: [record.get(name) for record in records] for name in names}, rows),
+    )
+
+
+def _text(value: Any) -> str:
+    """A number, or the beginning of an array; empty: nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return f"{sum(map(len, items)):,} bytes"
+    flat = np.asarray(value).reshape(-1)
+    if flat.size == 1:
+        return clipped(str(flat[0]))
+    shown = ", ".join(f"{number:g}" for number in flat[:_SHOWN_NUMBERS].tolist())
+    return f"[{shown}{', …' if flat.size > _SHOWN_NUMBERS else ''}]"
+
+
+def _of_images(source: DataSource, rows: int) -> DataPreview:
+    """Images, evenly from all that were found."""
+    arguments = source.arguments
+    size: tuple[int, int] = arguments["size"]
+    share = _SIDE / max(size)
+    small = max(1, round(size[0] * share)), max(1, round(size[1] * share))
+    options: dict[str, Any] = {}
+    options |= {n: v for n, v in arguments.items() if n in ImageArguments.__annotations__}
+    options |= {"size": small, "scale": False, "threads": 1}
+    reader = ImageReader.of(**options)
+    files, is_all = _listed_images(source)
+    if isinstance(reader.label, MaskFile):
+        masks = {reader.label.of(file.url) for file in files}
+        files = [file for file in files if file.url not in masks]
+    if not files:
+        raise DataError(f"there must be at least one image. Received: none at {source.url}.")
+    problems: list[DataProblem] = []
+    log = Findings()
+    labels: Counter[str] = Counter()
+    if is_in_path(reader.label):
+        if reader.encoder.classes is None:
+            classes = collect_classes(reader.label, (file.url for file in files))
+            reader = reader.with_classes(classes)
+            try:
+                check_found_classes(classes, reader.label, source.url, files[0].url)
+            except DataError as error:
+                kind = DataProblem.error if is_all else DataProblem.warning
+                problems.append(kind(str(error)))
+        for file in files:
+            try:
+                found = found_label(reader.label, file.url)
+                reader.encoder.encode(found, file.url)
+                labels[found] += 1
+            except UnusableItem as error:
+                log.skip(error.reason, error.message)
+        if len(labels) > 1:
+            problems += label_problems(labels.most_common(), unit="image", is_all=is_all)
+    images = list(_pictures(reader, _evenly(files, rows), log))
+    sizes = Counter(image.size for image in images)
+    if len(sizes) > 1:
+        least, most = min(sizes), max(sizes)
+        problems.append(
+            DataProblem.warning(
+                f"The images have {len(sizes)} different sizes, from {least[0]} x {least[1]} to "
+                f"{most[0]} x {most[1]} pixels (height x width). All are stretched to "
+                f"{size[0]} x {size[1]}."
+            )
+        )
+    return DataPreview(
+        source=source,
+        unit="image",
+        looked_at=len(images),
+        in_all=len(files) if is_all else None,
+        images=tuple(images),
+        labels=tuple(labels.most_common()),
+        class_count=len(labels) or None,
+        feature_shape=(*size, reader.options.channels),
+        files=len(files) if is_all else None,
+        size_bytes=sum(file.size_bytes or 0 for file in files) if is_all else None,
+        problems=(*problems, *log.problems),
+        note="" if is_all else f"Only the first {len(files):,} images were listed.",
+    )
+
+
+def _listed_images(source: DataSource) -> tuple[list[Any], bool]:
+    """Images at the source's place, and whether these are all: huge trees are not walked whole."""
+    recursive = bool(source.all_options["recursive"])
+    if not is_folder(source.url):
+        found = list_files(source.url, extensions=source.info.endings, recursive=recursive)
+        return found, True
+    endings = tuple(f".{ending}" for ending in source.info.endings)
+    files: list[Entry] = []
+    waiting, looked_into = [source.url], 0
+    while waiting and looked_into < _MOST_FOLDERS and len(files) < _MOST_FILES:
+        looked_into += 1
+        for entry in entries_of(waiting.pop(0)):
+            if entry.is_folder and recursive:
+                waiting.append(entry.url)
+            elif not entry.is_folder and entry.name.lower().endswith(endings):
+                files.append(entry)
+    return sorted(files, key=lambda file: file.url), not waiting
+
+
+def _evenly(files: Sequence[Entry | StoredFile], count: int) -> list[Entry | StoredFile]:
+    """Some files, from the first to the last in equal steps."""
+    places = np.linspace(0, len(files) - 1, min(count, len(files))).astype(int)
+    return [files[place] for place in places]
+
+
+def _pictures(
+    reader: ImageReader, files: Iterable[Entry | StoredFile], log: Findings
+) -> Iterable[ImageLook]:
+    from PIL import Image
+
+    for file in files:
+        try:
+            content = read_bytes(file.url)
+        except OSError as error:
+            log.skip("unreadable file", str(error))
+            continue
+        image = EncodedImage(url=file.url, where=file.url, content=content)
+        for data in reader.read([image], log):
+            label = str(found_label(reader.label, file.url)) if is_in_path(reader.label) else ""
+            with Image.open(io.BytesIO(content)) as opened:
+                size = opened.height, opened.width
+            pixels = next(iter(data.features.values()))[0]
+            name = file.url.rpartition("/")[2]
+            yield ImageLook(png=_picture(pixels), label=label, name=name, size=size)
+
+
+def _picture(pixels: Any) -> bytes:
+    """(height, width, 1 or 3) numbers, uint8 or from 0 to 1, as a small PNG."""
+    from PIL import Image
+
+    found = np.asarray(pixels)
+    if found.dtype.kind == "f":
+        found = np.clip(np.nan_to_num(found) * 255, 0, 255)
+    found = found.astype(np.uint8)
+    image = Image.fromarray(found[:, :, 0] if found.shape[-1] == 1 else found)
+    share = _SIDE / max(image.size)
+    size = max(1, round(image.width * share)), max(1, round(image.height * share))
+    file = io.BytesIO()
+    image.resize(size, Image.Resampling.NEAREST).save(file, "PNG", optimize=False)
+    return file.getvalue()

@@ -1,0 +1,364 @@
+"""The first rows of tables: the readers of CSV, Parquet, Arrow and sequences, stopped early."""
+
+import contextlib
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from sparkwright.data._arrow_columns import distinct
+from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._columnar import ColumnarSource, is_nested, open_arrow, open_parquet
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
+from sparkwright.data._pieces import SkipLog
+from sparkwright.data._sequences import prepared
+from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._table_source import TableSource, files_of
+from sparkwright.data._wording import clipped
+from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
+from sparkwright.data.sources import DataSource
+from sparkwright.data.tables import Fault, to_dataset
+from sparkwright.errors import ConfigurationError, DataError
+
+_MOST_ROWS, _MOST_CELLS = 10_000, 500_000
+_MOST_BYTES = 256 << 20  # of arrays: fewer rows are enough
+_MOST_BLOCKS = 8  # without a valid row
+_OTHER_FILES = 8  # whose columns are compared
+_WHOLE = 1 << 62  # bytes of a piece
+_LONGEST_TEXT = 200
+_OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
+_COLUMN = re.compile(r"column '(.*?)'")
+_error, _warning = DataProblem.error, DataProblem.warning
+
+
+def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
+    """Preview tables, and sequences of which each is a table.
+
+    Args:
+        source: in which format.
+        rows: how many to show.
+        sample_bytes: of text to read at most, of each file that can be read in parts.
+
+    Raises:
+        ConfigurationError, DataError, OSError: those of the reader, if there is nothing to show.
+    """
+    problems: list[DataProblem] = []
+    try:
+        table = _opened(source)
+    except DataError as error:
+        if not source.all_options.get("header"):
+            raise
+        # With its header among the rows, the table can be seen nevertheless.
+        problems.append(_error(str(error)))
+        table = _opened(replace(source, options={**source.options, "header": False}))
+    seen = _Beginning(table, rows, sample_bytes)
+    columns = seen.columns(table)
+    is_sequences, is_all = source.format == "csv_sequences", seen.in_all == seen.looked_at
+    labels: tuple[tuple[str, int], ...] = ()
+    if source.label in seen.values and source.task == "classification":
+        counts = Counter(text for text in seen.values[source.label] if text is not None)
+        labels = tuple(counts.most_common()) if len(counts) <= 1000 else ()
+    schema: TableSchema | None = None
+    if not seen.rows:
+        problems += [*seen.log.problems, _error("There is no row.")]
+    elif is_sequences:
+        problems += _sequence_problems(source)
+    elif not problems:
+        verdicts = [each for column in columns if (each := verdict(source, column))]
+        unfit = {each.column for each in verdicts if each.severity == "error"}
+        found, schema = _read(source, table, seen, columns, unfit)
+        problems = [*verdicts, *seen.log.problems, *found, *copies(source, columns, seen.values)]
+        problems += _other_columns(source, table)
+        problems += label_problems(labels, unit="row", is_all=is_all)
+    shown = zip(*(seen.values[name][:rows] for name in table.columns), strict=True)
+    found = DataPreview(
+        source=source,
+        looked_at=seen.looked_at,
+        in_all=seen.in_all,
+        is_estimate=seen.is_estimate,
+        columns=tuple(columns),
+        rows=tuple(tuple(clipped(text or "") for text in row) for row in shown),
+        labels=labels,
+        class_count=_class_count(source, labels),
+        feature_shape=None if schema is None else _feature_shape(schema),
+        files=len(table.files),
+        size_bytes=sum(file.size_bytes for file in table.files),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+    if not is_sequences:
+        return found
+    # Each file is an example of its own length.
+    name = table.files[0].url.rpartition("/")[2]
+    note = f"These are the steps of {name}, one of {len(table.files):,} files."
+    return replace(found, unit="step", in_all=None, is_estimate=False, note=note)
+
+
+def _feature_shape(schema: TableSchema) -> tuple[int, ...]:
+    (names,) = schema.features.values()
+    shape = schema.shapes.get(names[0]) if len(names) == 1 else None
+    return shape or (sum(map(schema.width, names)),)
+
+
+def _class_count(source: DataSource, labels: Sequence[Any]) -> int | None:
+    if source.task != "classification":
+        return None
+    classes: Any = labels if source.classes == "infer" else source.classes
+    return classes if isinstance(classes, int) else len(classes) or None
+
+
+class Findings(SkipLog):
+    """The reports of a reader, one of each kind, with how often it occurs."""
+
+    def __init__(self) -> None:
+        super().__init__("skip")
+        self.counts: Counter[str] = Counter()
+        self._found: dict[tuple[str, str], str] = {}
+
+    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+        """Keep the first message for each reason and column."""
+        self.counts[reason] += count
+        column = _COLUMN.search(message)
+        if message != reason:
+            self._found.setdefault((reason, column[1] if column else ""), message)
+
+    @property
+    def problems(self) -> list[DataProblem]:
+        """Errors, and warnings about what is left out on request."""
+        alone = Counter(reason for reason, _ in self._found)
+        found: list[DataProblem] = []
+        for (reason, column), message in self._found.items():
+            count = self.counts[reason]
+            more = f" {count:,} times in all." if alone[reason] == 1 and count > 1 else ""
+            found.append(_error(message + more, column, can_skip=True))
+        wanted = {match[1]: m for m in self.skipped.first if (match := _COLUMN.search(m))}
+        return found + [
+            _warning(f"{message} Such rows are left out.", column)
+            for column, message in wanted.items()
+        ]
+
+
+def _opened(source: DataSource, url: str | None = None) -> TableSource:
+    url = source.url if url is None else url
+    if source.format in _OPENERS:
+        files = files_of(url, source.info.endings)
+        return ColumnarSource(source.format, files, _OPENERS[source.format])
+    is_table = source.format == "csv"
+    return CsvSource(url, source.csv_format() if is_table else _sequence_format(source))
+
+
+def _sequence_format(source: DataSource) -> CsvFormat:
+    return replace(source.csv_format(), newlines_in_values=True)
+
+
+class _EnoughError(Exception):
+    """Ends the reading."""
+
+
+class _Beginning:
+    """The first rows of a table: of its first file that has any.
+
+    Attributes:
+        piece: what was read.
+        tables: all that was read as Arrow tables, without columns of arrays.
+        values: column -> texts, None where there is none; of arrays only those that are shown.
+        arrays: what was seen of each column of arrays.
+        log: what the reader reported.
+        read: rows that were read; `rows` of them were kept.
+        in_all: rows of all files; None: unknown.
+        is_estimate: whether that is estimated.
+    """
+
+    def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
+        self.log = Findings()
+        self.values: dict[str, list[str | None]] = {name: [] for name in table.columns}
+        self.arrays: dict[str, ColumnLook] = {}
+        self.tables: list[Any] = []
+        self._shown = shown
+        self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.columns))))
+        self.rows = self.read = self._blocks = self._bytes = 0
+        is_csv, is_whole = isinstance(table, CsvSource), True
+        for self.piece in table.pieces(sample_bytes if is_csv else _WHOLE):
+            self._may_stop = not is_csv or self.piece.size_bytes > sample_bytes
+            reader = table.reader(table.columns, table.columns, is_exact=True)
+            try:
+                for _ in reader.read(self.piece, self.log, self._keep):
+                    pass
+            except _EnoughError:
+                is_whole = False
+            if self.read or not is_whole:
+                break
+        bad = self.log.counts.total() - self.log.counts["empty file"]
+        self.looked_at = self.rows + bad
+        found = self.read + bad if is_whole else _parquet_rows(table, self.piece.url)
+        share = sum(file.size_bytes for file in table.files) / max(1, self.piece.size_bytes)
+        self.in_all = None if found is None else round(found * max(1.0, share))
+        self.is_estimate = found is not None and share > 1
+
+    def _keep(self, table: Any, _shown: Any) -> tuple[Any, list[Fault]]:
+        self._blocks += 1
+        self.read += table.num_rows
+        taken = table.slice(0, self._most - self.rows)
+        flat: list[str] = []
+        for name, texts in self.values.items():
+            column = taken.column(name)
+            if is_nested(column.type):
+                look = self.arrays.get(name, ColumnLook(name=name, kind="array"))
+                there = look.count + len(column) - column.null_count
+                missing = look.missing + column.null_count
+                self.arrays[name] = replace(look, count=there, missing=missing)
+                # As text all arrays would be huge.
+                column = column.slice(0, max(0, self._shown - self.rows))
+            else:
+                flat.append(name)
+            texts += map(_text, column.to_pylist())
+        self.tables.append(table.select(flat))
+        self.rows += taken.num_rows
+        self._bytes += taken.nbytes
+        is_enough = self.rows >= self._most or self._bytes >= _MOST_BYTES
+        if (is_enough and self._may_stop) or self._blocks - self.rows >= _MOST_BLOCKS:
+            raise _EnoughError
+        return table, []
+
+    def columns(self, table: TableSource) -> list[ColumnLook]:
+        """Summaries of all columns."""
+        shapes = table.shapes(list(self.arrays)) if self.arrays else {}
+        return [
+            replace(self.arrays[name], shape=shapes.get(name))
+            if name in self.arrays
+            else look_at(name, texts)
+            for name, texts in self.values.items()
+        ]
+
+
+def _parquet_rows(table: TableSource, url: str) -> int | None:
+    if table.options["kind"] != "parquet":
+        return None
+    with open_parquet(url) as opened:
+        return sum(rows for _, rows in opened.parts)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    return clipped(str(value), limit=_LONGEST_TEXT)
+
+
+def _read(
+    source: DataSource,
+    table: TableSource,
+    seen: _Beginning,
+    columns: Sequence[ColumnLook],
+    unfit: Collection[str],
+) -> tuple[list[DataProblem], TableSchema | None]:
+    """What the reader reports of the rows without unfit columns, and its schema."""
+    if unfit:
+        features = (column.name for column in feature_columns(source, columns))
+        source = replace(
+            source,
+            features=tuple(name for name in features if name not in unfit),
+            label=None if source.label in unfit else source.label,
+            categories=tuple(name for name in source.categories if name not in unfit),
+        )
+        if not source.features:
+            return [], None
+    names = {each.name for each in fields(ColumnChoice)}
+    log, done, converted = Findings(), 0, 0
+
+    def convert(rows: Any, shown: Any) -> tuple[Any, list[Fault]]:
+        nonlocal converted
+        rows = rows.slice(0, seen.read - done)  # later ones may hold other classes
+        converted += rows.num_rows
+        if converted > 2 * seen.read:  # rows of CSV files may be converted twice
+            raise _EnoughError
+        _, faults = to_dataset(rows, shown, schema=schema)
+        return _Checked(rows.num_rows), list(_one_row_each(faults))
+
+    try:
+        choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
+        values: dict[str, set[str]] = {}
+        for name in choice.to_infer(table.columns):
+            values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
+        shapes = table.shapes(choice.used(table.columns))
+        schema = choice.schema(
+            table.columns, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
+        )
+        with contextlib.suppress(_EnoughError):
+            reader = table.reader(schema.used, schema.texts, is_exact=True)
+            for checked in reader.read(seen.piece, log, convert):
+                done += checked.rows
+                if done >= seen.read:
+                    break
+    except (ConfigurationError, DataError) as error:
+        return [_error(str(error))], None
+    return log.problems, schema
+
+
+class _Checked:
+    """Rows that were only checked."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def take(self, _good: Any) -> "_Checked":
+        """Itself: there is nothing to take from."""
+        return self
+
+
+def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
+    """One row for each fault, another than those of the faults before if there is one."""
+    taken: set[int] = set()
+    for fault in faults:
+        rows: list[int] = fault.rows.tolist()
+        row = next((row for row in rows if row not in taken), rows[0])
+        taken.add(row)
+        more = f" {len(rows):,} rows in all." if len(rows) > 1 else ""
+        yield replace(
+            fault,
+            rows=np.array([row]),
+            message=lambda row, fault=fault, more=more: fault.message(row) + more,
+        )
+
+
+def _sequence_problems(source: DataSource) -> list[DataProblem]:
+    """What the reader reports of the first sequences."""
+    own = {"partitions", *(each.name for each in fields(CsvFormat))}
+    log = Findings()
+    try:
+        reader, pairs = prepared(
+            source.url,
+            form=_sequence_format(source),
+            **{name: value for name, value in source.arguments.items() if name not in own},
+        )
+        urls = [(one.url, None if other is None else other.url) for one, other in pairs]
+        for _ in reader.sequences(urls[:_OTHER_FILES], log):
+            pass
+    except (ConfigurationError, DataError, OSError) as error:
+        return [_error(str(error))]
+    return log.problems
+
+
+def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
+    """Whether the next few files have the same columns."""
+    for file in table.files[1 : 1 + _OTHER_FILES]:
+        try:
+            columns = _opened(source, file.url).columns
+        except (DataError, OSError):
+            continue
+        if columns != table.columns:
+            return [
+                _error(
+                    f"all files must have the columns of the first, {listed(table.columns)}. "
+                    f"Received: {listed(columns)} in {file.url}."
+                )
+            ]
+    return []

@@ -1,0 +1,334 @@
+"""The formats that a DataSource may have; their options are those of the readers' signatures."""
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sparkwright.configuration import (
+    Configuration,
+    configuration,
+    option,
+    option_of,
+    plain_options,
+)
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._csv_reader import ENDINGS
+from sparkwright.data._from_arrays import digits
+from sparkwright.data._from_spark import from_dataframe
+from sparkwright.data._image_decoding import IMAGE_EXTENSIONS, ImageOptions
+from sparkwright.data._image_labels import MaskFile, PatternLabel
+from sparkwright.data._images import from_images
+from sparkwright.data._minibatch_files import from_minibatches
+from sparkwright.data._record_files import from_map_file, from_sequence_file
+from sparkwright.data._sequences import from_csv_sequences
+from sparkwright.data._table_files import from_arrow, from_csv, from_parquet
+from sparkwright.data._tfrecord_files import from_tfrecord
+from sparkwright.options import Option
+
+SourceFormat = Literal[
+    "digits",
+    "csv",
+    "parquet",
+    "arrow",
+    "images",
+    "csv_sequences",
+    "minibatches",
+    "tfrecord",
+    "sequence_file",
+    "map_file",
+    "table",
+]
+
+
+@configuration
+class ImageChoice(Configuration):
+    """Size and label of `from_images`, as options that forms can show."""
+
+    height: int = option(default=64, minimum=1, unit="pixels", help="All images get this size.")
+    width: int = option(default=64, minimum=1, unit="pixels")
+    label_from: Literal["folder", "name", "mask", "none"] = option(
+        default="folder",
+        label="Label comes from",
+        help="The file's folder, a part of its name, a mask (an image beside it), or none.",
+    )
+    pattern: str = option(
+        default="_",
+        label="Split names at",
+        help="A regular expression; used with name: cat_017.jpg is a cat.",
+        group="Labels",
+    )
+    position: int = option(
+        default=0, label="Part of the name", help="0 is the first, -1 the last.", group="Labels"
+    )
+    mask_folder: str | None = option(
+        default=None,
+        label="Folder of masks",
+        help="Its name, beside the image's folder.",
+        none_text="the image's own",
+        group="Labels",
+    )
+    mask_suffix: str = option(
+        default="",
+        label="End of masks' names",
+        help="As in a_mask.png, which belongs to a.jpg.",
+        group="Labels",
+    )
+    mask_binary: bool = option(
+        default=False,
+        label="Masks are yes or no",
+        help="Otherwise the value of a pixel is its class.",
+        group="Labels",
+    )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """`size` and `label` of `from_images`; ConfigurationError if the pattern is invalid."""
+        label: Any = "parent" if self.label_from == "folder" else None
+        if self.label_from == "name":
+            label = PatternLabel(pattern=self.pattern, position=self.position)
+        elif self.label_from == "mask":
+            label = MaskFile(
+                folder=self.mask_folder, suffix=self.mask_suffix, binary=self.mask_binary
+            )
+        return {"size": (self.height, self.width), "label": label}
+
+
+def _text(label: str = "", help: str = "", **more: Any) -> dict[str, Any]:
+    return {"label": label, "help": help, **more}
+
+
+IMAGE_OPTIONS = tuple(each.name for each in plain_options(ImageChoice))
+_DECLARED = {
+    each.name: each
+    for declaring in (CsvFormat, ImageOptions, ImageChoice)
+    for each in plain_options(declaring)
+}
+# What forms show of arguments that no configuration declares, beside type and default.
+_TEXTS: dict[str, dict[str, Any]] = {
+    "align": _text(
+        "Features and labels",
+        "Where their lengths differ: an error, begin together, or end together.",
+    ),
+    "compression": _text(
+        help="auto: by the names' endings.", choices=("auto", "gzip", "zlib"), none_text="none"
+    ),
+    "label_per": _text("A label for each", "sequence: the last line's label counts for all of it."),
+    "labels_url": _text(
+        "Files with the labels",
+        "A folder of their own, one file for each sequence.",
+        none_text="in the same files",
+    ),
+    "length": _text(
+        help="Shorter sequences are padded, and masked.",
+        minimum=1,
+        none_text="that of the longest",
+        unit="steps",
+    ),
+    "missing": _text(
+        "Missing values", "error: stop. skip: leave such rows out. A number: replaces them."
+    ),
+    "on_error": _text("Invalid data", "raise: stop and name it. skip: leave it out and count it."),
+    "one_hot": _text(
+        "Classes as vectors of 0 and 1",
+        "Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
+    ),
+    "pair_by": _text("Files belong together by", "Used with files of labels."),
+    "recursive": _text("With sub-folders"),
+    "truncate": _text("Cut longer ones", "Otherwise they are an error."),
+    "weights": _text(
+        "Column of example weights",
+        "Examples with a larger weight count more in the loss.",
+        none_text="none",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatInfo:
+    """A format.
+
+    Attributes:
+        reader: the function of `sparkwright.data` that reads it.
+        title: a few words for a form.
+        advice: one sentence: what lies there.
+        names: the options that forms show first.
+        further: those that forms show among "More options".
+        endings: of file names that tell the format, without the dot.
+        needs_url: whether it lies somewhere.
+        columns: whether there are columns, or keys, to choose from.
+        labelled: whether the label must be chosen.
+        can_infer: whether classes can be found in a label of text.
+    """
+
+    reader: Callable[..., Any]
+    title: str
+    advice: str
+    names: tuple[str, ...] = ("on_error",)
+    further: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    needs_url: bool = True
+    columns: bool = False
+    labelled: bool = False
+    can_infer: bool = False
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The options of the reader that forms show."""
+        return _options(self.reader, self.names, self.further)
+
+
+@functools.cache
+def _options(
+    reader: Callable[..., Any], names: tuple[str, ...], further: tuple[str, ...]
+) -> tuple[Option, ...]:
+    arguments = inspect.signature(reader).parameters
+    found: list[Option] = []
+    for name in (*names, *further):
+        declared = _DECLARED.get(name)
+        if declared is None:
+            argument = arguments[name]
+            declared = option_of(name, argument.annotation, argument.default, **_TEXTS[name])
+        elif name in arguments:  # readers may differ in their defaults
+            declared = replace(declared, default=arguments[name].default)
+        found.append(replace(declared, group="More options") if name in further else declared)
+    return tuple(found)
+
+
+_TABLE: dict[str, Any] = {"columns": True, "labelled": True, "can_infer": True}
+_OF_COLUMNS: dict[str, Any] = {
+    "advice": "Tables that know their columns: a file, a folder or a pattern.",
+    "names": ("missing", "on_error", "one_hot"),
+    "further": ("weights",),
+    **_TABLE,
+}
+
+FORMATS: dict[SourceFormat, FormatInfo] = {
+    "digits": FormatInfo(
+        reader=digits,
+        title="Handwritten digits (bundled, to try things out)",
+        advice="1,797 gray images of 28 x 28 pixels in ten classes. Nothing to download.",
+        names=(),
+        needs_url=False,
+    ),
+    "csv": FormatInfo(
+        reader=from_csv,
+        title="CSV: an example a line",
+        advice="Text files of columns: a file, a folder, or a pattern such as data/*.csv.",
+        names=("header", "delimiter", "missing", "on_error", "one_hot"),
+        further=(
+            *("quote", "skip_lines", "newlines_in_values", "encoding", "missing_values"),
+            "weights",
+        ),
+        endings=ENDINGS,
+        **_TABLE,
+    ),
+    "parquet": FormatInfo(
+        reader=from_parquet, title="Parquet", endings=("parquet", "pq"), **_OF_COLUMNS
+    ),
+    "arrow": FormatInfo(
+        reader=from_arrow,
+        title="Arrow or Feather",
+        endings=("arrow", "feather", "ipc"),
+        **_OF_COLUMNS,
+    ),
+    "images": FormatInfo(
+        reader=from_images,
+        title="Images in folders",
+        advice="A folder for each class is the usual way: cats/1.jpg, dogs/2.jpg.",
+        names=("height", "width", "channels", *IMAGE_OPTIONS[2:], "one_hot", "on_error"),
+        further=("resize", "scale", "upright", "recursive"),
+        endings=IMAGE_EXTENSIONS,
+    ),
+    "csv_sequences": FormatInfo(
+        reader=from_csv_sequences,
+        title="Sequences: a CSV file each",
+        advice="A folder with one file for each sequence, a line a step.",
+        names=(
+            *("header", "delimiter", "label_per", "labels_url", "length", "truncate"),
+            *("on_error", "one_hot"),
+        ),
+        further=("align", "pair_by", "skip_lines", "quote"),
+        columns=True,
+        can_infer=True,
+    ),
+    "minibatches": FormatInfo(
+        reader=from_minibatches,
+        title="Exported minibatches",
+        advice="A folder that data.export(…) has written.",
+    ),
+    "tfrecord": FormatInfo(
+        reader=from_tfrecord,
+        title="TFRecord",
+        advice="Files of tf.train.Example; those of write_tfrecord need no choice of features.",
+        names=("compression", "on_error"),
+        endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
+        columns=True,
+    ),
+    "sequence_file": FormatInfo(
+        reader=from_sequence_file,
+        title="Hadoop SequenceFile",
+        advice="Files that write_sequence_file has written.",
+        endings=("seq",),
+    ),
+    "map_file": FormatInfo(
+        reader=from_map_file,
+        title="Hadoop MapFile",
+        advice="Folders that write_map_file has written.",
+    ),
+    "table": FormatInfo(
+        reader=from_dataframe,
+        title="Table of the Spark session",
+        advice="The name of a table or temporary view; its columns must be numbers.",
+        names=(),
+        further=("weights",),
+        columns=True,
+        labelled=True,
+    ),
+}
+
+
+def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
+    """The most likely format of what lies at `url`.
+
+    Args:
+        url: a file, a folder or a pattern.
+        names: of the files in the folder.
+        folders: names of the folders in it.
+
+    Returns:
+        "images" for folders of folders without known files; "csv" where nothing is known.
+
+    Example:
+        >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])
+        'images'
+    """
+    if named := _by_ending(url.rstrip("/").rpartition("/")[2]):
+        return named
+    if "manifest.json" in names:
+        return "minibatches"
+    if {"data", "index"} <= set(names):
+        return "map_file"
+    kinds: Counter[SourceFormat] = Counter()
+    kinds.update(kind for kind in map(_by_ending, names) if kind is not None)
+    if not kinds:
+        return "images" if folders else "csv"
+    # A readme beside the data is no data.
+    kind, count = kinds.most_common(1)[0]
+    if kind == "csv" and count > 20 and _are_numbered(names):
+        return "csv_sequences"
+    return kind
+
+
+def _by_ending(name: str) -> SourceFormat | None:
+    for kind, info in FORMATS.items():
+        if any(name.lower().endswith(f".{ending}") for ending in info.endings):
+            return kind
+    return None
+
+
+def _are_numbered(names: Sequence[str]) -> bool:
+    stems = [name.partition(".")[0] for name in names]
+    return sum(stem[-1:].isdigit() and "part" not in stem for stem in stems) > 0.9 * len(stems)

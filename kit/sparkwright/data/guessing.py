@@ -1,0 +1,272 @@
+"""Judgment of first lines and columns: CSV format, label, task, and what is odd. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data._data_preview import ColumnLook, DataProblem, number_of
+from sparkwright.data._wording import clipped
+
+if TYPE_CHECKING:
+    from sparkwright.data.sources import DataSource
+
+_LABEL_NAMES = ("label", "target", "class", "y", "outcome", "species", "category", "diagnosis")
+# The first of two that do equally well: where numbers have commas, others are between them.
+_DELIMITERS = (";", "\t", "|", ",", " ")
+_LINES = 50
+_MOST_CLASSES = 50
+_MANY_CLASSES, _MANY_CATEGORIES = 100, 200
+_error, _warning = DataProblem.error, DataProblem.warning
+
+
+def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
+    r"""Options of a DataSource for the first bytes of a CSV file; those at defaults are left out.
+
+    Args:
+        content: as stored.
+        name: of the file; `.tsv` means tabs.
+        is_all: whether it is the whole file; else its last line may be cut. Default True.
+
+    Example:
+        >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
+        {'delimiter': ';'}
+        >>> guess_csv(b'a,b\n1,x\n2,"y\nz"\n')
+        {'newlines_in_values': True}
+    """
+    found: dict[str, Any] = {}
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        # A letter cut in half at the end is no other encoding.
+        if error.start < len(content) - 4:
+            found["encoding"] = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
+    block = content.decode(found.get("encoding", "utf-8"), errors="replace").encode()
+    form, rows = _best_format(block, "\t" if ".tsv" in name.lower() else None, is_all=is_all)
+    if form.delimiter != ",":
+        found["delimiter"] = form.delimiter
+    if form.newlines_in_values:
+        found["newlines_in_values"] = True
+    if rows and not has_header([fields or [""] for fields in rows]):
+        found["header"] = False
+    return found
+
+
+def _best_format(
+    block: bytes, delimiter: str | None, *, is_all: bool
+) -> tuple[CsvFormat, list[list[str]]]:
+    """The format that cuts most records into the same number of fields, and the first records."""
+    best, best_score, best_rows = CsvFormat(delimiter=delimiter or ","), (0.0, 0), None
+    for sign in [delimiter] if delimiter else _DELIMITERS:
+        for multiline in (False, True) if b'"' in block else (False,):
+            form = CsvFormat(delimiter=sign, newlines_in_values=multiline)
+            rows = _rows(block, form, is_all=is_all)
+            if best_rows is None and form == best:
+                best_rows = rows
+            counts = Counter(len(row) for row in rows if row)
+            if not counts:
+                continue
+            usual, records = counts.most_common(1)[0]
+            score = (records / len(rows), usual)
+            # Text has commas and spaces too; only what cuts nearly all lines alike counts.
+            if (usual > 1 or delimiter) and score[0] >= 0.8 and score > best_score:
+                best, best_score, best_rows = form, score, rows
+    return best, (best_rows or [])[:_LINES]
+
+
+def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
+    """The fields of each record but the last one that may be cut; none where a quote is open.
+
+    Nothing if line breaks within values may come from a quote that is not closed.
+    """
+    text = block if is_all else block[: form.complete_end(block)]
+    found: list[list[str]] = []
+    for start, end, is_closed in zip(*form.records(text), strict=True):
+        record = text[start:end]
+        has_break = b"\n" in record or b"\r" in record
+        if form.newlines_in_values and (
+            not is_closed or (has_break and not form.is_plain(record, 1))
+        ):
+            return []
+        found.append(form.fields(record.decode()) if is_closed else [])
+    return found
+
+
+def has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first of some rows names the columns rather than being one of them.
+
+    Example:
+        >>> has_header([["age", "name"], ["31", "Ann"]]), has_header([["31", "Ann"], ["4", "Bo"]])
+        (True, False)
+    """
+    first, rest = rows[0], rows[1:]
+    names = [name.strip() for name in first]
+    if any(number_of(name) is not None for name in names):
+        return False
+    if len(set(names)) < len(names) or "" in names:
+        return False
+    if not rest:
+        return True
+    # Numbers below a text say that it is a name. Without numbers, names occur once.
+    width = len(first)
+    below = [[row[i] for row in rest if len(row) == width] for i in range(width)]
+    if any(column and number_of(column[0]) is not None for column in below):
+        return True
+    return not any(name in column for name, column in zip(names, below, strict=True))
+
+
+def guess_label(columns: Sequence[ColumnLook]) -> str | None:
+    """The column that is most likely to be predicted: by its name, or the last one."""
+    usable = [column for column in columns if column.kind in ("integer", "number", "text")]
+    for name in _LABEL_NAMES:
+        for column in usable:
+            if column.name.strip().lower() == name:
+                return column.name
+    return usable[-1].name if len(usable) > 1 else None
+
+
+def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
+    """Classification for texts and for few different whole numbers, else regression.
+
+    Example:
+        >>> from sparkwright.data._data_preview import look_at
+        >>> guess_task(look_at("price", ["1.5", "2.25"])), guess_task(look_at("y", ["a", "b"]))
+        ('regression', 'classification')
+    """
+    if column.has_decimal_commas:
+        return "regression"
+    if column.kind == "text":
+        return "classification"
+    few = column.distinct <= _MOST_CLASSES and column.distinct <= max(2, column.count // 3)
+    return "classification" if column.kind == "integer" and few else "regression"
+
+
+def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list[ColumnLook]:
+    """The columns that become features: the named ones, or all but label and weights."""
+    if source.features:
+        return [column for column in columns if column.name in source.features]
+    other = {source.label, source.options.get("weights")}
+    return [column for column in columns if column.name not in other]
+
+
+def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> "DataSource":
+    """`source` with the label, the task and the categories that its columns suggest."""
+    if not columns or not source.info.labelled:
+        return source
+    known = {column.name: column for column in columns}
+    label = source.label if source.label in known else guess_label(columns)
+    task = "other" if label is None else guess_task(known[label])
+    features = tuple(name for name in source.features if name in known and name != label)
+    kept = replace(source, label=label, features=features, categories=(), task=task)
+    categories = tuple(
+        column.name
+        for column in feature_columns(kept, columns)
+        if column.kind == "text" and not column.has_decimal_commas
+    )
+    return replace(kept, categories=categories)
+
+
+def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
+    """What is wrong or odd with a column as a whole; None: nothing, or it is not used."""
+    is_label, is_category = column.name == source.label, column.name in source.categories
+    if not is_label and not feature_columns(source, [column]):
+        return None
+    count, several, low = column.count, column.distinct, column.minimum
+    is_class = is_label and source.task == "classification"
+    example = clipped(column.most_frequent[0][0], limit=40) if column.most_frequent else ""
+    is_row_number = low is not None and several == count > 9 and column.maximum == low + count - 1
+    for applies, problem, rest in (
+        (not count, _error, "holds no value. Leave it out."),
+        (
+            column.has_decimal_commas and not is_class,
+            _error,
+            f"holds numbers with a decimal comma, such as {example!r}, which are read as text. "
+            "Write the file anew with decimal points, or leave the column out.",
+        ),
+        (
+            column.kind == "text" and is_label and not is_class,
+            _error,
+            f"holds text, such as {example!r}. Choose the task classification.",
+        ),
+        (
+            column.kind == "text" and not is_label and not is_category,
+            _error,
+            f"holds text, such as {example!r}. Make it a category, or leave it out.",
+        ),
+        (
+            is_class and several > (20 if column.kind == "number" else _MANY_CLASSES),
+            _warning,
+            f"has {several:,} different values in {count:,} rows. Is it a number to predict? "
+            "Choose the task regression.",
+        ),
+        (
+            not is_label and several == 1 < count,
+            _warning,
+            f"is always {example!r}. It is of no use; leave it out.",
+        ),
+        (
+            is_category and several > max(20, min(_MANY_CATEGORIES, count // 2)),
+            _warning,
+            f"has {several:,} different values in {count:,} rows: is it a name or a number of the "
+            "row? Leave it out.",
+        ),
+        (
+            not is_label and column.kind == "integer" and is_row_number,
+            _warning,
+            "only counts the rows. Leave it out.",
+        ),
+    ):
+        if applies:
+            what = "label" if is_label else "category" if is_category else "column"
+            return problem(f"The {what} {column.name!r} {rest}", column.name)
+    return None
+
+
+def copies(
+    source: "DataSource", columns: Sequence[ColumnLook], values: Mapping[str, Sequence[str | None]]
+) -> Iterator[DataProblem]:
+    """Columns that are the same in every row; a copy of the label gives the answer away."""
+    first: dict[tuple[str | None, ...], str] = {}
+    label = [column for column in columns if column.name == source.label]
+    for column in label + feature_columns(source, columns):
+        other = first.setdefault(tuple(values[column.name]), column.name)
+        if other != column.name and column.distinct > 1:
+            what = "the label" if other == source.label else "the column"
+            yield _warning(
+                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.", column.name
+            )
+
+
+def label_problems(
+    labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
+) -> list[DataProblem]:
+    """Warn of classes that are alone or rare.
+
+    Args:
+        labels: class -> how often, the most frequent first.
+        unit: what one item is called.
+        is_all: whether these are all items.
+    """
+    if len(labels) == 1:
+        name, count = labels[0]
+        sentence = (
+            f"All {count:,} {unit}s that were looked at are of one class, {name!r}. "
+            "A classification needs two at least."
+        )
+        if is_all:
+            return [_error(sentence)]
+        return [_warning(f"{sentence} If the data is sorted by class, others may follow.")]
+    once = [name for name, count in labels if count == 1]
+    if is_all and once:
+        more = f" and {len(once) - 1} more occur" if len(once) > 1 else " occurs"
+        return [_warning(f"The class {once[0]!r}{more} only once. It cannot be in every part.")]
+    if labels and labels[0][1] > 20 * labels[-1][1]:
+        most, least = labels[0], labels[-1]
+        return [
+            _warning(
+                f"The class {most[0]!r} occurs {most[1] / least[1]:,.0f} times as often as "
+                f"{least[0]!r}. Accuracy is then misleading; look at each class."
+            )
+        ]
+    return []
