@@ -12,8 +12,7 @@ from tests.benchmarks._data import digits_arrays
 
 import sparkwright as sw
 from sparkwright.data import from_bytes
-from sparkwright.data._loaders import numpy_loader
-from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._loaders import MinibatchReader, numpy_loader
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 

@@ -43,6 +43,22 @@ def executor_with_shuffle(spark: Any) -> psutil.Process:
     return found
 
 
+def wait_until_tasks_settle(spark: Any, seconds: float = 5.0) -> None:
+    """Wait until Spark has begun and ended no task for a while: it retries a lost stage's late."""
+    before, since_s = None, time.monotonic()
+    while time.monotonic() - since_s < seconds:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        counts = [
+            (s.stageId, s.numActiveTasks, s.numCompletedTasks, s.numFailedTasks)
+            for s in stages
+            if s
+        ]
+        if counts != before:
+            before, since_s = counts, time.monotonic()
+        time.sleep(0.2)
+
+
 def trainer_of(run: Any, worker: int) -> psutil.Process | None:
     """The process in which a worker trains, if it is known by now."""
     pids = {each.worker: each.pid for each in run.status.workers}

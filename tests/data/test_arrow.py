@@ -75,13 +75,3 @@ def test_rows_are_counted_from_the_schema_alone(dataset: DataSet) -> None:
     with pa.ipc.open_stream(content) as reader:
         schema_alone = reader.schema.serialize().to_pybytes()
     assert row_count(schema_alone) == len(dataset)
-
-
-def test_bytes_that_begin_alike_hold_each_their_own() -> None:
-    one, two = (np.full((3, 2), value) for value in (1.0, 2.0))
-    same = [to_bytes(DataSet(array)) for array in (one, two)]
-    assert same[0][:300] == same[1][:300]
-    others = [to_bytes(DataSet(one[:2])), to_bytes(DataSet(one.reshape(3, 1, 2)))]
-    for content, array in zip([*same, *others], [one, two, one[:2], one[:, None]], strict=True):
-        for _ in range(2):
-            np.testing.assert_array_equal(from_bytes(content).features["features"], array)

@@ -14,9 +14,7 @@ from sparkwright.data._column_statistics import (
     QUANTILES,
     ArraySummary,
     RowSample,
-    bin_edges,
     column_statistics,
-    histogram_counts,
     priorities_of,
     summaries_of,
 )
@@ -55,8 +53,7 @@ def test_summaries_merged_in_any_grouping_are_that_of_all_at_once(
         summary_of(array, size=size),
     )
     assert found.rows == expected.rows
-    for name in ("missing", "infinite", "zeros"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_array_equal(found.counts, expected.counts)
     for name in ("count", "minimum", "maximum"):
         np.testing.assert_array_equal(getattr(found.moments, name), getattr(expected.moments, name))
     np.testing.assert_allclose(found.moments.mean, expected.moments.mean, 1e-12, 1e-9)
@@ -100,22 +97,6 @@ def test_mean_and_deviation_agree_with_numpy_to_twelve_digits(dtype: str, center
     np.testing.assert_allclose(found.std, wide.std(axis=0), rtol=1e-12)
 
 
-@given(numbers, edges, st.integers(1, 12))
-def test_histograms_of_parts_add_up_to_that_of_numpy(
-    array: Any, cuts: list[int], bins: int
-) -> None:
-    limits = bin_edges(summary_of(array), bins)
-    places = [0, *sorted(min(cut, len(array)) for cut in cuts), len(array)]
-    parts = [array[a:b] for a, b in pairwise(places) if b > a]
-    found = sum(histogram_counts(DataSet(part), F, limits, per="feature") for part in parts)
-    for counts, edge, column in zip(found, limits, array.T, strict=True):
-        finite = column[np.isfinite(column)]
-        if finite.size:
-            expected, expected_edges = np.histogram(finite, bins)
-            np.testing.assert_array_equal(counts, expected)
-            np.testing.assert_array_equal(edge, expected_edges)
-
-
 def test_a_sample_stands_for_all_numbers() -> None:
     array = np.arange(100_000, dtype=np.float64)[:, None]
     found = column_statistics(F, grouped(array, [30_000, 31_000], backwards=False, size=2000))[0]
@@ -137,12 +118,3 @@ def test_masked_steps_do_not_count() -> None:
     first, second = column_statistics(F, summary)
     assert (first.count, first.missing, first.mean, first.maximum) == (3, 0, 2.0, 3.0)
     assert (second.count, second.quantiles[0.5]) == (3, 5.0)
-
-
-def test_numbers_of_steps_are_one_column_without_masks_too() -> None:
-    chunk = DataSet(np.zeros((2, 3, 4)), np.arange(6.0).reshape(2, 3))
-    found = summaries_of(chunk, "labels/labels", partition=0, start=0, size=10, seed=0)
-    assert list(found) == ["value", "feature"]
-    (column,) = column_statistics("labels/labels", found["value"])
-    assert (column.count, column.mean) == (6, 2.5)
-    assert list(summaries_of(chunk, F, partition=0, start=0, size=10, seed=0)) == ["feature"]

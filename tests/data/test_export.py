@@ -10,7 +10,6 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
 from sparkwright.data._export import write_joined, write_part
-from sparkwright.data._exported import find_export
 from sparkwright.data._paths import FileToRead, ask_executors, check_visible, digest_of
 
 pytestmark = pytest.mark.spark
@@ -120,8 +119,8 @@ def test_attempts_do_not_overwrite_one_another(tmp_path: Path) -> None:
         "files_per_folder": 9,
         "leftovers_apart": True,
     }
-    one = write_part(2, chunks, attempt=17, **options)
-    write_part(2, chunks[::-1], attempt=18, **options)
+    (one,) = write_part(2, chunks, attempt=17, **options)
+    list(write_part(2, chunks[::-1], attempt=18, **options))
     files = [from_bytes((tmp_path / file.path).read_bytes()) for file in one.files]
     assert [file.labels["labels"].tolist() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert one.left_over == 1
@@ -174,19 +173,6 @@ def test_an_export_of_the_same_data_is_used_again(spark: Any, tmp_path: Path) ->
     assert not new.reused
     assert contents(new) == [[0, 1, 2]]
     assert {str(path) for path in tmp_path.rglob("*.arrow")} == set(new.paths)
-
-
-def test_data_that_cannot_be_exported_is_told(spark: Any, tmp_path: Path) -> None:
-    url = str(tmp_path / "e")
-    context = spark.sparkContext
-    two = [[to_bytes(DataSet(np.zeros((3, n)), np.zeros(3)))] for n in (2, 5)]
-    sequences = DistributedDataSet(spark, context.parallelize(two, 2).flatMap(lambda p: p))
-    with pytest.raises(sw.DataError, match=r"float64\[2\].*float64\[5\].*\.padded\(\)"):
-        sequences.export(url, batch_size=2)
-    with pytest.raises(sw.DataError, match="at least one example"):
-        partitioned(spark, [[0], []]).export(url, batch_size=2)
-    assert find_export(url) is None
-    assert not Path(url).exists()
 
 
 def test_what_is_skipped_while_reading_is_counted(spark: Any, tmp_path: Path) -> None:

@@ -16,8 +16,6 @@ import sparkwright as sw
 from sparkwright.data import FileBatch, ImageBatchLoader, read_file_batch, write_file_batches
 from sparkwright.data._file_batches import uri_of, uris_in, url_of
 from sparkwright.data._loaders import MinibatchSource
-from sparkwright.storage._files import write_atomically
-from sparkwright.storage._listing import list_files
 
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).map(
     lambda text: f"/{text}"
@@ -113,13 +111,6 @@ def test_old_batches_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["batch-000000.zip"]
 
 
-def test_batches_beside_their_files_are_not_packed_again(tmp_path: Path) -> None:
-    folder = folder_of_classes(tmp_path)
-    for _ in range(2):
-        written = write_file_batches(str(folder), str(folder), overwrite=True)
-        assert [len(read_file_batch(url)) for url in written] == [6]
-
-
 @pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
 def test_batches_are_known_in_whatever_form_their_folder_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
@@ -171,16 +162,6 @@ def test_a_lost_archive_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sparkwright.data._image_batches.write_atomically", elsewhere)
     with pytest.raises(sw.DataError, match=r"1 of 1 missing, such as batch-000000\.zip"):
         write_file_batches(str(folder_of_classes(tmp_path / "in")), str(tmp_path / "out"))
-
-
-def test_other_stores_are_read_and_written() -> None:
-    for number in range(3):
-        with write_atomically(f"memory://pictures/cat/a {number}.png") as file:
-            file.write(bytes([number]))
-    written = write_file_batches("memory://pictures", "memory://packed", seed=None)
-    batch = read_file_batch(written[0])
-    assert batch.uris[0] == "memory://pictures/cat/a%200.png"
-    assert list(batch.urls) == [file.url for file in list_files("memory://pictures")]
 
 
 @pytest.mark.parametrize(

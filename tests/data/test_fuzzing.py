@@ -18,7 +18,7 @@ from sparkwright._yaml import read_yaml
 from sparkwright.data import DataSet, Manifest
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._image_reader import ImageReader
-from sparkwright.data._minibatch_files import MinibatchReader
+from sparkwright.data._loaders import MinibatchReader
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_files import cut_files, read_records

@@ -12,7 +12,7 @@ from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, w
 import sparkwright as sw
 from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
 from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
-from sparkwright.data._image_reader import ImageReader, on_threads
+from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import fingerprint_of
 from sparkwright.data._pieces import SkipLog
 from sparkwright.storage._listing import list_files
@@ -183,20 +183,6 @@ def test_masks_are_resized_by_nearest_neighbour_and_keep_their_values(tmp_path: 
         np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
 
 
-def test_masks_are_no_images_and_move_with_them(tmp_path: Path) -> None:
-    for number in range(3):
-        image = pixels(number, (16, 16, 3))
-        write(tmp_path / f"{number}.png", image)
-        write(tmp_path / f"{number}_mask.png", image[..., 0])
-    files = [tmp_path / f"{number}.png" for number in range(3)]
-    augment = Augmentation(variants=2, flip_left_right=True, flip_up_down=True, shift=0.2)
-    found = read(files, size=(16, 16), label=MaskFile(suffix="_mask"), scale=False, augment=augment)
-    assert len(found) == 6
-    np.testing.assert_array_equal(
-        found.labels["labels"], found.features["features"][..., 0].astype(np.int32)
-    )
-
-
 def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
     files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
     augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)
@@ -208,29 +194,6 @@ def test_variants_are_what_the_augmentation_makes(tmp_path: Path) -> None:
     ]
     np.testing.assert_array_equal(found.features["features"], np.stack(expected))
     assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
-
-
-def test_threads_keep_the_order_and_pass_errors_on() -> None:
-    def half(number: int) -> int:
-        if number == 50:
-            raise ValueError("fifty")
-        return number // 2
-
-    assert list(on_threads(half, range(49), threads=4)) == [n // 2 for n in range(49)]
-    found = on_threads(half, range(100), threads=3)
-    assert [next(found) for _ in range(50)] == [n // 2 for n in range(50)]
-    with pytest.raises(ValueError, match="fifty"):
-        next(found)
-
-
-def test_threads_read_a_bounded_number_of_items_ahead() -> None:
-    taken: list[int] = []
-    items = (taken.append(n) or n for n in range(1_000))  # type: ignore[func-returns-value]
-    found = on_threads(str, items, threads=2)
-    next(found)
-    assert len(taken) == 9
-    found.close()  # type: ignore[attr-defined]
-    assert len(taken) == 9
 
 
 def test_the_fingerprint_tells_files_and_options(tmp_path: Path) -> None:
@@ -271,11 +234,8 @@ def test_the_fingerprint_knows_masks_that_are_listed(tmp_path: Path) -> None:
     [
         {"size": (0, 8)},
         {"size": 8},
-        {"size": (8, 8, 3)},
-        {"size": (8.0, 8)},
         {"size": (8, 8), "channels": 4},
         {"size": (8, 8), "resize": "cubic"},
-        {"size": (8, 8), "scale": 255},
         {"size": (8, 8), "threads": 0},
         {"size": (8, 8), "augment": "flip"},
     ],
@@ -331,15 +291,3 @@ def test_a_folder_of_images_and_masks(spark: Any, tmp_path: Path) -> None:
     assert len(found) == 3
     assert found.labels["labels"].shape == (3, 8, 8, 1)
     assert data.fingerprint is not None
-
-
-def test_threads_have_ended_when_an_image_ends_the_reading() -> None:
-    import threading
-
-    from sparkwright.data._image_reader import EncodedImage
-
-    reader = ImageReader.of(**{**OPTIONS, "label": None, "size": (4, 4)})
-    images = [EncodedImage(url=f"{n}.png", where=f"{n}.png", content=b"none") for n in range(50)]
-    with pytest.raises(sw.DataError):
-        list(reader.read(images, SkipLog("raise")))
-    assert not [t for t in threading.enumerate() if t.name.startswith("sparkwright-images")]

@@ -75,33 +75,20 @@ FILE = "part-00000/0000/minibatch-000000.arrow"
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        pytest.param(b"", "JSONDecodeError", id="empty"),
         pytest.param(b"\xff\xfe\x00", "UnicodeDecodeError|JSONDecodeError", id="invalid-utf-8"),
         pytest.param(MANIFEST.to_json().encode()[:-40], "JSONDecodeError", id="cut-off"),
-        pytest.param(b"[1, 2]", "another kind", id="a-list"),
         pytest.param(b'{"name": "my-app"}', "another kind", id="another-manifest"),
         pytest.param(b"[" * 100_000, "RecursionError", id="nested-deeply"),
         pytest.param(changed(version=3), "version 3", id="a-newer-version"),
         pytest.param(changed(examples=8), "8 examples, but 7", id="counts-disagree"),
-        pytest.param(changed(examples=None), "None examples", id="no-count"),
-        pytest.param(changed(batch_size=0), "no whole number", id="no-batch-size"),
         pytest.param(changed(batch_size=True), "no whole number", id="batch-size-true"),
         pytest.param(changed(files=[["../x", 7, 1]]), "no path", id="path-leads-out"),
-        pytest.param(changed(files=[["/etc/passwd", 7, 1]]), "no path", id="absolute-path"),
         pytest.param(changed(files=[["s3:x", 7, 1]]), "no plain path", id="a-scheme"),
-        pytest.param(changed(files=[[FILE, -7, 1]]), "no whole number", id="negative-count"),
         pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "twice", id="file-twice"),
         pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
-        pytest.param(changed(files=7), "TypeError", id="files-a-number"),
         pytest.param(changed(folder="a/b"), "no name of a folder", id="folder-nested"),
-        pytest.param(changed(folder=".."), "no path", id="folder-leads-out"),
         pytest.param(
             changed(columns={"features/x": {"dtype": "O", "shape": []}}), "dtype", id="objects"
-        ),
-        pytest.param(
-            changed(columns={"features/x": {"dtype": "float32", "shape": [0]}}),
-            "no whole number",
-            id="empty-shape",
         ),
         pytest.param(changed(columns=None), "AttributeError", id="no-columns"),
         pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),

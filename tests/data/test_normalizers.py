@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from sparkwright.data import (
     Standardize,
     normalizer_from_dict,
 )
-from sparkwright.data._fitting import MeanAndStd, summary_of
-from sparkwright.data._moments import merge_readings
 from sparkwright.data._reducing import fold
 from sparkwright.errors import ConfigurationError, DataError
 
@@ -142,15 +139,15 @@ def steps_of(*lengths: int, masked: bool = False) -> list[DataSet]:
     ]
 
 
-def fitted_to(chunks: list[DataSet], **options: Any) -> Standardize:
-    """As a pass over partitions would."""
-    summarise = partial(summary_of, labels=True, columns=None, per="feature", **options)
-    found = fold(chunks, summarise, merge_readings)
-    assert found is not None
-    labels, features = (next(iter(found[name].values())) for name in ("labels/labels", f"{F}/{F}"))
-    return Standardize(
-        features={F: MeanAndStd.of(features)}, labels={"labels": MeanAndStd.of(labels)}
-    )
+class Chunks(list[DataSet]):
+    """As a pass over partitions would see them."""
+
+    def reduce_chunks(self, summarise: Any, merge: Any, *, description: str) -> Any:
+        return fold(self, summarise, merge)
+
+
+def fitted_to(chunks: list[DataSet]) -> Standardize:
+    return Standardize.fit(Chunks(chunks), labels=True)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -280,7 +277,6 @@ FITTED_TO = "the normalizer was fitted to"
         (lambda d: fit(DataSet([1.0]), labels=True), DataError, "without any"),
         (lambda d: fit(d, columns=[4]), ConfigurationError, "has 4 for 'features/f"),
         (lambda d: fit(d, columns=[]), ConfigurationError, "Received: []"),
-        (lambda d: fit(d, columns=[1.5]), ConfigurationError, "Received: [1.5]"),
         (lambda d: fit(d, columns=["age"]), ConfigurationError, "Received: ['age']"),
         (lambda d: fit(d, columns={"x": None}), DataError, "Received: ['x']"),
         (
@@ -300,28 +296,16 @@ FITTED_TO = "the normalizer was fitted to"
         ),
         (lambda d: MinMaxScale.fit(d, low=1, high=1), ConfigurationError, "low=1, high=1"),
         (lambda d: ImageScale(max_value=0), ConfigurationError, "max_value=0"),
-        (lambda d: ImageScale(low=float("nan")), ConfigurationError, "low=nan"),
         (lambda d: NormalizerChain(()), ConfigurationError, "Received: ()"),
-        (lambda d: NormalizerChain((3,)), ConfigurationError, "Received: ['int']"),
         (
             lambda d: fit(d).transform({"x": np.zeros((1, 4))}),
             DataError,
             f"{FITTED_TO} features ['features']. Received: ['x']",
         ),
         (
-            lambda d: fit(d, labels=True).transform(DataSet(np.zeros((1, 4)), {"x": [0.0]})),
-            DataError,
-            f"{FITTED_TO} labels ['labels']. Received: ['x']",
-        ),
-        (
             lambda d: fit(d).transform(np.zeros((1, 3))),
             DataError,
             f"must have the shape that {FITTED_TO}, 4 columns. Received: shape (3,) an example",
-        ),
-        (
-            lambda d: fit(d, per="element").transform(np.zeros((1, 3))),
-            DataError,
-            f"{FITTED_TO}, examples of shape (4,). Received: shape (3,)",
         ),
         (
             lambda d: fit(TWO).transform(np.zeros(1)),
@@ -344,19 +328,13 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
     ("settings", "text"),
     [
         ({}, "name=None"),
-        ({"name": "Scale"}, "name='Scale'"),
         (3, "name=None"),
         ({"name": "Standardize"}, "`features` must be given"),
         ({"name": "Standardize", "features": 3}, "must be a dict by name. Received: 3"),
         ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
-        (settings_of(per="feature", mean=[0]), "'x'"),
         (settings_of(per="value", mean=[0], std=[0]), "other than 0"),
         (settings_of(per="x", mean=[0], std=[1]), "per='x'"),
         (settings_of(per="value", mean=[0, 1], std=[1]), "arrays of shape (2,) and (1,)"),
-        (
-            settings_of("MinMaxScale", per="value", minimum=["a"]),
-            "settings of 'x' must be those of a Range",
-        ),
         ({"name": "ImageScale", "maximum": 3}, "unknown options ['maximum'] of ImageScale"),
         ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
     ],

@@ -26,11 +26,6 @@ def test_groups_hold_every_index_once_and_in_order(sizes: list[int], groups: int
     assert max(equal) - min(equal) <= 1
 
 
-def test_pieces_whose_sizes_nobody_knows_are_shared_by_their_number() -> None:
-    assert group_by_size([0] * 10, 3) == group_by_size([1] * 10, 3)
-    assert [len(group) for group in group_by_size([0] * 10, 3)] == [3, 4, 3]
-
-
 def read(piece: int, log: SkipLog) -> Iterator[DataSet]:
     if piece < 0:
         log.skip("negative", f"a piece must be at least 0. Received: {piece}.")

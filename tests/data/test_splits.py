@@ -30,13 +30,6 @@ weights = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size
 counts = st.lists(st.integers(0, 60), min_size=1, max_size=8)
 
 
-@given(st.integers(0, 10_000), weights)
-def test_shares_are_off_by_less_than_one_and_lose_nothing(total: int, shares: list[float]) -> None:
-    sizes = apportion(total, shares)
-    assert sizes.sum() == total
-    assert (np.abs(sizes - total * np.array(shares) / sum(shares)) < 1 + 1e-6).all()
-
-
 @given(st.integers(0, 1000), st.integers(1, 50))
 def test_equal_parts_are_few_and_none_is_too_large(total: int, largest: int) -> None:
     sizes = equal_sizes(total, largest)
@@ -150,16 +143,6 @@ def test_blocks_take_every_example_once_and_partitions_are_of_equal_size(
     by_partition = sizes.reshape(partitions, blocks)
     assert by_partition.sum(axis=1).tolist() == list(placement.target_counts)
     assert np.ptp(placement.target_counts) <= 1
-
-
-def test_blocks_are_small_however_many_partitions_there_are() -> None:
-    placement = RandomBlocks((1000,) * 40, partitions=30, blocks=50, seed=1)
-    # What travels with each task does not grow with the number of blocks.
-    assert placement.quotas.shape == (40, 30)
-    targets = np.concatenate([placement.destinations(source, 0, 1000) for source in range(40)])
-    sizes = np.bincount(targets, minlength=1500)
-    assert sizes.min() > 0
-    assert sizes.max() < 3 * sizes.mean()
 
 
 def test_any_order_of_all_examples_is_as_likely_as_any_other() -> None:
@@ -294,15 +277,11 @@ def test_a_split_of_data_that_changes_is_an_error(spark: Any) -> None:
     [
         (lambda d: d.random_split([]), ConfigurationError, "weights=[]"),
         (lambda d: d.random_split([1, -1], exact=True), ConfigurationError, "weights=[1, -1]"),
-        (lambda d: d.random_split([np.nan]), ConfigurationError, "weights=[nan]"),
-        (lambda d: d.stratified_split(["a"]), ConfigurationError, "weights=['a']"),
         (lambda d: d.stratified_split([1], label="x"), DataError, "['labels']. Received: 'x'"),
         (lambda d: d.random_split([1], seed=-1), ConfigurationError, "seed=-1"),
         (lambda d: d.balanced_split(0), ConfigurationError, "examples_per_part=0"),
         (lambda d: d.shuffle(seed=0, partitions=0), ConfigurationError, "partitions=0"),
-        (lambda d: d.shuffle(seed=1.5), ConfigurationError, "seed=1.5"),
         (lambda d: d.sample(), ConfigurationError, "either `size` or `fraction`"),
-        (lambda d: d.sample(3, fraction=0.5), ConfigurationError, "size=3, fraction=0.5"),
         (lambda d: d.sample(fraction=1.5), ConfigurationError, "fraction=1.5"),
         (lambda d: d.sample(202), DataError, "201, at most. Received: size=202"),
     ],

@@ -102,13 +102,6 @@ def test_labels_are_counted_by_class(spark: Any, data: Any, table: DataSet) -> N
     assert named.label_balance() == dict(zip("abcde", expected, strict=True))
 
 
-def test_names_of_a_tables_columns_are_known(spark: Any, tmp_path: Any) -> None:
-    (tmp_path / "table.csv").write_text("age,income,bought\n30,1000,1\n40,3000,0\n")
-    data = sw.data.from_csv(spark, str(tmp_path / "table.csv"), labels="bought", classes=2)
-    assert data.statistics(bins=2)["income"].mean == 2000
-    assert data.statistics(bins=2)["bought"].mean == 0.5
-
-
 def test_numbers_of_steps_are_one_column_however_long_the_sequences_are(spark: Any) -> None:
     parts = [
         DataSet(np.zeros((2, time, 3)), np.arange(2.0 * time).reshape(2, time)) for time in (3, 5)

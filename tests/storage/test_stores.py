@@ -24,7 +24,6 @@ from sparkwright.storage._files import (
     remove_empty_folder,
     remove_tree,
     system_of,
-    will_read,
     write_atomically,
     write_bytes,
     write_folder,
@@ -55,7 +54,6 @@ def test_what_is_written_is_read(store: str) -> None:
     assert read_bytes(url) == b"12345"
     write_bytes(url, b"678")
     assert read_bytes(url) == b"678"
-    will_read(url)
     with open_file(url) as file:
         assert file.read() == b"678"
     for empty in (put(f"{store}/empty", b""), f"{store}/nothing"):

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ParamSpec
 
 from sparkwright.errors import DataError
@@ -103,6 +105,7 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
         DataError: if they differ in columns, dtypes or shapes.
 
     Example:
+        >>> import numpy as np
         >>> parts = [DataSet(np.zeros((n, 2))) for n in (1, 5, 3)]
         >>> [len(minibatch) for minibatch in batched(parts, 4)]
         [4, 4, 1]
@@ -129,16 +132,19 @@ def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
 
     Neighbours of different columns or shapes, as sequences of different length, stay apart.
     """
-    waiting: list[DataSet] = []
-    size_bytes = 0
-    for dataset in datasets:
-        if waiting and waiting[0].layout != dataset.layout:
+    for _, alike in groupby(datasets, key=attrgetter("layout")):
+        waiting: list[DataSet] = []
+        size_bytes = 0
+        for dataset in alike:
+            waiting.append(dataset)
+            size_bytes += dataset.size_bytes
+            if size_bytes >= CHUNK_BYTES:
+                yield from cut(DataSet.concatenate(waiting))
+                waiting, size_bytes = [], 0
+        if waiting:
             yield from cut(DataSet.concatenate(waiting))
-            waiting, size_bytes = [], 0
-        waiting.append(dataset)
-        size_bytes += dataset.size_bytes
-        if size_bytes >= CHUNK_BYTES:
-            yield from cut(DataSet.concatenate(waiting))
-            waiting, size_bytes = [], 0
-    if waiting:
-        yield from cut(DataSet.concatenate(waiting))
+
+
+def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
+    """`joined_chunks` as bytes."""
+    return map(to_bytes, joined_chunks(datasets))

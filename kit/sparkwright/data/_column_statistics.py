@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._dataset import Array, DataSet
-from ._moments import Moments, Per, column_values, counted, mask_of, readings_of
+from ._moments import Moments, Per, column_values, mask_of, readings_of
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # A sample of very wide rows is smaller: about this many numbers, 100 rows at least.
@@ -24,18 +24,13 @@ class RowSample:
 
     A row's priority depends on its place alone, so any grouping of merges gives the same sample.
 
-    Attributes:
-        size: most rows kept.
-        priorities: (rows,) uint64, increasing.
-        values: (rows, columns) numbers.
-
     References:
         E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
     """
 
     size: int
-    priorities: Priorities
-    values: Array
+    priorities: Priorities  # (rows,) increasing
+    values: Array  # (rows, columns)
 
     @classmethod
     def of(cls, values: Array, priorities: Priorities, size: int) -> "RowSample":
@@ -48,22 +43,16 @@ class RowSample:
 
     def merge(self, other: "RowSample") -> "RowSample":
         """The sample of both together."""
-        first, second = self, other
-        if len(first.priorities) == first.size:
-            second = second._below(first.priorities[-1])
-        if len(second.priorities) == second.size:
-            first = first._below(second.priorities[-1])
-        if not len(second.priorities):
-            return first
+        count = len(other.priorities)
+        if len(self.priorities) == self.size:
+            count = int(np.searchsorted(other.priorities, self.priorities[-1]))
+        if not count:
+            return self
         return RowSample.of(
-            np.concatenate([first.values, second.values]),
-            np.concatenate([first.priorities, second.priorities]),
+            np.concatenate([self.values, other.values[:count]]),
+            np.concatenate([self.priorities, other.priorities[:count]]),
             self.size,
         )
-
-    def _below(self, limit: np.uint64) -> "RowSample":
-        count = int(np.searchsorted(self.priorities, limit))
-        return RowSample(self.size, self.priorities[:count], self.values[:count])
 
 
 def priorities_of(numbers: Integers, *, seed: int, partition: int) -> Priorities:
@@ -83,36 +72,23 @@ def _mixed(state: Priorities) -> Priorities:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ArraySummary:
-    """What is known of one array's columns, so far.
+    """What is known of one array's columns, so far."""
 
-    Attributes:
-        rows: numbers in each column.
-        missing: (columns,) of them NaN.
-        infinite: (columns,) of them infinite.
-        zeros: (columns,) of them 0.
-        moments: of the finite ones.
-        sample: of the rows.
-    """
-
-    rows: int
-    missing: Integers
-    infinite: Integers
-    zeros: Integers
-    moments: Moments
+    rows: int  # numbers in each column
+    counts: Integers  # (3, columns) of them NaN, infinite and 0
+    moments: Moments  # of the finite ones
     sample: RowSample
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(columns,)."""
-        return self.missing.shape
+        return self.moments.shape
 
     def merge(self, other: "ArraySummary") -> "ArraySummary":
         """The summary of both together, which have the same columns."""
         return ArraySummary(
             rows=self.rows + other.rows,
-            missing=self.missing + other.missing,
-            infinite=self.infinite + other.infinite,
-            zeros=self.zeros + other.zeros,
+            counts=self.counts + other.counts,
             moments=self.moments.merge(other.moments),
             sample=self.sample.merge(other.sample),
         )
@@ -121,48 +97,39 @@ class ArraySummary:
 def summaries_of(
     chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
 ) -> dict[Per, ArraySummary]:
-    """A summary for each reading of an array, the best first; masked steps do not count.
-
-    Args:
-        chunk: the examples.
-        flat_name: of the array, such as "features/features".
-        partition: number of the chunk's partition.
-        start: number of its first example there.
-        size: most rows of the sample.
-        seed: of the sample.
-    """
-    return {
-        per: _summary_of(
-            chunk, flat_name, per, partition=partition, start=start, size=size, seed=seed
-        )
-        for per in readings_of(chunk, flat_name, "feature")
-    }
-
-
-def _summary_of(
-    chunk: DataSet, flat_name: str, per: Per, *, partition: int, start: int, size: int, seed: int
-) -> ArraySummary:
+    """A summary for each reading of an array, the best first; masked steps do not count."""
     array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
-    values = column_values(chunk, flat_name, per)
-    places = array.shape if per == "value" else array.shape[:-1]
-    numbers = np.arange(math.prod(places), dtype=np.int64).reshape(places)
-    if mask is not None:
-        numbers = numbers[mask != 0]
-    numbers = numbers.reshape(-1) + start * math.prod(places[1:])
-    priorities = priorities_of(numbers, seed=seed, partition=partition)
-    columns = values.shape[1]
-    missing = infinite = np.zeros(columns, np.int64)
-    valid = None
-    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        valid, missing, infinite = finite, counted(np.isnan(values)), counted(np.isinf(values))
-    return ArraySummary(
-        rows=len(values),
-        missing=missing,
-        infinite=infinite,
-        zeros=counted(values == 0),
-        moments=Moments.of(values, valid),
-        sample=RowSample.of(values, priorities, min(size, max(100, _SAMPLE_NUMBERS // columns))),
-    )
+    found: dict[Per, ArraySummary] = {}
+    for per in readings_of(chunk, flat_name, "feature"):
+        places = array.shape if per == "value" else array.shape[:-1]
+        numbers = np.arange(math.prod(places), dtype=np.int64).reshape(places)
+        if mask is not None:
+            numbers = numbers[mask != 0]
+        numbers = numbers.reshape(-1) + start * math.prod(places[1:])
+        values = column_values(chunk, flat_name, per)
+        columns = values.shape[1]
+        missing = infinite = np.zeros(columns, np.int64)
+        valid = None
+        if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+            valid, missing, infinite = (
+                finite,
+                _counted(np.isnan(values)),
+                _counted(np.isinf(values)),
+            )
+        most = min(size, max(100, _SAMPLE_NUMBERS // columns))
+        priorities = priorities_of(numbers, seed=seed, partition=partition)
+        found[per] = ArraySummary(
+            rows=len(values),
+            counts=np.stack([missing, infinite, _counted(values == 0)]),
+            moments=Moments.of(values, valid),
+            sample=RowSample.of(values, priorities, most),
+        )
+    return found
+
+
+def _counted(which: NDArray[np.bool_]) -> Integers:
+    """(columns,) True values of each column of (n, columns)."""
+    return np.count_nonzero(np.ascontiguousarray(which.T), axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,20 +196,11 @@ def column_statistics(
     histograms: Integers | None = None,
     edges: Sequence[NDArray[np.float64]] = (),
 ) -> list[ColumnStatistics]:
-    """The statistics of each column.
-
-    Args:
-        array: flat name.
-        summary: of the array.
-        names: of the columns; ignored unless there is one for each.
-        histograms: (columns, bins) counts; default None: none.
-        edges: (bins + 1,) of each column.
-    """
+    """The statistics of each column; of `names`, `histograms` and `edges` each has one for each."""
     moments, sample = summary.moments, summary.sample
-    columns = summary.missing.size
-    known = list(names) if len(names) == columns else [""] * columns
+    known = list(names) if len(names) == moments.count.size else [""] * moments.count.size
     found: list[ColumnStatistics] = []
-    for column in range(columns):
+    for column, name in enumerate(known):
         some = bool(moments.count[column])
         numbers = sample.values[:, column].astype(np.float64)
         numbers = numbers[np.isfinite(numbers)]
@@ -252,19 +210,22 @@ def column_statistics(
             histogram = Histogram(
                 edges=tuple(edges[column].tolist()), counts=tuple(histograms[column].tolist())
             )
+        figures = (moments.minimum, moments.maximum, moments.mean, moments.std)
+        minimum, maximum, mean, std = (float(f[column]) if some else None for f in figures)
+        missing, infinite, zeros = summary.counts[:, column].tolist()
         found.append(
             ColumnStatistics(
                 array=array,
                 position=column,
-                name=known[column],
+                name=name,
                 count=int(moments.count[column]),
-                missing=int(summary.missing[column]),
-                infinite=int(summary.infinite[column]),
-                zeros=int(summary.zeros[column]),
-                minimum=float(moments.minimum[column]) if some else None,
-                maximum=float(moments.maximum[column]) if some else None,
-                mean=float(moments.mean[column]) if some else None,
-                std=float(moments.std[column]) if some else None,
+                missing=missing,
+                infinite=infinite,
+                zeros=zeros,
+                minimum=minimum,
+                maximum=maximum,
+                mean=mean,
+                std=std,
                 quantiles=dict(zip(QUANTILES, quantiles, strict=False)),
                 quantiles_exact=summary.rows <= sample.size,
                 histogram=histogram,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.jobs import collect
 
-from ._arrow import errors_as_chunks, from_bytes, joined_chunks, to_bytes
+from ._arrow import errors_as_chunks, from_bytes, to_chunks
 from ._dataset import DataSet
+from ._export import export
+from ._exported import ExportedDataSet
 from ._padding import padded
 from ._reducing import Merge, Summarise, Summary, reduce_all
 from ._shuffling import counts_in_order, indexed_counts
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ._alignment import Alignment
-    from ._exported import ExportedDataSet
     from ._pieces import SkipTracker
     from ._table_schema import TableSchema
 
@@ -60,11 +61,11 @@ class DistributedDataSet:
         """Use a source, such as `from_csv` or `from_arrays`.
 
         Args:
-            spark: the session.
+            spark: as the attribute, and so are `rdd`, `fingerprint` and `class_names`.
             rdd: RDD of Arrow IPC streams.
             counts: examples of each partition; default None: counted when asked for.
-            fingerprint: changes when the data does; default None: nobody can tell.
-            class_names: output name -> names of its classes; default none.
+            fingerprint: default None: nobody can tell.
+            class_names: default none.
             skip_tracker: counts what the source skips; default None: it skips nothing.
         """
         ship_engine(spark)  # the RDD may be read by an action of the user's own
@@ -117,7 +118,7 @@ class DistributedDataSet:
 
         @errors_as_chunks
         def mapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-            yield from map(to_bytes, joined_chunks(map(function, map(from_bytes, chunks))))
+            return to_chunks(map(function, map(from_bytes, chunks)))
 
         counts = self._counts if keeps_counts else None
         return self.derive(self.rdd.mapPartitions(mapped), step=step, counts=counts)
@@ -150,7 +151,7 @@ class DistributedDataSet:
         overwrite: bool = False,
         reuse: bool = True,
         files_per_folder: int = 1000,
-    ) -> "ExportedDataSet":
+    ) -> ExportedDataSet:
         """Write the examples as files of exactly `batch_size`, seen only once all are there.
 
         One file of the whole export may be smaller. The examples of a partition keep their order;
@@ -169,8 +170,6 @@ class DistributedDataSet:
             DataError: if there are no examples, or not all of one shape.
             OSError: whatever the store says, naming the URL.
         """
-        from ._export import export
-
         return export(
             self,
             url,

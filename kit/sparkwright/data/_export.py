@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkwright.cluster.jobs import collect
-from sparkwright.cluster.slots import is_local
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
-from sparkwright.storage._files import absolute, join, remove, remove_tree, write_bytes
+from sparkwright.storage._files import absolute, join, remove_tree, write_bytes
 from sparkwright.storage._listing import list_entries
 
 from ._arrow import batched, cut, from_bytes, to_bytes
 from ._dataset import DataSet
-from ._exported import ExportedDataSet, NewExport, new_export, reusable_export
-from ._loaders import ArrowChecker
+from ._exported import ExportedDataSet, NewExport, reusable_export
+from ._loaders import ArrowChecker, MinibatchReader
 from ._manifest import Columns, MinibatchFile, columns_of, columns_text
-from ._minibatch_files import MinibatchReader, Problem
-from ._paths import FileToRead, check_visible, crc32c_of, cut_files
+from ._paths import FileToRead, check_reached, crc32c_of, cut_files
+from ._skipped import UnusableItem
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -49,20 +48,13 @@ def export(
     files_per_folder: int = _FILES_PER_FOLDER,
 ) -> ExportedDataSet:
     """See `DistributedDataSet.export`."""
-    check_count("batch_size", batch_size)
-    check_count("files_per_folder", files_per_folder)
-    url = absolute(os.fspath(url)).rstrip("/")
-    present = reusable_export(
-        url,
-        fingerprint=data.fingerprint,
-        batch_size=batch_size,
-        reuse=reuse,
-        overwrite=overwrite,
+    place, present = _place(
+        url, batch_size, files_per_folder, overwrite, reuse, fingerprint=data.fingerprint
     )
     if present is not None:
         return present
-    with new_export(url, tasks=True) as writing:
-        _check_writable(data, writing)
+    with NewExport(place, by_tasks=True) as writing:
+        check_reached(data.spark, writing.folder)
         parts = write_partitions(
             data.spark,
             data.rdd,
@@ -72,7 +64,7 @@ def export(
             leftovers_apart=True,
         )
         columns = _common_columns(part.columns for part in parts)
-        rest = _join(data, writing.folder, parts, batch_size, files_per_folder)
+        rest = _join_leftovers(data.spark, writing.folder, parts, batch_size, files_per_folder)
         return writing.publish(
             columns=columns,
             batch_size=batch_size,
@@ -116,13 +108,8 @@ def to_minibatch_files(
     Example:
         sw.data.to_minibatch_files((images, labels), "exports/train", batch_size=32)
     """
-    check_count("batch_size", batch_size)
-    check_count("files_per_folder", files_per_folder)
-    place = absolute(os.fspath(url)).rstrip("/")
-    reusable_export(
-        place, fingerprint=None, batch_size=batch_size, reuse=False, overwrite=overwrite
-    )
-    with new_export(place) as writing:
+    place, _ = _place(url, batch_size, files_per_folder, overwrite, reuse=False)
+    with NewExport(place) as writing:
         writer = _Writer(writing.folder, "part-00000", files_per_folder=files_per_folder)
         rest = writer.write(_datasets(data), batch_size)
         if rest is not None:
@@ -135,6 +122,24 @@ def to_minibatch_files(
         )
 
 
+def _place(
+    url: str | os.PathLike[str],
+    batch_size: int,
+    files_per_folder: int,
+    overwrite: bool,
+    reuse: bool,
+    fingerprint: str | None = None,
+) -> tuple[str, ExportedDataSet | None]:
+    """The whole URL, and the export that is there if it can be reused."""
+    check_count("batch_size", batch_size)
+    check_count("files_per_folder", files_per_folder)
+    place = absolute(os.fspath(url)).rstrip("/")
+    present = reusable_export(
+        place, fingerprint=fingerprint, batch_size=batch_size, reuse=reuse, overwrite=overwrite
+    )
+    return place, present
+
+
 class _Writer:
     """Writes DataSets of one layout as `folder/part/0000/minibatch-000000.arrow` and so on."""
 
@@ -145,7 +150,7 @@ class _Writer:
         self._files_per_folder = files_per_folder
 
     def write(self, datasets: Iterable[DataSet], batch_size: int) -> DataSet | None:
-        """Write all full minibatches; returns what is left."""
+        """Write all full minibatches; return what is left."""
         for minibatch in batched(map(self._checked, datasets), batch_size):
             if len(minibatch) < batch_size:
                 return minibatch
@@ -158,11 +163,9 @@ class _Writer:
         path = f"{self._part}/{number // self._files_per_folder:04d}/minibatch-{number:06d}.arrow"
         content = to_bytes(minibatch)
         write_bytes(join(self._folder, path), content)
+        crc = crc32c_of(content)
         file = MinibatchFile(
-            path=path,
-            examples=len(minibatch),
-            size_bytes=len(content),
-            crc32c=crc32c_of(content),
+            path=path, examples=len(minibatch), size_bytes=len(content), crc32c=crc
         )
         self.files.append(file)
         return file
@@ -194,22 +197,13 @@ def _common_columns(found: Iterable[Columns | None]) -> Columns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenPart:
-    """What an attempt at a task wrote.
-
-    Attributes:
-        number: of the partition.
-        name: of the folder below which the files lie, and of the leftover; each attempt has its
-            own, since attempts may see the examples in different orders.
-        files: full minibatches, in order.
-        left_over: examples in a file of their own.
-        columns: of all examples; None if there were none.
-    """
+    """What an attempt at a task wrote of partition `number`, below a folder of its own, `name`."""
 
     number: int
     name: str
     files: tuple[MinibatchFile, ...]
-    left_over: int
-    columns: Columns | None
+    left_over: int  # examples in a file of their own
+    columns: Columns | None  # None without examples
 
 
 def write_partitions(
@@ -224,22 +218,14 @@ def write_partitions(
     """Write each partition's minibatches below `folder`; a Spark job.
 
     Each attempt at a task writes to a folder of its own; those whose results Spark does not take
-    are removed.
-
-    Args:
-        spark: the session.
-        rdd: chunks of examples.
-        folder: URL of a folder that all executors see.
-        batch_size: examples a file.
-        files_per_folder: at most so many files in a sub-folder.
-        leftovers_apart: keep what does not fill a minibatch for `_join`; else it is the
-            partition's last file, smaller than the others.
+    are removed. With `leftovers_apart` what does not fill a minibatch stays for `_join_leftovers`;
+    else it is the partition's last file, smaller than the others.
 
     Returns:
         What was written, by partition.
     """
     write = partial(
-        _write_partition,
+        write_part,
         folder=folder,
         batch_size=batch_size,
         files_per_folder=files_per_folder,
@@ -258,25 +244,24 @@ def write_partitions(
     return parts
 
 
-def _write_partition(index: int, chunks: Iterable[bytes], **options: Any) -> Iterator[WrittenPart]:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    yield write_part(index, chunks, attempt=context.taskAttemptId(), **options)
-
-
 def write_part(
     index: int,
     chunks: Iterable[bytes],
     *,
-    attempt: int,
+    attempt: int | None = None,
     folder: str,
     batch_size: int,
     files_per_folder: int,
     leftovers_apart: bool,
-) -> WrittenPart:
-    """Write a partition's minibatches below `folder`, as attempt number `attempt` of all tasks."""
+) -> Iterator[WrittenPart]:
+    """Write a partition's minibatches below `folder`; `attempt` is by default that of the task."""
+    if attempt is None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        attempt = context.taskAttemptId()
+    # Attempts may see the examples in different orders.
     name = f"part-{index:05d}-{attempt}"
     writer = _Writer(folder, name, files_per_folder=files_per_folder)
     rest = writer.write(map(from_bytes, chunks), batch_size)
@@ -286,7 +271,7 @@ def write_part(
         write_bytes(join(folder, f"{_LEFTOVERS}/{name}.arrow"), to_bytes(rest))
     elif rest is not None:
         writer.write_file(rest)
-    return WrittenPart(
+    yield WrittenPart(
         number=index,
         name=name,
         files=tuple(writer.files),
@@ -295,8 +280,8 @@ def write_part(
     )
 
 
-def _join(
-    data: "DistributedDataSet",
+def _join_leftovers(
+    spark: "SparkSession",
     folder: str,
     parts: list[WrittenPart],
     batch_size: int,
@@ -308,14 +293,14 @@ def _join(
         for part in parts
         if part.left_over
     ]
-    total = sum(part.left_over for part in parts)
-    if not total:
+    if not files:
         return []
+    total = sum(part.left_over for part in parts)
     minibatches = list(enumerate(cut_files(files, [*range(0, total, batch_size), total])))
-    context = data.spark.sparkContext
+    context = spark.sparkContext
     tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
     write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
-    written = collect(data.spark, tasks.map(write), description="join what is left")
+    written = collect(spark, tasks.map(write), description="join what is left")
     remove_tree(join(folder, _LEFTOVERS))
     return written
 
@@ -323,32 +308,17 @@ def _join(
 def write_joined(
     numbered: tuple[int, list[FileToRead]], *, folder: str, files_per_folder: int
 ) -> MinibatchFile:
-    """Write one minibatch of leftovers.
-
-    Args:
-        numbered: the minibatch's number, and the pieces of leftovers that it consists of.
-        folder: URL of the folder of files.
-        files_per_folder: at most so many files in a sub-folder.
-    """
+    """Write one minibatch: its number, and the pieces of leftovers that it consists of."""
     number, pieces = numbered
     reader = MinibatchReader()
     datasets: list[DataSet] = []
     for piece in pieces:
         found = reader.load_arrow(piece, checker=ArrowChecker())
-        if isinstance(found, Problem):
+        if isinstance(found, UnusableItem):
             raise DataError(found.message)
         datasets.append(from_bytes(found))
     writer = _Writer(folder, "rest", files_per_folder=files_per_folder, start=number)
     return writer.write_file(DataSet.concatenate(datasets))
-
-
-def _check_writable(data: "DistributedDataSet", writing: NewExport) -> None:
-    """Before hours of work: does the driver see what executors write?"""
-    if not is_local(data.spark):
-        probe = join(writing.folder, "probe")
-        write_bytes(probe, writing.name.encode())
-        check_visible(data.spark, probe)
-        remove(probe)
 
 
 # -- on one machine
@@ -396,16 +366,8 @@ def _dataset(batch: Any, number: int) -> DataSet:
             "a batch must be (features,), (features, labels) or (features, labels, weights). "
             f"Received: {len(parts)} parts in batch {number}."
         )
-    features, labels, weights = (*map(_arrays, parts), None, None)[:3]
+    features, labels, weights = (*parts, None, None)[:3]
     try:
         return DataSet(features, labels, weights=weights)
     except DataError as error:
         raise DataError(f"batch {number}: {error}") from None
-
-
-def _arrays(part: Any) -> Any:
-    if part is None:
-        return None
-    if isinstance(part, Mapping):
-        return {str(name): np.asarray(array) for name, array in part.items()}
-    return np.asarray(part)

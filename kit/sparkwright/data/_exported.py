@@ -12,8 +12,8 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkwright._version import __version__
@@ -29,11 +29,11 @@ from sparkwright.storage._files import (
 )
 from sparkwright.storage._listing import list_entries, list_files
 
-from ._manifest import MANIFEST_NAME, Columns, Manifest, MinibatchFile
+from ._manifest import MANIFEST_NAME, Manifest, MinibatchFile
 
 _FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
-# What a driver leaves that is killed while it writes the manifest.
-_HALF_MANIFEST = re.compile(re.escape(f".{MANIFEST_NAME}.") + r"[0-9a-f]{8}\.tmp")
+# With what a driver leaves that is killed while it writes the manifest.
+_UNFINISHED = re.compile(rf"{_FOLDER.pattern}|\.{re.escape(MANIFEST_NAME)}\.[0-9a-f]{{8}}\.tmp")
 _CLEANING_S = 10.0
 _TRY_S = 0.2
 # Spark gives the Python of a killed task two seconds.
@@ -76,7 +76,7 @@ class ExportedDataSet:
 
 
 class NewExport:
-    """An export that is being written.
+    """An export that is being written; with an error, what was written is removed.
 
     Attributes:
         url: the export's folder.
@@ -84,12 +84,27 @@ class NewExport:
         folder: URL of its folder of files.
     """
 
-    def __init__(self, url: str) -> None:
-        """Choose a name; nothing is written."""
+    def __init__(self, url: str, *, by_tasks: bool = False) -> None:
+        """Choose a name; nothing is written.
+
+        Spark's tasks end a while after their job has failed: say with `by_tasks` if they write.
+        """
         self.url = url
         self.name = f"_minibatches-{uuid.uuid4().hex[:12]}"
         self.folder = join(url, self.name)
         self._replaces = _manifest_bytes(url)
+        self._quiet_tries = _QUIET_TRIES if by_tasks else 1
+
+    def __enter__(self) -> "NewExport":
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            # No error of the cleaning may replace the error that caused it.
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                if not self.is_published():
+                    remove_until_gone(self.folder, quiet_tries=self._quiet_tries)
+                    remove_empty_folder(self.url)
 
     def is_published(self) -> bool:
         """Whether the manifest names this export's files."""
@@ -99,16 +114,12 @@ class NewExport:
             return False
         return present is not None and present.manifest.folder == self.name
 
-    def publish(
-        self, *, columns: Columns, batch_size: int, files: Iterable[MinibatchFile], **known: Any
-    ) -> ExportedDataSet:
+    def publish(self, *, files: Iterable[MinibatchFile], **content: Any) -> ExportedDataSet:
         """Write the manifest: this export replaces the one that was there when it began.
 
         Args:
-            columns: of all files.
-            batch_size: examples of each file but the last.
             files: what was written, in order.
-            known: further fields of the manifest.
+            content: other fields of the manifest: `columns`, `batch_size` and so on.
         """
         import pyarrow as pa
 
@@ -118,13 +129,11 @@ class NewExport:
                 f"at {self.url} while this one was being written. Use a URL of its own."
             )
         manifest = Manifest(
-            batch_size=batch_size,
-            columns=columns,
+            **content,
             files=tuple(files),
             folder=self.name,
             created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             versions={"sparkwright": __version__, "pyarrow": pa.__version__},
-            **known,
         )
         write_bytes(join(self.url, MANIFEST_NAME), manifest.to_json().encode())
         with contextlib.suppress(OSError):  # it is published, whatever happens to these
@@ -152,7 +161,7 @@ def reusable_export(
 ) -> ExportedDataSet | None:
     """The export at `url` if it is of this data; None if one may be written there."""
     entries = list_entries(url)
-    others = [e for e in entries if e != MANIFEST_NAME and not _is_unfinished(e)]
+    others = [e for e in entries if e != MANIFEST_NAME and not _UNFINISHED.fullmatch(e)]
     if others:
         raise ConfigurationError(
             "an export needs a folder of its own, empty or not there yet. Received: "
@@ -164,11 +173,10 @@ def reusable_export(
         present = find_export(url)
         assert present is not None
         different = _difference(present, fingerprint=fingerprint, batch_size=batch_size)
+        if reuse and different is None:
+            return replace(present, reused=True)
     except DataError as error:
         different = str(error)
-    else:
-        if reuse and different is None:
-            return ExportedDataSet(url=present.url, manifest=present.manifest, reused=True)
     if overwrite:
         return None
     raise ConfigurationError(
@@ -199,26 +207,6 @@ def _difference(
     return f"{damaged} of its files are missing or changed" if damaged else None
 
 
-@contextlib.contextmanager
-def new_export(url: str, *, tasks: bool = False) -> Generator[NewExport]:
-    """A place for a new export; what was written is removed unless it has been published.
-
-    Args:
-        url: the export's folder.
-        tasks: whether Spark's tasks write there, which end a while after their job has failed.
-    """
-    writing = NewExport(url)
-    try:
-        yield writing
-    except BaseException:
-        # No error of the cleaning may replace the error that caused it.
-        with contextlib.suppress(Exception, KeyboardInterrupt):
-            if not writing.is_published():
-                remove_until_gone(writing.folder, quiet_tries=_QUIET_TRIES if tasks else 1)
-                remove_empty_folder(url)
-        raise
-
-
 def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> bool:
     """Remove an export: its manifest first, then its files and what interrupted ones left there.
 
@@ -240,7 +228,7 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
     if not entries:
         return False
     folders = [entry.rstrip("/") for entry in entries if _FOLDER.fullmatch(entry)]
-    left = [entry for entry in entries if _is_unfinished(entry)]
+    left = [entry for entry in entries if _UNFINISHED.fullmatch(entry)]
     if MANIFEST_NAME in entries:
         try:
             find_export(url)
@@ -267,13 +255,10 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
 
 
 def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
-    """Remove a folder, and again while tasks that are being killed still write to it.
+    """Remove a folder, and again until nothing is there `quiet_tries` times in a row.
 
-    Returns after ten seconds; no reader sees what is left then, and `delete_export` removes it.
-
-    Args:
-        folder: URL of the folder.
-        quiet_tries: how often in a row, every fifth of a second, nothing must be there.
+    Tasks that are being killed may still write to it. After ten seconds the rest stays: no reader
+    sees it, and `delete_export` removes it.
     """
     end = time.monotonic() + _CLEANING_S
     quiet = 0
@@ -287,7 +272,7 @@ def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
 
 def _remove_half_manifests(url: str) -> None:
     for entry in list_entries(url):
-        if _HALF_MANIFEST.fullmatch(entry):
+        if _UNFINISHED.fullmatch(entry) and not _FOLDER.fullmatch(entry):
             remove(join(url, entry))
 
 
@@ -296,7 +281,3 @@ def _manifest_bytes(url: str) -> bytes | None:
         return read_bytes(join(url, MANIFEST_NAME))
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _is_unfinished(entry: str) -> bool:
-    return bool(_FOLDER.fullmatch(entry) or _HALF_MANIFEST.fullmatch(entry))

@@ -1,9 +1,9 @@
 """What a normalizer has to know of the data, found in one pass, and what it keeps of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,47 +16,32 @@ from ._reducing import fold
 # Positions of the last axis or names of columns, of every input or of the named ones; None: all.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
 Labels = bool | str | Sequence[str]
-Readings = dict[str, dict[Per, "FittedColumns"]]  # flat name -> of the array, the best first
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FittedColumns:
-    """What was found about one array.
-
-    Attributes:
-        per: what a column is.
-        moments: of each column.
-        shape: of the numbers of all columns, such as an example's for `per="element"`.
-        columns: chosen positions of the last axis; None: all.
-    """
+class FittedColumns(NamedTuple):
+    """What was found about one array: the moments of its columns, and which were chosen."""
 
     per: Per
     moments: Moments
-    shape: tuple[int, ...]
-    columns: tuple[int, ...] | None
-
-    def merge(self, other: "FittedColumns") -> "FittedColumns":
-        """What was found in both parts of the data."""
-        return replace(self, moments=self.moments.merge(other.moments))
+    columns: tuple[int, ...] | None  # positions of the last axis; None: all
 
     def over_chosen(self, values: Array, otherwise: float) -> Floats:
-        """`values` of the columns in their shape; `otherwise` where they were not chosen."""
-        shaped = values.reshape(self.shape)
+        """`values` of the columns; `otherwise` where they were not chosen."""
         if self.columns is None:
-            return shaped
-        return np.where(np.isin(np.arange(self.shape[-1]), self.columns), shaped, otherwise)
+            return values
+        return np.where(np.isin(np.arange(values.shape[-1]), self.columns), values, otherwise)
 
 
 def fit_columns(
     data: Any, *, labels: Labels, columns: Columns, per: str
-) -> tuple[dict[str, FittedColumns], dict[str, FittedColumns]]:
+) -> dict[str, dict[str, FittedColumns]]:
     """Count, mean, deviation and range of features and labels; see `Standardize.fit`.
 
     Returns:
-        Input name -> what was found, output name -> what was found.
+        "features" and "labels" -> name -> what was found.
     """
-    positions = _by_position(columns, getattr(data, "schema", None))
-    summarise = partial(summary_of, labels=_label_names(labels), columns=positions, per=per)
+    places = _by_position(columns, getattr(data, "schema", None))
+    summarise = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
     if isinstance(data, DataSet):
         found = fold([data], summarise, merge_readings)
     elif hasattr(data, "reduce_chunks"):
@@ -69,11 +54,15 @@ def fit_columns(
         )
     if not found:
         raise DataError("a normalizer needs at least one example to be fitted to. Received: none.")
-    groups: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}
+    fitted: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}
     for flat, readings in found.items():
         group, _, name = flat.partition("/")
-        groups[group][name] = next(iter(readings.values()))
-    return groups["features"], groups["labels"]
+        reading, moments = next(iter(readings.items()))
+        chosen: Any = None if group == "labels" else places
+        chosen = chosen.get(name) if isinstance(chosen, Mapping) else chosen  # pyright: ignore[reportUnknownMemberType]
+        positions = _positions(flat, chosen, moments.shape[-1])
+        fitted[group][name] = FittedColumns(reading, moments, positions)
+    return fitted
 
 
 def _by_position(columns: Columns, schema: Any) -> Columns:
@@ -119,7 +108,7 @@ def _label_names(labels: Labels) -> bool | tuple[str, ...]:
     return names
 
 
-def summary_of(
+def _summary_of(
     chunk: DataSet,
     partition: int,
     start: int,
@@ -127,8 +116,8 @@ def summary_of(
     labels: bool | tuple[str, ...],
     columns: Any,
     per: str,
-) -> Readings:
-    """What is known of the chosen columns after one chunk."""
+) -> dict[str, dict[Per, Moments]]:
+    """Flat name -> reading -> moments of the columns in one chunk."""
     inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(chunk.features, columns)
     outputs = list(chunk.labels) if labels is True else list(labels or ())
     _refuse_unknown("`columns`", "inputs", list(inputs), list(chunk.features))
@@ -144,43 +133,41 @@ def summary_of(
             )
     chosen = {f"features/{name}": places for name, places in inputs.items()}
     chosen |= dict.fromkeys((f"labels/{name}" for name in outputs), None)
-    found: Readings = {}
+    found: dict[str, dict[Per, Moments]] = {}
     for flat, places in chosen.items():
         readings = readings_of(chunk, flat, per)
         # Chosen positions on the last axis are columns.
         readings = readings if places is None else readings[-1:]
-        found[flat] = {reading: _fitted(chunk, flat, reading, places) for reading in readings}
+        found[flat] = {reading: _moments(chunk, flat, reading, places) for reading in readings}
     return found
 
 
-def _fitted(chunk: DataSet, flat: str, per: Per, chosen: Sequence[int] | None) -> FittedColumns:
+def _moments(chunk: DataSet, flat: str, per: Per, chosen: Sequence[int] | None) -> Moments:
     values = column_values(chunk, flat, per)
     shape = chunk.columns()[flat].shape[1:] if per == "element" else (values.shape[1],)
-    positions = None if chosen is None else _positions(flat, chosen, shape[-1])
+    positions = _positions(flat, chosen, shape[-1])
     valid = None
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
         valid = finite  # columns that are left alone may hold anything
-        _refuse_not_finite(flat, values, shape[-1], positions)
-    return FittedColumns(per=per, moments=Moments.of(values, valid), shape=shape, columns=positions)
+        for column in np.flatnonzero(~finite.all(axis=0)).tolist():
+            if positions is None or column % shape[-1] in positions:
+                raise _not_finite(flat, column, values[:, column])
+    return Moments.of(values, valid, shape)
 
 
-def _refuse_not_finite(
-    flat: str, values: Array, width: int, positions: tuple[int, ...] | None
-) -> None:
-    for column in range(values.shape[1]):
-        found = values[:, column]
-        missing, infinite = int(np.isnan(found).sum()), int(np.isinf(found).sum())
-        if (missing or infinite) and (positions is None or column % width in positions):
-            group, _, name = flat.partition("/")
-            raise DataError(
-                f"a normalizer can be fitted only to finite numbers. Received: {missing} NaN and "
-                f"{infinite} infinite of {len(found)} numbers in {group} {name!r}, column "
-                f"{column}. Fill or drop them where the data is read, mask them, or leave the "
-                "column out with `columns`."
-            )
+def _not_finite(flat: str, column: int, values: Array) -> DataError:
+    group, _, name = flat.partition("/")
+    missing, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    return DataError(
+        f"a normalizer can be fitted only to finite numbers. Received: {missing} NaN and "
+        f"{infinite} infinite of {len(values)} numbers in {group} {name!r}, column {column}. Fill "
+        "or drop them where the data is read, mask them, or leave the column out with `columns`."
+    )
 
 
-def _positions(flat: str, chosen: Sequence[int], count: int) -> tuple[int, ...]:
+def _positions(flat: str, chosen: Sequence[int] | None, count: int) -> tuple[int, ...] | None:
+    if chosen is None:
+        return None
     wrong = [c for c in chosen if isinstance(c, bool) or not isinstance(c, int | np.integer)]
     wrong = wrong or [c for c in chosen if not -count <= c < count]
     if wrong or not len(chosen):
@@ -197,26 +184,27 @@ def _refuse_unknown(option: str, what: str, names: Sequence[str], known: Sequenc
         raise DataError(f"{option} must name {what} of the data, {known}. Received: {unknown}.")
 
 
-# -- what normalizers keep of it
+# -- what normalizers keep of an array: JSON-able, floats survive exactly
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class _FittedArray:
-    """What a normalizer keeps of one array."""
-
     per: Per
     columns: tuple[int, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it; floats survive exactly."""
-        return plain_fields(self)
+        """As JSON takes it."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_dict(cls, settings: Any) -> Self:
         """The inverse of `to_dict`; raises whatever Python raises for other settings."""
-        per, columns, numbers = settings["per"], settings.get("columns"), dict(settings)
-        for name in {"per", "columns"} & numbers.keys():
-            del numbers[name]
+        numbers = dict(settings)
+        per, columns = numbers.pop("per"), numbers.pop("columns", None)
         arrays = {name: np.asarray(value, np.float64) for name, value in numbers.items()}
         chosen = None if columns is None else tuple(int(column) for column in columns)
         return cls(per=per, columns=chosen, **arrays)
@@ -275,24 +263,7 @@ class Range(_FittedArray):
         )
 
 
-def plain_fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as JSON takes them."""
-    return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(inner) for inner in value]
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    return value
-
-
-def read_arrays(kind: type[MeanAndStd] | type[Range], settings: Any) -> dict[str, Any]:
+def read_arrays(kind: type[Any], settings: Any) -> dict[str, Any]:
     """The inverse of `to_dict` for the arrays of a normalizer, by name."""
     if not isinstance(settings, Mapping):
         raise ConfigurationError(

@@ -106,11 +106,6 @@ def load_digits() -> DataSet:
 
 
 def _interpolation(source: int, target: int) -> Any:
-    """(target, source) matrix of linear interpolation between pixel centres."""
-    at = np.clip((np.arange(target) + 0.5) * source / target - 0.5, 0, source - 1)
-    left = np.minimum(at.astype(int), source - 2)
-    share = at - left
-    matrix = np.zeros((target, source))
-    matrix[np.arange(target), left] = 1 - share
-    matrix[np.arange(target), left + 1] += share
-    return matrix
+    """(target, source) matrix of linear interpolation between pixel centers."""
+    at = (np.arange(target) + 0.5) * source / target - 0.5
+    return np.stack([np.interp(at, np.arange(source), one) for one in np.eye(source)], axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from ._arrow import cut, error_to_bytes, errors_as_chunks, joined_chunks, to_bytes
+from ._arrow import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._wording import session_first
@@ -127,8 +127,7 @@ def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
 
 @errors_as_chunks
 def _chunks_of(records: Iterable[Any]) -> Iterator[bytes]:
-    datasets = (r if isinstance(r, DataSet) else _one_example(r) for r in records)
-    return map(to_bytes, joined_chunks(datasets))
+    return to_chunks(r if isinstance(r, DataSet) else _one_example(r) for r in records)
 
 
 def _one_example(record: Any) -> DataSet:

@@ -1,5 +1,6 @@
 """Images out of file batches, distributed; a loader of one batch; and packing batches."""
 
+import contextlib
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +31,9 @@ from ._distributed import DistributedDataSet
 from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uris_in, url_of
 from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
 from ._image_reader import EncodedImage, ImageArguments, ImageReader
-from ._images import file_groups, fingerprint_of
-from ._paths import check_visible
-from ._pieces import OnError, SkipLog, check_on_error, from_pieces
-from ._record_parts import check_reached
+from ._images import fingerprint_of, url_groups
+from ._paths import check_reached, check_visible
+from ._pieces import OnError, SkipLog, check_on_error, read_groups
 from ._wording import session_first
 
 if TYPE_CHECKING:
@@ -82,19 +82,16 @@ def from_image_batches(
             f"there must be at least one archive. Received: url={url!r}, where no file ends in "
             "`.zip`. Write some: `write_file_batches`."
         )
-    groups = file_groups(spark, files, partitions)
-    pieces = [[file.url for file in group] for group in groups]
+    groups = url_groups(spark, files, partitions)
     if reader.encoder.classes is None and is_in_path(reader.label):
-        found, example = _classes_in(spark, pieces, reader.label)
+        found, example = _classes_in(spark, groups, reader.label)
         if example:  # otherwise no archive is readable, and reading reports why
             check_found_classes(found, reader.label, url, example)
         reader = reader.with_classes(found)
-    return from_pieces(
+    return read_groups(
         spark,
-        pieces,
-        partial(_read_batches, reader=reader),
-        sizes=[sum(file.size_bytes for file in group) for group in groups],
-        partitions=len(groups),
+        groups,
+        partial(read_batches, reader=reader),
         on_error=on_error,
         fingerprint=fingerprint_of(reader, files, on_error),
         class_names=reader.class_names(),
@@ -147,13 +144,10 @@ class ImageBatchLoader:
         return DataSet.concatenate(found)
 
 
-def _read_batches(urls: Sequence[str], log: SkipLog, *, reader: ImageReader) -> Iterator[DataSet]:
-    return reader.read(_images_of(urls, log), log)
-
-
-def _images_of(urls: Iterable[str], log: SkipLog) -> Iterator[EncodedImage]:
-    for url in urls:
-        yield from _images_in(_files_in(url, log), url, log)
+def read_batches(urls: Iterable[str], log: SkipLog, *, reader: ImageReader) -> Iterator[DataSet]:
+    """Yield the examples of archives, in order."""
+    found = (image for url in urls for image in _images_in(_files_in(url, log), url, log))
+    return reader.read(found, log)
 
 
 def _files_in(url: str, log: SkipLog) -> Iterator[tuple[str, str, bytes | DataError]]:
@@ -172,7 +166,7 @@ def _images_in(
         if isinstance(content, DataError):
             log.skip("damaged entry", str(content))
         else:
-            yield EncodedImage(url=url_of(uri), where=f"{name} ({uri}) in {url}", content=content)
+            yield EncodedImage(url_of(uri), f"{name} ({uri}) in {url}", content)
 
 
 def _batch_reader(options: ImageArguments) -> ImageReader:
@@ -186,25 +180,19 @@ def _batch_reader(options: ImageArguments) -> ImageReader:
 
 
 def _classes_in(
-    spark: "SparkSession", pieces: Sequence[Sequence[str]], label: Label
+    spark: "SparkSession", groups: Sequence[Sequence[str]], label: Label
 ) -> tuple[tuple[str, ...], str]:
     """Return the labels in the indices of all archives, and the URL of an image, if any."""
 
-    def labels_of(urls: Sequence[str]) -> tuple[set[str], str]:
-        found: set[str] = set()
-        example = ""
+    def labels_of(urls: Sequence[str]) -> tuple[tuple[str, ...], str]:
+        originals: list[str] = []
         for url in urls:
-            try:
-                with open_to_read(url) as file:
-                    uris = uris_in(file, url)
-            except (OSError, DataError):
-                continue  # reported when the images are read
-            originals = [url_of(uri) for uri in uris]
-            found.update(collect_classes(label, originals))
-            example = example or next(iter(originals), "")
-        return found, example
+            # Unreadable archives are reported when the images are read.
+            with contextlib.suppress(OSError, DataError), open_to_read(url) as file:
+                originals += map(url_of, uris_in(file, url))
+        return collect_classes(label, originals), next(iter(originals), "")
 
-    rdd = spark.sparkContext.parallelize(list(pieces), len(pieces)).map(labels_of)
+    rdd = spark.sparkContext.parallelize(list(groups), len(groups)).map(labels_of)
     found = run_job(spark, rdd.collect, description="collect classes")
     names = set[str]().union(*(names for names, _ in found))
     return tuple(sorted(names)), next((example for _, example in found if example), "")
@@ -271,11 +259,17 @@ def write_file_batches(
     present = exists(out_url)
     # Hidden until all are written: old archives stay if anything fails.
     new = join(out_url, f".batches.{uuid.uuid4().hex}")
+    pack = partial(_packed, folder=new)
     try:
         if spark is None:
-            written = list(_packed(work, new))
+            written = list(pack(work))
         else:
-            written = _packed_on_spark(spark, work, new, partitions)
+            check_reached(spark, new)
+            check_visible(spark, files[0].url)
+            context = spark.sparkContext
+            tasks = min(len(work), partitions or context.defaultParallelism)
+            rdd = context.parallelize(work, tasks).mapPartitions(pack)
+            written = collect(spark, rdd, description="write file batches")
         _check_complete(new, names, written)
         move_files(names, new, out_url)
         for name in set(old) - set(names):
@@ -285,17 +279,6 @@ def write_file_batches(
         if not present:
             remove_empty_folder(out_url)
     return [join(out_url, name) for name in names]
-
-
-def _packed_on_spark(
-    spark: "SparkSession", work: list[tuple[str, list[str]]], folder: str, partitions: int | None
-) -> list[str]:
-    check_reached(spark, folder)
-    check_visible(spark, work[0][1][0])
-    context = spark.sparkContext
-    tasks = min(len(work), partitions or context.defaultParallelism)
-    rdd = context.parallelize(work, tasks).mapPartitions(partial(_packed, folder=folder))
-    return collect(spark, rdd, description="write file batches")
 
 
 def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:

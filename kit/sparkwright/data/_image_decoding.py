@@ -1,6 +1,8 @@
 """One encoded image to pixels, by Pillow."""
 
 import io
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 from ._dataset import Array
-from ._image_labels import UnusableItem
+from ._skipped import UnusableItem
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -43,63 +45,40 @@ class ImageOptions(Configuration):
 
 
 def decode(content: bytes, where: str, options: ImageOptions) -> Array:
-    """Return the pixels of an encoded image.
+    """Return the pixels of an encoded image, (height, width, channels) uint8.
 
     The same as Pillow's `Image.open(…).convert("RGB").resize((width, height), …)`, or "L" for gray.
     So transparency is dropped, a palette and CMYK become colors, and of several frames the first
     is taken. Gray of 16 bits keeps its upper 8, as Pillow does with colors of 16 bits.
-
-    Args:
-        content: the file.
-        where: its name, for messages.
-        options: of the result.
-
-    Returns:
-        (height, width, channels) uint8.
-
-    Raises:
-        UnusableItem: if it is no image, damaged, or larger than Pillow's limit of pixels.
     """
     from PIL import Image, ImageOps
 
     height, width = options.size
     mode = "RGB" if options.channels == 3 else "L"
     with _opened(content, where) as image:
-        try:
-            if options.draft:
-                # Twice the wanted size at least, so that the filter has something to do.
-                image.draft(mode, (2 * width, 2 * height))
-            image.load()
-            found = ImageOps.exif_transpose(image) if options.upright else image
-            if found.mode.startswith("I;16"):
-                found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
-            if found.mode in ("I", "F"):
-                raise UnusableItem(
-                    "unusable depth",
-                    "an image must have 8 or 16 bits a channel, so that its range is known. "
-                    f"Received: {where} with mode={found.mode!r}. Convert it first.",
-                )
-            if found.mode != mode:
-                found = found.convert(mode)
-            found = found.resize((width, height), Image.Resampling[options.resize.upper()])
-            return np.asarray(found).reshape(height, width, options.channels)
-        except UnusableItem:
-            raise
-        except Exception as error:  # Pillow raises nearly anything for damaged files
-            raise _damaged(content, where, error) from error
+        if options.draft:
+            # Twice the wanted size at least, so that the filter has something to do.
+            image.draft(mode, (2 * width, 2 * height))
+        image.load()
+        found = ImageOps.exif_transpose(image) if options.upright else image
+        if found.mode.startswith("I;16"):
+            found = Image.fromarray((np.asarray(found) >> 8).astype(np.uint8))
+        if found.mode in ("I", "F"):
+            raise UnusableItem(
+                "unusable depth",
+                "an image must have 8 or 16 bits a channel, so that its range is known. "
+                f"Received: {where} with mode={found.mode!r}. Convert it first.",
+            )
+        if found.mode != mode:
+            found = found.convert(mode)
+        found = found.resize((width, height), Image.Resampling[options.resize.upper()])
+        return np.asarray(found).reshape(height, width, options.channels)
 
 
 def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bool) -> Array:
-    """Return the values of a mask, resized by nearest neighbor.
+    """Return the values of a mask of one channel or a palette, resized by nearest neighbor.
 
-    Args:
-        content: the file: one channel, or a palette, of which the indices are taken.
-        where: its name, for messages.
-        size: (height, width).
-        binary: False: (height, width) int32. True: (height, width, 1) float32, 1 above value 0.
-
-    Raises:
-        UnusableItem: as `decode`; or if it has several channels.
+    They are (height, width) int32; with `binary` (height, width, 1) float32, 1 above value 0.
     """
     from PIL import Image
 
@@ -110,11 +89,8 @@ def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bo
                 "a mask must have one channel, or a palette. "
                 f"Received: {where} with mode={image.mode!r}.",
             )
-        try:
-            resized = image.resize((size[1], size[0]), Image.Resampling.NEAREST)
-            values = np.asarray(resized).astype(np.int32)
-        except Exception as error:  # as above
-            raise _damaged(content, where, error) from error
+        resized = image.resize((size[1], size[0]), Image.Resampling.NEAREST)
+        values = np.asarray(resized).astype(np.int32)
     return (values > 0).astype(np.float32)[..., None] if binary else values
 
 
@@ -131,8 +107,9 @@ def prepare() -> None:
     Image.init()
 
 
-def _opened(content: bytes, where: str) -> "Image.Image":
-    """Return the image, its header read."""
+@contextmanager
+def _opened(content: bytes, where: str) -> "Generator[Image.Image]":
+    """Open an image, its header read; within the block, any error means that it is damaged."""
     from PIL import Image
 
     if not content:
@@ -141,7 +118,12 @@ def _opened(content: bytes, where: str) -> "Image.Image":
         )
     limit = Image.MAX_IMAGE_PIXELS
     try:
-        image = Image.open(io.BytesIO(content), formats=_FORMATS)
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            if limit is not None and image.width * image.height > limit:
+                raise _too_large(where, limit, f"{image.width} x {image.height} pixels")
+            yield image
+    except UnusableItem:
+        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(where, limit, str(error)) from None
     except Image.UnidentifiedImageError:
@@ -150,19 +132,13 @@ def _opened(content: bytes, where: str) -> "Image.Image":
             f"an image must be one of {', '.join(_FORMATS)}. Received: {where} with "
             f"{len(content):,} bytes that begin with {content[:8]!r}.",
         ) from None
-    except Exception as error:  # as above
-        raise _damaged(content, where, error) from error
-    if limit is not None and image.width * image.height > limit:
-        raise _too_large(where, limit, f"{image.width} x {image.height} pixels")
-    return image
-
-
-def _damaged(content: bytes, where: str, error: Exception) -> UnusableItem:
-    return UnusableItem(
-        "damaged image",
-        "an image must be complete and intact. Received: "
-        f"{where} with {len(content):,} bytes: {str(error) or type(error).__name__}. Replace it.",
-    )
+    except Exception as error:  # Pillow raises nearly anything for damaged files
+        raise UnusableItem(
+            "damaged image",
+            "an image must be complete and intact. Received: "
+            f"{where} with {len(content):,} bytes: {str(error) or type(error).__name__}. "
+            "Replace it.",
+        ) from error
 
 
 def _too_large(where: str, limit: int | None, found: str) -> UnusableItem:

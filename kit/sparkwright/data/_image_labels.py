@@ -1,9 +1,11 @@
 """Labels of images: the folder, a part of the name, a function, or a mask file beside them."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,19 +14,8 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._dataset import Array
-
-
-class UnusableItem(Exception):
-    """An image that cannot be used, with the reason.
-
-    Attributes:
-        reason: a few words, the same for all items of a kind.
-        message: rule, what was received with the file's name, remedy.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason, self.message = reason, message
+from ._skipped import UnusableItem as UnusableItem
+from ._wording import shortened
 
 
 @configuration
@@ -71,17 +62,15 @@ class PatternLabel(Configuration):
             UnusableItem: if the name has no such part.
         """
         name = stem(url)
-        if self.group is not None:
-            match = re.search(self.pattern, name)
-            found = match[self.group] if match else None
-        else:
+        match, found = re.search(self.pattern, name), None
+        if match is not None and self.group is not None:
+            found = match[self.group]
+        elif match is not None:
             parts = re.split(self.pattern, name)
-            # One part: the pattern is not in the name, and the whole name is no class.
-            here = len(parts) > 1 and -len(parts) <= self.position < len(parts)
-            found = parts[self.position] if here else None
+            if -len(parts) <= self.position < len(parts):
+                found = parts[self.position]
         if not found:
-            there = re.search(self.pattern, name) is not None
-            why = "it has no such part" if there else "the pattern is not in the name"
+            why = "it has no such part" if match else "the pattern is not in the name"
             raise UnusableItem(
                 "no label",
                 f"the name of each image must hold its label. Received: {url} with {self}; {why}. "
@@ -153,16 +142,14 @@ def found_label(label: Label, url: str) -> Any:
     assert callable(label)
     failure, received = None, "None"
     try:
-        found = label(url)
+        if (found := label(url)) is not None:
+            return found
     except Exception as error:
-        found, failure, received = None, error, f"{type(error).__name__}: {error}"
-    if found is None:
-        raise UnusableItem(
-            "no label",
-            "the `label` function must return a label for each image. "
-            f"Received: {received} for {url}.",
-        ) from failure
-    return found
+        failure, received = error, f"{type(error).__name__}: {error}"
+    raise UnusableItem(
+        "no label",
+        f"the `label` function must return a label for each image. Received: {received} for {url}.",
+    ) from failure
 
 
 def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
@@ -174,24 +161,19 @@ def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
     """
     found: set[str] = set()
     for url in urls:
-        try:
+        with contextlib.suppress(UnusableItem):
             found.add(found_label(label, url))
-        except UnusableItem:
-            continue
     return tuple(sorted(found))
 
 
 def check_found_classes(found: tuple[str, ...], label: Label, place: str, example: str) -> None:
-    """Raise unless the paths of the images hold at least two classes.
+    """Raise unless `collect_classes` has found two classes at least.
 
     Args:
-        found: the result of `collect_classes`.
+        found: its result.
         label: the source of the labels.
         place: the location of the images, for the message.
         example: the URL of one of them.
-
-    Raises:
-        DataError: if there are fewer than two.
     """
     if len(found) > 1:
         return
@@ -212,12 +194,7 @@ def check_found_classes(found: tuple[str, ...], label: Label, place: str, exampl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelEncoder:
-    """Converts labels to numbers.
-
-    Attributes:
-        classes: their names, in the order of their numbers; None if labels are no classes.
-        one_hot: (classes,) float32 instead of an int32 number.
-    """
+    """Converts labels to numbers: with `classes` to theirs, with `one_hot` to float32 rows."""
 
     classes: tuple[str, ...] | None
     one_hot: bool
@@ -228,19 +205,20 @@ class LabelEncoder:
         Text becomes its class number; 64-bit numbers become 32-bit ones. With `classes` a whole
         float, such as 1.0, is a class number too; with `one_hot` nothing else is a label.
         """
+        classes = self.classes
         if isinstance(found, str):
-            return self._class(self._number(found, url))
+            return self._class(self._number(found, url), url)
         try:
             array = np.asarray(found)
         except ValueError:  # lists of unequal length
             array = np.empty(0)
         value: Any = array.item() if array.ndim == 0 else None
-        if isinstance(value, Integral | Real):
-            if isinstance(value, Integral) or (self.classes is not None and value == value // 1):
-                return self._class(self._checked(int(value), url))  # pyright: ignore[reportArgumentType]
-            if self.classes is None:
+        if isinstance(value, Real):
+            if isinstance(value, Integral) or (classes is not None and value == value // 1):
+                return self._class(int(value), url)  # pyright: ignore[reportArgumentType]
+            if classes is None:
                 return np.asarray(value, np.float32)
-        if self.classes is not None and (self.one_hot or array.ndim == 0):
+        if classes is not None and (self.one_hot or array.ndim == 0):
             raise UnusableItem(
                 "unusable label",
                 "where there are `classes`, a label must be a class name or its number"
@@ -273,16 +251,14 @@ class LabelEncoder:
                 f"Received: {name!r} for {url}.",
             )
         if name not in self.classes:
-            shown = ", ".join(map(repr, self.classes[:10]))
-            more = len(self.classes) - 10
             raise UnusableItem(
                 "unknown class",
-                f"each label must be one of `classes`: {shown}"
-                f"{f' and {more} more' if more > 0 else ''}. Received: {name!r} for {url}.",
+                f"each label must be one of `classes`: {shortened(map(repr, self.classes))}. "
+                f"Received: {name!r} for {url}.",
             )
         return self.classes.index(name)
 
-    def _checked(self, number: int, url: str) -> int:
+    def _class(self, number: int, url: str) -> Array:
         lowest, limit = (-(2**31), 2**31) if self.classes is None else (0, len(self.classes))
         if not lowest <= number < limit:
             raise UnusableItem(
@@ -290,15 +266,9 @@ class LabelEncoder:
                 f"each label must be a whole number from {lowest} to {limit - 1}. "
                 f"Received: {number} for {url}.",
             )
-        return number
-
-    def _class(self, number: int) -> Array:
-        if not self.one_hot:
-            return np.asarray(number, np.int32)
-        assert self.classes is not None
-        encoded = np.zeros(len(self.classes), np.float32)
-        encoded[number] = 1
-        return encoded
+        if self.one_hot:
+            return (np.arange(limit) == number).astype(np.float32)
+        return np.asarray(number, np.int32)
 
 
 def check_classes(
@@ -325,6 +295,4 @@ def check_classes(
 
 def stem(url: str) -> str:
     """Return the name of a file without folder and extension."""
-    name = url.rpartition("/")[2]
-    before, dot, _ = name.rpartition(".")
-    return before if dot and before else name
+    return PurePosixPath(url).stem

@@ -1,11 +1,9 @@
 """What executors do with images: read, decode, label, augment, in blocks of examples."""
 
-import contextlib
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Required, TypedDict, TypeVar
+from typing import Any, NamedTuple, Required, TypedDict
 
 import numpy as np
 
@@ -17,19 +15,10 @@ from ._arrow import CHUNK_BYTES
 from ._augmentation import Augmentation
 from ._dataset import Array, DataSet
 from ._image_decoding import ImageOptions, decode, decode_mask, prepare, scaled
-from ._image_labels import (
-    Label,
-    LabelEncoder,
-    MaskFile,
-    UnusableItem,
-    check_classes,
-    check_label,
-    found_label,
-)
+from ._image_labels import Label, LabelEncoder, MaskFile, check_classes, check_label, found_label
+from ._loaders import read_ahead
 from ._pieces import SkipLog
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from ._skipped import UnusableItem
 
 
 class ImageArguments(TypedDict, total=False):
@@ -48,19 +37,12 @@ class ImageArguments(TypedDict, total=False):
     threads: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EncodedImage:
-    """An image that is still to be decoded.
+class EncodedImage(NamedTuple):
+    """An image that is still to be decoded."""
 
-    Attributes:
-        url: its location, or the original one of a packed image: the source of its label.
-        where: its name in messages.
-        content: the file; None: it is still to be read from `url`.
-    """
-
-    url: str
-    where: str
-    content: bytes | None = None
+    url: str  # its location, or the original one of a packed image: the source of its label
+    where: str  # its name in messages
+    content: bytes | None = None  # the file; None: it is still to be read from `url`
 
 
 # Pixels of an image and its label, once or once a variant; or why there are none.
@@ -69,15 +51,7 @@ _Decoded = list[tuple[Array, Any]] | UnusableItem
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageReader:
-    """The options of reading, which executors receive.
-
-    Attributes:
-        options: of the decoding.
-        label: the source of the labels.
-        encoder: converts them to numbers.
-        augment: random variants; None: none.
-        threads: how many decode at the same time, in each task.
-    """
+    """The options of reading, which executors receive."""
 
     options: ImageOptions
     label: Label
@@ -121,21 +95,21 @@ class ImageReader:
 
     def read_files(self, urls: Iterable[str], log: SkipLog) -> Iterator[DataSet]:
         """Yield the examples of image files, in order."""
-        return self.read((EncodedImage(url=url, where=url) for url in urls), log)
+        return self.read((EncodedImage(url, url) for url in urls), log)
 
     def read(self, images: Iterable[EncodedImage], log: SkipLog) -> Iterator[DataSet]:
         """Yield the examples of `images`, in order, in blocks of about two chunks."""
         prepare()
+        found = read_ahead(images, self._decoded, threads=self.threads, ahead=4 * self.threads)
         # Closed explicitly: the garbage collector might join the threads while Python's own locks
         # of threads are held, and hang.
-        with contextlib.closing(on_threads(self._decoded, images, threads=self.threads)) as decoded:
+        with closing(found) as decoded:
             yield from self._blocks(decoded, log)
 
     def _blocks(
         self, images: Iterable[tuple[EncodedImage, _Decoded]], log: SkipLog
     ) -> Iterator[DataSet]:
-        pixels: list[Array] = []
-        labels: list[Array] = []
+        waiting: list[tuple[Array, Any]] = []
         first: Array | None = None
         for image, decoded in images:
             if isinstance(decoded, UnusableItem):
@@ -148,14 +122,12 @@ class ImageReader:
                 if label.shape != first.shape or label.dtype != first.dtype:
                     log.skip("wrong shape of label", _unequal(image, label, first))
                     continue
-            for variant, label in decoded:
-                pixels.append(variant)
-                labels.append(label)
-            if len(pixels) >= self._block_rows:
-                yield self._examples(pixels, labels)
-                pixels, labels = [], []
-        if pixels:
-            yield self._examples(pixels, labels)
+            waiting += decoded
+            if len(waiting) >= self._block_rows:
+                yield self._examples(waiting)
+                waiting = []
+        if waiting:
+            yield self._examples(waiting)
 
     @property
     def _block_rows(self) -> int:
@@ -166,14 +138,15 @@ class ImageReader:
         row_bytes = height * width * self.options.channels * (4 if self.options.scale else 1)
         return 2 * max(1, CHUNK_BYTES // (row_bytes + 4))
 
-    def _examples(self, pixels: list[Array], labels: list[Array]) -> DataSet:
+    def _examples(self, decoded: list[tuple[Array, Any]]) -> DataSet:
+        pixels, labels = zip(*decoded, strict=True)
         stacked = np.stack(pixels)
         features = scaled(stacked) if self.options.scale else stacked
         return DataSet(features, None if self.label is None else np.stack(labels))
 
     def _decoded(self, image: EncodedImage) -> tuple[EncodedImage, _Decoded]:
         """Decode an image, on a thread; the calling thread reports an unusable one."""
-        known = replace(image, content=None)  # release the bytes
+        known = image._replace(content=None)  # release the bytes
         try:
             content = _content(image.url) if image.content is None else image.content
             pixels = decode(content, image.where, self.options)
@@ -219,28 +192,3 @@ def _unequal(image: EncodedImage, label: Array, first: Array) -> str:
         f"{label.dtype}{list(label.shape)} for {image.where}, {first.dtype}{list(first.shape)} for "
         "an image before it."
     )
-
-
-def on_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
-) -> Generator[Result]:
-    """Yield `function` of each item, in order, computed up to four items a thread ahead.
-
-    An exception of `function` is raised in place of its result. Items are taken on the calling
-    thread. Threads end with the iterator, also if it is closed early.
-
-    Example:
-        >>> list(on_threads(str.upper, "abc", threads=2))
-        ['A', 'B', 'C']
-    """
-    waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="sparkwright-images")
-    try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 4 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)

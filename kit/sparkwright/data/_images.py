@@ -22,13 +22,17 @@ from ._image_labels import (
     is_in_path,
 )
 from ._image_reader import ImageReader
-from ._pieces import OnError, check_on_error, check_partitions, from_pieces, group_by_size
+from ._pieces import (
+    OnError,
+    check_on_error,
+    group_by_size,
+    partition_count,
+    read_groups,
+)
 from ._wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_PARTITION_BYTES = 128 << 20
 
 
 @session_first
@@ -117,31 +121,23 @@ def from_images(
         reader = reader.with_classes(found)
     if seed is not None:
         files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
-    groups = file_groups(spark, files, partitions)
-    return from_pieces(
+    return read_groups(
         spark,
-        [[file.url for file in group] for group in groups],
+        url_groups(spark, files, partitions),
         reader.read_files,
-        sizes=[sum(file.size_bytes for file in group) for group in groups],
-        partitions=len(groups),
         on_error=on_error,
         fingerprint=fingerprint_of(reader, listed, seed, on_error),
         class_names=reader.class_names(),
     )
 
 
-def file_groups(
+def url_groups(
     spark: "SparkSession", files: Sequence[StoredFile], partitions: int | None
-) -> list[list[StoredFile]]:
-    """Return the files of each partition.
-
-    As in `from_pieces`, but a partition is one piece: a piece keeps its threads to its end.
-    """
-    check_partitions(partitions)
+) -> list[list[str]]:
+    """Return the URLs of each partition."""
     sizes = [file.size_bytes for file in files]
-    least = -(-sum(sizes) // _PARTITION_BYTES)
-    wanted = partitions or max(spark.sparkContext.defaultParallelism, least)
-    return [[files[i] for i in group] for group in group_by_size(sizes, wanted)]
+    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
+    return [[files[i].url for i in group] for group in groups]
 
 
 def fingerprint_of(

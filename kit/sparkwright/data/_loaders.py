@@ -1,25 +1,38 @@
-"""How a file becomes a minibatch: our own Arrow files, NumPy archives, or a function of the user's.
+"""Files as examples: our own Arrow files, NumPy archives, or a function of the user's.
 
 The content of a file is never trusted: nothing is unpickled, and nothing is allocated that is out
 of proportion to the file's length.
 """
 
 import os
+import socket
 import zipfile
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
-from typing import Any, BinaryIO
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from sparkwright.errors import DataError
-from sparkwright.storage._files import open_file, read_bytes
+from sparkwright.storage._files import exists, is_on_this_machine, open_file, read_bytes
 
-from ._arrow import from_bytes, row_count
+from ._arrow import from_bytes, row_count, to_bytes, to_chunks
 from ._dataset import DataSet
-from ._manifest import Columns, columns_of
+from ._manifest import Columns, columns_of, columns_text
+from ._paths import FileToRead
+from ._skipped import UnusableItem
 
+if TYPE_CHECKING:
+    from ._pieces import SkipLog
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -27,6 +40,10 @@ _KNOWN_HEADERS = 64
 # Deflate shrinks zeros a thousandfold: a small archive could fill an executor's memory.
 _UNPACKED_BYTES = 64 << 20
 _UNPACKED_RATIO = 100
+# A store answers late, but many at once: four files under way, eight at most in memory.
+_THREADS = 4
+_AHEAD = 8
+_AHEAD_BYTES = 64 << 20
 
 
 class NoFeaturesError(DataError):
@@ -65,9 +82,140 @@ Loaded = DataSet | tuple[Any, Any]
 Loader = Callable[[MinibatchSource], Loaded]
 
 
-def arrow_loader(source: MinibatchSource) -> DataSet:
-    """Load a file that `export` or `to_minibatch_files` wrote; the default."""
-    return checked_dataset(source.read())
+def load(loader: Loader, source: MinibatchSource) -> DataSet:
+    """What `loader` makes of a file, as a DataSet of at least one example."""
+    found: Any = loader(source)
+    if isinstance(found, tuple) and len(found) == 2:  # pyright: ignore[reportUnknownArgumentType]
+        found = DataSet(*found)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(found, DataSet):
+        raise DataError(
+            "the loader must return a DataSet or (features, labels), it returned "
+            f"{type(found).__name__}"
+        )
+    if not len(found):
+        raise NoFeaturesError("it holds no examples")
+    return found
+
+
+def problem_of(url: str, error: Exception) -> UnusableItem:
+    """Why the file at `url` is invalid, by an exception from reading or loading it."""
+    if isinstance(error, FileNotFoundError) and not exists(url):
+        return UnusableItem(
+            "missing file",
+            f"a minibatch file must exist. Received: {url}, which {socket.gethostname()} does not "
+            "see. Check the path, or export again.",
+        )
+    reason, rule = "unreadable file", "be one that its loader can read"
+    if isinstance(error, NoFeaturesError):
+        reason, rule = "no features", "hold features of at least one example"
+    what = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
+    return UnusableItem(
+        reason,
+        f"a minibatch file must {rule}. Received: {url}: {what}. "
+        "`sparkwright.data.validate` finds all such files.",
+    )
+
+
+# -- many files as chunks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MinibatchReader:
+    """Reads files on an executor: through `loader`, or as Arrow files that hold `columns`."""
+
+    loader: Loader | None = None
+    columns: Columns | None = None
+
+    def read(self, files: Iterable[FileToRead], log: "SkipLog") -> Iterator[bytes]:
+        """Yield the chunks of `files`, in order; report invalid files to `log`."""
+        if self.loader is not None:
+            # Closed here: left to the garbage collector, threads may be joined in the midst of
+            # Python's own work on threads, which waits forever.
+            with closing(read_ahead(files, self._loaded)) as found:
+                yield from to_chunks(_usable(found, log))
+            return
+        load_arrow = partial(self.load_arrow, checker=ArrowChecker())
+        rest = iter(files)
+        first = next(rest, None)
+        if first is None:
+            return
+        files = chain([first], rest)
+        if is_on_this_machine(first.url):
+            # Here a thread would cost more than it saves.
+            yield from _usable(map(load_arrow, files), log)
+        else:
+            ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
+            with closing(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead)) as found:
+                yield from _usable(found, log)
+
+    def load_arrow(self, file: FileToRead, *, checker: "ArrowChecker") -> bytes | UnusableItem:
+        """Return the chunk of an Arrow file, or the part of it that is to be read."""
+        try:
+            content = read_bytes(file.url)
+            rows, columns = checker.rows_and_columns(content)
+        except Exception as error:
+            return problem_of(file.url, error)
+        if self.columns is not None and columns != self.columns:
+            return _unlike(file.url, columns_text(columns), columns_text(self.columns))
+        if file.examples is not None and file.examples != rows:
+            return _unlike(file.url, f"{rows} examples", f"{file.examples}")
+        if not file.is_as_written(content):
+            return _unlike(file.url, "other bytes", "those of its checksum")
+        if file.start or file.stop is not None:
+            return to_bytes(from_bytes(content).take(slice(file.start, file.stop)))
+        return content
+
+    def _loaded(self, file: FileToRead) -> DataSet | UnusableItem:
+        assert self.loader is not None
+        try:
+            return load(self.loader, MinibatchSource(file.url))
+        except Exception as error:
+            return problem_of(file.url, error)
+
+
+def read_ahead(
+    items: Iterable[Item], function: Callable[[Item], Result], *, threads: int = 2, ahead: int = 4
+) -> Generator[Result]:
+    """`map(function, items)` on threads, with at most `ahead` results computed ahead, in order.
+
+    Items are taken on the calling thread. An exception of `function` is raised at its place. The
+    threads end with the iterator: `close` it if it is left before its end.
+
+    Example:
+        >>> list(read_ahead([3, 1, 2], str))
+        ['3', '1', '2']
+    """
+    rest = iter(items)
+    with ThreadPoolExecutor(threads, thread_name_prefix="sparkwright-read") as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            waiting.extend(pool.submit(function, item) for item in islice(rest, ahead))
+            while waiting:
+                result = waiting.popleft().result()
+                waiting.extend(pool.submit(function, item) for item in islice(rest, 1))
+                yield result
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _unlike(url: str, found: str, wanted: str) -> UnusableItem:
+    return UnusableItem(
+        "unlike the manifest",
+        f"every file of an export must hold what its manifest says. Received: {url} with {found} "
+        f"instead of {wanted}. Export again with `overwrite=True`.",
+    )
+
+
+def _usable(found: Iterable[Any], log: "SkipLog") -> Iterator[Any]:
+    for item in found:
+        if isinstance(item, UnusableItem):
+            log.skip(item.reason, item.message)
+        else:
+            yield item
+
+
+# -- Arrow
 
 
 def checked_dataset(content: bytes) -> DataSet:
@@ -102,7 +250,6 @@ class ArrowChecker:
     """
 
     def __init__(self) -> None:
-        """Nothing known yet."""
         self._known: dict[int, tuple[bytes, tuple[int, Columns]]] = {}
 
     def rows_and_columns(self, content: bytes) -> tuple[int, Columns]:
@@ -113,16 +260,14 @@ class ArrowChecker:
         dataset = checked_dataset(content)
         found = len(dataset), columns_of(dataset.layout)
         if len(self._known) < _KNOWN_HEADERS and content.endswith(_END):
-            self._known[len(content)] = content[: _header_bytes(content)], found
+            end = 0  # of two messages: schema, and header of the record batch
+            for _ in range(2):
+                end += 8 + int.from_bytes(content[end + 4 : end + 8], "little")
+            self._known[len(content)] = content[:end], found
         return found
 
 
-def _header_bytes(content: bytes) -> int:
-    """Length of schema and record batch header, which `checked_dataset` has found well formed."""
-    at = 0
-    for _ in range(2):
-        at += 8 + int.from_bytes(content[at + 4 : at + 8], "little")
-    return at
+# -- NumPy
 
 
 def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
@@ -141,47 +286,29 @@ def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
         DataError: if it is no such archive.
         OSError: whatever the store says.
     """
-    if not isinstance(source, MinibatchSource):
-        source = MinibatchSource(os.fspath(source))
-    content = source.read()
+    url = source.url if isinstance(source, MinibatchSource) else os.fspath(source)
+    content = read_bytes(url)
     try:
         arrays = _npz_arrays(content)
     except (DataError, MemoryError):
         raise
     except Exception as error:  # NumPy's, zipfile's and zlib's, of many kinds
         raise DataError(f"it is no .npz archive of numbers ({_short(error)})") from None
-    columns: dict[str, Any] = {}
+    groups: dict[str, Any] = {group: {} for group in _GROUPS}
     for key, array in arrays.items():
         group, _, name = _SHORT_NAMES.get(key, key).partition("/")
-        if group not in ("weights", *_GROUPS):
+        if group == "weights":
+            groups[group] = array
+        elif group in groups:
+            # A bare mask belongs to the only array that it can belong to.
+            alone = not any(other.startswith(f"{group}/") for other in arrays)
+            bare = group.endswith("_masks") and not name and alone
+            groups[group] = array if bare else groups[group] | {name or group: array}
+        else:
             raise DataError(f"its arrays must be named features, labels, …; there is {key!r}")
-        columns[group if group == "weights" else f"{group}/{name or group}"] = array
-    if not any(name.startswith("features/") for name in columns):
+    if not groups["features"]:
         raise NoFeaturesError(f"it has the arrays {sorted(arrays)}, no features")
-    for masks, masked in (("features_masks", "features"), ("labels_masks", "labels")):
-        # A mask without a name belongs to the only array that it can belong to.
-        names = [name for name in columns if name.startswith(f"{masked}/")]
-        if len(names) == 1 and [n for n in columns if n.startswith(f"{masks}/")] == [
-            f"{masks}/{masks}"
-        ]:
-            name = names[0].partition("/")[2]
-            columns[f"{masks}/{name}"] = columns.pop(f"{masks}/{masks}")
-    return DataSet.from_columns(columns)
-
-
-def load(loader: Loader, source: MinibatchSource) -> DataSet:
-    """What `loader` makes of a file, as a DataSet of at least one example."""
-    found: Any = loader(source)
-    if isinstance(found, tuple) and len(found) == 2:  # pyright: ignore[reportUnknownArgumentType]
-        found = DataSet(*found)  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(found, DataSet):
-        raise DataError(
-            "the loader must return a DataSet or (features, labels), it returned "
-            f"{type(found).__name__}"
-        )
-    if not len(found):
-        raise NoFeaturesError("it holds no examples")
-    return found
+    return DataSet(**groups)
 
 
 def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
@@ -196,25 +323,22 @@ def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
                 raise DataError(f"its member {info.filename} is no array")
-            with archive.open(info) as file:
-                raw = file.read()
-            arrays[info.filename.removesuffix(".npy")] = _npy_array(info.filename, raw)
+            name = info.filename.removesuffix(".npy")
+            arrays[name] = _npy_array(name, archive.read(info))
     return arrays
 
 
 def _npy_array(name: str, raw: bytes) -> np.ndarray[Any, Any]:
+    """A view of `raw`: NumPy's own reader allocates whatever a header claims."""
     file = BytesIO(raw)
     version = np.lib.format.read_magic(file)
-    read_header = (
-        np.lib.format.read_array_header_1_0
-        if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )
-    shape, fortran, dtype = read_header(file)
+    reader = np.lib.format
+    read = reader.read_array_header_1_0 if version == (1, 0) else reader.read_array_header_2_0
+    shape, fortran, dtype = read(file)
     if dtype.kind not in "biuf":
-        raise DataError(f"its array {name.removesuffix('.npy')} is of {dtype}, not of numbers")
+        raise DataError(f"its array {name} is of {dtype}, not of numbers")
     if min(shape, default=0) < 0:
-        raise DataError(f"its array {name.removesuffix('.npy')} has the shape {shape}")
+        raise DataError(f"its array {name} has the shape {shape}")
     values = np.frombuffer(raw, np.uint8, offset=file.tell()).view(dtype)
     return values.reshape(shape, order="F" if fortran else "C")
 

@@ -23,19 +23,12 @@ Columns = Mapping[str, tuple[str, tuple[int, ...]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinibatchFile:
-    """One file of an export.
+    """One file of an export."""
 
-    Attributes:
-        path: where, below the manifest's folder of files.
-        examples: how many.
-        size_bytes: the file's length.
-        crc32c: CRC-32C of its bytes; None where an earlier version wrote it.
-    """
-
-    path: str
+    path: str  # below the manifest's folder of files
     examples: int
     size_bytes: int
-    crc32c: int | None = None
+    crc32c: int | None = None  # of its bytes; None where an earlier version wrote it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,12 +132,15 @@ class Manifest:
                 path=_path(path),
                 examples=_count(rows, 1),
                 size_bytes=_count(size, 1),
-                crc32c=_crc(*crc),
+                crc32c=None if crc in ([], [None]) else _count(*crc, 0),
             )
             for path, rows, size, *crc in fields["files"]
         )
         if len({file.path for file in files}) != len(files):
             raise ValueError("a file is named twice")
+        if "/" in _path(fields["folder"]):
+            raise ValueError(f"{fields['folder']!r} is no name of a folder")
+        fingerprint, skipped = fields["fingerprint"], fields["skipped"]
         manifest = cls(
             batch_size=_count(fields["batch_size"], 1),
             columns={
@@ -152,14 +148,14 @@ class Manifest:
                 for name, c in fields["columns"].items()
             },
             files=files,
-            folder=_folder(fields["folder"]),
+            folder=fields["folder"],
             class_names={
                 str(name): tuple(map(str, names)) for name, names in fields["class_names"].items()
             },
-            fingerprint=None if fields["fingerprint"] is None else str(fields["fingerprint"]),
+            fingerprint=None if fingerprint is None else str(fingerprint),
             skipped=Skipped(
-                counts={str(r): _count(n, 0) for r, n in fields["skipped"]["counts"].items()},
-                first=tuple(map(str, fields["skipped"]["first"])),
+                counts={str(reason): _count(n) for reason, n in skipped["counts"].items()},
+                first=tuple(map(str, skipped["first"])),
             ),
             created=str(fields["created"]),
             versions={str(name): str(v) for name, v in fields["versions"].items()},
@@ -184,14 +180,10 @@ def columns_text(columns: Columns) -> str:
     return ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in columns.items())
 
 
-def _count(value: Any, least: int) -> int:
+def _count(value: Any, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= 1 << 62:
         raise ValueError(f"{value!r} is no whole number from {least}")
     return value
-
-
-def _crc(value: Any = None) -> int | None:
-    return None if value is None else _count(value, 0)
 
 
 def _dtype(value: Any) -> str:
@@ -206,10 +198,4 @@ def _path(value: Any) -> str:
         raise ValueError(f"{value!r} is no path below the folder of files")
     if ":" in value or "\\" in value:
         raise ValueError(f"{value!r} is no plain path")
-    return value
-
-
-def _folder(value: Any) -> str:
-    if "/" in _path(value):
-        raise ValueError(f"{value!r} is no name of a folder")
     return value

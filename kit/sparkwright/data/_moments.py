@@ -20,16 +20,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moments:
-    """Moments of some columns.
+    """Moments of some columns, all arrays of one shape.
 
-    Attributes:
-        count: (columns,) int64 numbers.
-        mean: (columns,) float64; 0 where there is none.
-        squares: (columns,) float64 sum of squared distances from the mean.
-        minimum: (columns,) float64; infinite where there is none.
-        maximum: (columns,) float64; minus infinite where there is none.
-        mean_rest: (columns,) float64, what rounding left of the mean: without it, means far from 0
-            would cost the deviation its last digits.
+    `squares` are sums of squared distances from the mean. Without numbers, `mean` is 0, `minimum`
+    infinite and `maximum` minus infinite. `mean_rest` is what rounding left of the mean: without
+    it, means far from 0 would cost the deviation its last digits.
 
     References:
         T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for computing the sample variance",
@@ -44,12 +39,13 @@ class Moments:
     mean_rest: Floats
 
     @classmethod
-    def of(cls, values: Array, valid: NDArray[np.bool_] | None = None) -> "Moments":
-        """The moments of each column.
-
-        Args:
-            values: (n, columns) numbers.
-            valid: (n, columns) which of them count; default None: all.
+    def of(
+        cls,
+        values: Array,
+        valid: NDArray[np.bool_] | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> "Moments":
+        """The moments of each column of (n, columns) numbers, all or the `valid` ones.
 
         Example:
             >>> found = Moments.of(np.array([[1.0], [2.0], [6.0]]))
@@ -57,12 +53,10 @@ class Moments:
             ([3.0], [2.16], [6.0])
         """
         # A column's numbers side by side: several times faster to add up where columns are few.
-        wide = np.ascontiguousarray(values.T, np.float64)
+        wide = low = high = np.ascontiguousarray(values.T, np.float64)
+        count = np.full(len(wide), wide.shape[1], np.int64)
         kept = None if valid is None else np.ascontiguousarray(valid.T)
-        if kept is None:
-            count = np.full(len(wide), wide.shape[1], np.int64)
-            low, high = wide, wide
-        else:
+        if kept is not None:
             count = np.count_nonzero(kept, axis=1).astype(np.int64)
             low, high = np.where(kept, wide, np.inf), np.where(kept, wide, -np.inf)
             wide = np.where(kept, wide, 0.0)
@@ -75,7 +69,7 @@ class Moments:
         rest = distance.sum(axis=1)
         squares = np.einsum("ij,ij->i", distance, distance) - rest * rest / divisor
         mean, mean_rest = _sum(mean, rest / divisor)
-        return cls(
+        found: tuple[Any, ...] = (
             count,
             mean,
             np.maximum(squares, 0.0),
@@ -83,6 +77,12 @@ class Moments:
             high.max(axis=1, initial=-np.inf),
             mean_rest,
         )
+        return cls(*(part.reshape(count.shape if shape is None else shape) for part in found))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of each array."""
+        return self.count.shape
 
     def merge(self, other: "Moments") -> "Moments":
         """The moments of both together."""
@@ -101,7 +101,7 @@ class Moments:
 
     @property
     def std(self) -> Floats:
-        """(columns,) deviation of the population, as `np.std`; exactly 0 of equal numbers."""
+        """The deviation of the population, as `np.std`; exactly 0 of equal numbers."""
         deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
         return np.where(self.minimum == self.maximum, 0.0, deviation)
 
@@ -118,19 +118,8 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
 
     (n, time) numbers beside a (n, time, ...) input or output are a number for each step, with or
     without masks. But a vector may happen to be as long as the sequences here, so what holds of
-    all the data is known only once each chunk was seen: see `merge_readings`.
-
-    Args:
-        dataset: some examples.
-        flat_name: of the array, such as "features/features".
-        wanted: "feature" or "element": what a column is if the array has an axis of features.
-
-    Example:
-        >>> steps = DataSet(np.zeros((2, 5, 3)), np.zeros((2, 5)))
-        >>> readings_of(steps, "labels/labels", "feature")
-        ('value', 'feature')
-        >>> readings_of(steps.take(slice(0, 1)), "features/features", "feature")
-        ('feature',)
+    all the data is known only once each chunk was seen: see `merge_readings`. `wanted`, "feature"
+    or "element", is what a column is if the array has an axis of features.
     """
     check_choice("per", wanted, ("feature", "element"))
     array, mask = dataset.columns()[flat_name], mask_of(dataset, flat_name)
@@ -164,17 +153,12 @@ class ColumnSummary(Protocol):
 
 
 Found = TypeVar("Found", bound=ColumnSummary)
+# Flat name -> what a column may be, the best reading first -> summary of the array's columns.
+Readings = Mapping[str, Mapping[Per, Found]]
 
 
-def merge_readings(
-    first: Mapping[str, Mapping[Per, Found]], second: Mapping[str, Mapping[Per, Found]]
-) -> dict[str, dict[Per, Found]]:
-    """The readings that two pieces of the data share, merged.
-
-    Args:
-        first: flat name -> reading -> summary of the array's columns.
-        second: likewise.
-    """
+def merge_readings(first: Readings[Found], second: Readings[Found]) -> dict[str, dict[Per, Found]]:
+    """The readings that two pieces of the data share, merged."""
     if set(first) != set(second):
         raise DataError(
             "all chunks of the data must have the same arrays. Received: "
@@ -216,8 +200,3 @@ def mask_of(dataset: DataSet, flat_name: str) -> Array | None:
     group, _, name = flat_name.partition("/")
     masks: dict[str, Any] = getattr(dataset, f"{group}_masks")
     return masks.get(name)
-
-
-def counted(which: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(columns,) True values of each column of (n, columns)."""
-    return np.count_nonzero(np.ascontiguousarray(which.T), axis=1).astype(np.int64)

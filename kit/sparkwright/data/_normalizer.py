@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,6 @@ from sparkwright.configuration import Configuration
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._dataset import Array, DataSet
-from ._fitting import plain_fields
 from ._scales import Direction, Group, Scales
 
 
@@ -39,10 +39,9 @@ class Normalizer(Configuration, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able values, with the name of the class; see `normalizer_from_dict`."""
-        options = plain_fields(self)
+        settings = Configuration.to_dict(self)
         # 0 and 0.0 are the same setting, and so they are in fingerprints.
-        numbers = {name: float(v) for name, v in options.items() if isinstance(v, int)}
-        return {"name": type(self).__name__, **options, **numbers}
+        return {k: float(v) if isinstance(v, int) else v for k, v in settings.items()}
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -127,22 +126,21 @@ class Normalizer(Configuration, ABC):
 
     def _bare(self, data: Any, direction: Direction, group: Group) -> Any:
         """Arrays that are in no data set."""
-        if isinstance(data, Mapping):
-            arrays = {str(name): np.asarray(array) for name, array in data.items()}
-            return self._arrays(group, direction, arrays, {})
         names = self._names(group)
+        if isinstance(data, Mapping):
+            return self._arrays(group, direction, {str(n): np.asarray(a) for n, a in data.items()})
         if names == []:
             return data
         names = names or [group]  # all inputs, whatever their names
         if len(names) == 1:
-            return self._arrays(group, direction, {names[0]: np.asarray(data)}, {})[names[0]]
+            return self._arrays(group, direction, {names[0]: np.asarray(data)})[names[0]]
         if not isinstance(data, Sequence) or len(data) != len(names):
             raise DataError(
                 f"arrays for {group} {names} must be a dict of names, or a list in this order. "
                 f"Received: {type(data).__name__}."
             )
         arrays = {name: np.asarray(array) for name, array in zip(names, data, strict=True)}
-        return list(self._arrays(group, direction, arrays, {}).values())
+        return list(self._arrays(group, direction, arrays).values())
 
     def _names(self, group: Group) -> list[str] | None:
         """Names of the arrays that change; None: all features, whatever their names."""
@@ -168,7 +166,7 @@ class Normalizer(Configuration, ABC):
         group: Group,
         direction: Direction,
         arrays: Mapping[str, Array],
-        masks: Mapping[str, Array],
+        masks: Mapping[str, Array] = MappingProxyType({}),
     ) -> dict[str, Array]:
         steps = self._scales()
         found = dict(arrays)

@@ -26,13 +26,13 @@ class _FittedNormalizer(Normalizer):
 
     @classmethod
     def _fit(cls, data: Any, options: Mapping[str, Any], **which: Any) -> Self:
-        features, labels = fit_columns(data, **which)
         make: Any = cls
-        return make(
-            features={name: cls._array.of(found) for name, found in features.items()},
-            labels={name: cls._array.of(found) for name, found in labels.items()},
-            **options,
-        )
+        fitted = fit_columns(data, **which)
+        arrays = {
+            group: {name: cls._array.of(columns) for name, columns in found.items()}
+            for group, found in fitted.items()
+        }
+        return make(**arrays, **options)
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:

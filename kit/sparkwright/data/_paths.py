@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, overload
 from sparkwright.cluster.jobs import run_job
 from sparkwright.cluster.slots import is_local, tasks_to_ask
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import absolute, is_folder, open_to_read, read_bytes
+from sparkwright.storage._files import (
+    absolute,
+    is_folder,
+    join,
+    open_to_read,
+    read_bytes,
+    remove,
+    write_bytes,
+)
 from sparkwright.storage._listing import StoredFile, list_entries, list_files
 
 from ._exported import ExportedDataSet, find_export
@@ -30,23 +38,19 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FileToRead:
-    """A file, and what is known of it before it is read.
-
-    Attributes:
-        url: where it lies.
-        size_bytes: its length; None if unknown.
-        examples: how many it holds, by the export's manifest; None without one.
-        start: the first example to take.
-        stop: one past the last; None: to the end.
-        crc32c: CRC-32C of its bytes, by the export's manifest; None if unknown.
-    """
+    """A file, and what is known of it before it is read: None where that is unknown."""
 
     url: str
     size_bytes: int | None = None
-    examples: int | None = None
-    start: int = 0
-    stop: int | None = None
+    examples: int | None = None  # in the file
+    start: int = 0  # the first example to take
+    stop: int | None = None  # one past the last; None: to the end
     crc32c: int | None = None
+
+    @property
+    def taken(self) -> int:
+        """How many examples to take."""
+        return ((self.examples or 0) if self.stop is None else self.stop) - self.start
 
     def is_as_written(self, content: bytes) -> bool:
         """Whether these bytes have the checksum of the manifest; True where that has none."""
@@ -62,19 +66,12 @@ def crc32c_of(content: bytes) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundFiles:
-    """The files that were asked for.
-
-    Attributes:
-        files: in the order in which they are read.
-        manifest: of the export that they are; None if they are none.
-        fingerprint: changes when a file does; None if unknown.
-        probes: URLs of files; all executors must see the first that the driver sees.
-    """
+    """The files that were asked for, in the order in which they are read."""
 
     files: tuple[FileToRead, ...]
-    manifest: Manifest | None = None
-    fingerprint: str | None = None
-    probes: tuple[str, ...]
+    manifest: Manifest | None = None  # of the export that they are
+    fingerprint: str | None = None  # changes when a file does; None if unknown
+    probes: tuple[str, ...]  # all executors must see the first that the driver sees
 
 
 @overload
@@ -133,11 +130,7 @@ def list_paths(
 
 
 def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[FileToRead]]:
-    """Consecutive shares of files, cut where an edge falls into a file.
-
-    Args:
-        files: with their numbers of examples.
-        edges: increasing numbers of examples, from 0 to all: where shares begin and end.
+    """Consecutive shares of files, cut where an edge, a number of examples, falls into a file.
 
     Example:
         >>> shares = cut_files([FileToRead("a", 9, 3), FileToRead("b", 9, 4)], [0, 5, 7])
@@ -164,8 +157,7 @@ def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[Fi
 def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRead]]:
     """Consecutive shares of as many examples each, give or take one; at most one a file.
 
-    Equal partitions need no repartition before training, which costs more than to read the few
-    files twice that are cut.
+    Equal partitions need no repartition before training.
     """
     total = sum(file.examples or 0 for file in files)
     shares = max(1, min(shares, len(files)))
@@ -179,13 +171,10 @@ def is_rdd(value: Any) -> bool:
 
 
 def find_files(where: Any, *, ours: bool) -> FoundFiles:
-    """The files that `where` names, on the driver.
+    """The files that `where` names, on the driver; see `from_minibatches`.
 
-    Args:
-        where: an ExportedDataSet; the URL of an export, a folder, a file, a pattern, a text file of
-            paths (`.txt`) or a folder of such files as Spark writes them; or a list of URLs.
-        ours: there is no loader: text files are lists of paths, and of a folder that is no export
-            only `.arrow` files count. Else every file is data.
+    With `ours`, where there is no loader, text files are lists of paths, and of a folder that is no
+    export only `.arrow` files count. Else every file is data.
     """
     if isinstance(where, ExportedDataSet):
         where = where.url
@@ -286,17 +275,20 @@ def _name(file: StoredFile) -> str:
 # -- what executors see
 
 
-def check_visible(spark: "SparkSession", url: str) -> None:
-    """Have the executors read a file and compare it with what the driver reads; a Spark job.
-
-    Nothing happens if all of Spark runs on this machine.
-    """
+def check_reached(spark: "SparkSession", folder: str) -> None:
+    """Check, before hours of work, that executors see what the driver writes into `folder`."""
     if not is_local(spark):
-        ask_executors(spark, url, digest_of(url))
+        probe = join(folder, "_probe")
+        write_bytes(probe, folder.encode())
+        check_visible(spark, probe)
+        remove(probe)
 
 
-def check_any_visible(spark: "SparkSession", urls: Sequence[str]) -> None:
-    """`check_visible` for the first of `urls` that the driver can read, if there is one."""
+def check_visible(spark: "SparkSession", *urls: str) -> None:
+    """Have the executors read the first file that the driver can read, and compare; a Spark job.
+
+    Nothing happens if all of Spark runs on this machine, or there is no such file.
+    """
     if is_local(spark):
         return
     for url in urls:

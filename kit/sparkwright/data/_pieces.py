@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.cluster.jobs import collect
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice, check_count
 
-from ._arrow import errors_as_chunks, joined_chunks, row_count, to_bytes
+from ._arrow import errors_as_chunks, row_count, to_chunks
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._skipped import Skipped
@@ -42,12 +43,7 @@ class SkipLog:
         return self._raises
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
-        """Report an item; the caller then goes on without it.
-
-        Args:
-            reason: a few words, the same for all items of a kind: "wrong number of columns".
-            message: rule, what was received with file and line or key, remedy.
-            count: how many items.
+        """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
 
         Raises:
             DataError: `message`, with `on_error="raise"`.
@@ -58,30 +54,13 @@ class SkipLog:
 
 
 def check_on_error(on_error: str) -> None:
-    """Refuse anything but "raise" and "skip".
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if on_error not in ("raise", "skip"):
-        raise ConfigurationError(
-            f'`on_error` must be "raise" or "skip". Received: on_error={on_error!r}.'
-        )
+    """Raise ConfigurationError unless `on_error` is "raise" or "skip"."""
+    check_choice("on_error", on_error, ("raise", "skip"))
 
 
 def check_partitions(partitions: Any) -> None:
-    """Refuse anything but a count, or None.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    if partitions is None:
-        return
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise ConfigurationError(
-            "`partitions` must be an integer of at least 1, or None. "
-            f"Received: partitions={partitions!r}."
-        )
+    """Raise ConfigurationError unless `partitions` is a count, or None."""
+    check_count("partitions", partitions, optional=True)
 
 
 def from_pieces(
@@ -109,18 +88,67 @@ def from_pieces(
         class_names: output name -> names of its classes.
     """
     check_on_error(on_error)
-    check_partitions(partitions)
+    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
+    return read_groups(
+        spark,
+        [[pieces[i] for i in group] for group in groups],
+        partial(_each, read=read),
+        on_error=on_error,
+        fingerprint=fingerprint,
+        class_names=class_names,
+    )
+
+
+def _each(
+    pieces: Iterable[Any], log: SkipLog, *, read: Callable[[Any, SkipLog], Iterable[DataSet]]
+) -> Iterator[DataSet]:
+    for piece in pieces:
+        yield from read(piece, log)
+
+
+def read_groups(
+    spark: "SparkSession",
+    groups: "Sequence[list[Any]] | RDD[list[Any]]",
+    read: Callable[[Iterable[Any], SkipLog], Iterable[Any]],
+    *,
+    on_error: OnError,
+    gives_chunks: bool = False,
+    **known: Any,
+) -> DistributedDataSet:
+    """Distribute the examples that `read` makes of the pieces of each partition.
+
+    Args:
+        spark: the session.
+        groups: the pieces of each partition; or an RDD of pieces in lists, which keeps its own.
+        read: all pieces of a partition, log -> DataSets; runs on executors.
+        on_error: what `log.skip` does.
+        gives_chunks: `read` gives chunks instead of DataSets.
+        known: what else is known of the data: arguments of `DistributedDataSet`.
+    """
+    check_on_error(on_error)
     context = spark.sparkContext
-    wanted = partitions or max(context.defaultParallelism, -(-sum(sizes) // _PARTITION_BYTES))
-    groups = [[pieces[i] for i in group] for group in group_by_size(sizes, wanted)]
+    rdd: Any = groups
+    if isinstance(groups, Sequence):
+        rdd = context.parallelize(groups, len(groups))
     tracker = SkipTracker(context)
-    rdd = context.parallelize(groups, len(groups)).mapPartitionsWithIndex(
-        partial(_read_partition, read=read, on_error=on_error, done=tracker.done)
-    )
-    tracker.rdd = rdd
-    return DistributedDataSet(
-        spark, rdd, fingerprint=fingerprint, class_names=class_names, skip_tracker=tracker
-    )
+
+    @errors_as_chunks
+    def read_partition(index: int, groups: Iterable[list[Any]]) -> Iterator[bytes]:
+        log = SkipLog(on_error)
+        found = read((piece for group in groups for piece in group), log)
+        yield from found if gives_chunks else to_chunks(found)
+        done.add({index: log.skipped})
+
+    done = tracker.done
+    rdd = tracker.rdd = rdd.mapPartitionsWithIndex(read_partition)
+    return DistributedDataSet(spark, rdd, skip_tracker=tracker, **known)
+
+
+def partition_count(spark: "SparkSession", sizes: Sequence[int], partitions: int | None) -> int:
+    """How many partitions to make: as asked for, or by Spark's parallelism and the bytes."""
+    check_partitions(partitions)
+    least = -(-sum(sizes) // _PARTITION_BYTES)
+    return partitions or max(spark.sparkContext.defaultParallelism, least)
 
 
 def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
@@ -184,21 +212,6 @@ def _by_partition() -> Any:
             return {**value1, **value2}
 
     return ByPartition()
-
-
-@errors_as_chunks
-def _read_partition(
-    index: int,
-    groups: Iterable[list[Any]],
-    *,
-    read: Callable[[Any, SkipLog], Iterable[DataSet]],
-    on_error: OnError,
-    done: Any,
-) -> Iterator[bytes]:
-    log = SkipLog(on_error)
-    pieces = (piece for group in groups for piece in group)
-    yield from map(to_bytes, joined_chunks(d for piece in pieces for d in read(piece, log)))
-    done.add({index: log.skipped})
 
 
 def _drain(chunks: Iterable[bytes]) -> Iterator[None]:

@@ -9,16 +9,13 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from sparkwright.cluster.jobs import collect
-from sparkwright.cluster.slots import is_local
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import (
     absolute,
     exists,
     join,
-    remove,
     write_atomically,
-    write_bytes,
     write_folder,
 )
 from sparkwright.storage._listing import list_entries
@@ -26,7 +23,7 @@ from sparkwright.storage._listing import list_entries
 from ._arrow import error_to_bytes, from_bytes, to_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._paths import check_visible
+from ._paths import check_reached
 
 _FAILED = -1  # the key of an error, which sorts before all examples
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
@@ -140,15 +137,6 @@ def _datasets(data: Any) -> Iterator[DataSet]:
                 "Of a table that was read here, it is `table.data`."
             )
         yield dataset
-
-
-def check_reached(spark: Any, folder: str) -> None:
-    """Check, before hours of work, that executors see the folder of the driver."""
-    if not is_local(spark):
-        probe = join(folder, "_probe")
-        write_bytes(probe, folder.encode())
-        check_visible(spark, probe)
-        remove(probe)
 
 
 def _check_complete(folder: str, parts: list[WrittenPart]) -> None:

@@ -31,16 +31,9 @@ def fold(
     *,
     partition: int | None = None,
 ) -> Summary | None:
-    """Summarize the chunks of a partition one after the other.
+    """Summarize the chunks of a partition, large ones cut; None where there is no example.
 
-    Args:
-        chunks: of any size; large ones are cut.
-        summarise: chunk, partition, number of the chunk's first example -> summary.
-        merge: two summaries -> that of both, the earlier one first.
-        partition: its number; errors name it. Default None: the data is on one machine.
-
-    Returns:
-        The summary of all; None where there is no example.
+    Errors name the partition, unless it is None: then the data is on one machine.
     """
     total: Summary | None = None
     start = 0
@@ -86,17 +79,16 @@ def reduce_all(
     """
     pairs: Any = _summaries(data, summarise, merge)
     count = data.rdd.getNumPartitions()
+    merged = partial(_merged, merge=merge)
     if count > _FAN_IN:
-        pairs = pairs.mapPartitionsWithIndex(_with_error_paired)
+        pairs = pairs.mapPartitionsWithIndex(merged)
     while count > _FAN_IN:
         count = -(-count // _FAN_IN)
-        grouped: Any = pairs.map(partial(_with_group, size=_FAN_IN)).groupByKey(count, int)
-        pairs = grouped.map(partial(_merge_group, merge=merge))
+        group = partial(_group_of, size=_FAN_IN)
+        pairs = pairs.repartitionAndSortWithinPartitions(count, group)
+        pairs = pairs.mapPartitionsWithIndex(merged)
     found = collect(data.spark, pairs, description=description)
-    for _, summary in found:
-        if isinstance(summary, DataError):
-            raise summary
-    return merge_all((summary for _, summary in sorted(found, key=_index)), merge)
+    return merge_all((_raised(summary) for _, summary in sorted(found, key=_index)), merge)
 
 
 def _summaries(
@@ -108,30 +100,25 @@ def _summaries(
     return data.rdd.mapPartitionsWithIndex(of_partition)
 
 
-def _with_error_paired(index: int, pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Send a DataError through the shuffle: Spark would run the task three times more."""
+def _merged(
+    index: int, pairs: Iterable[tuple[int, Any]], *, merge: Merge[Any]
+) -> Iterator[tuple[int, Any]]:
+    """Merge the summaries of a group; a DataError is sent on: Spark would repeat its task."""
     try:
-        yield from pairs
+        yield index, merge_all((_raised(summary) for _, summary in pairs), merge)
     except DataError as error:
         yield index, error
 
 
+def _raised(summary: Any) -> Any:
+    if isinstance(summary, DataError):
+        raise summary
+    return summary
+
+
+def _group_of(index: int, *, size: int) -> int:
+    return index // size
+
+
 def _index(pair: tuple[int, Any]) -> int:
     return pair[0]
-
-
-def _with_group(pair: tuple[int, Any], *, size: int) -> tuple[int, tuple[int, Any]]:
-    return pair[0] // size, pair
-
-
-def _merge_group(
-    group: tuple[int, Iterable[tuple[int, Any]]], *, merge: Merge[Any]
-) -> tuple[int, Any]:
-    summaries = [summary for _, summary in sorted(group[1], key=_index)]
-    error = next((summary for summary in summaries if isinstance(summary, DataError)), None)
-    if error is None:
-        try:
-            return group[0], merge_all(summaries, merge)
-        except DataError as met:
-            error = met
-    return group[0], error

@@ -57,16 +57,10 @@ class ColumnScale:
     def mapped(
         self, array: Array, direction: Direction, *, what: str, mask: Array | None = None
     ) -> Array:
-        """The scaled numbers, or with "revert" the numbers that were scaled.
+        """The scaled numbers, or with "revert" the numbers that were scaled, computed in float64.
 
-        Args:
-            array: (n, ...) numbers, of the shape that was fitted.
-            direction: "apply" or "revert".
-            what: name for the message.
-            mask: (n,) or (n, time); numbers where it is 0 stay. Default None.
-
-        Returns:
-            Of the dtype of `array` if that is a float's, else float32. Computed in float64.
+        Numbers stay where `mask`, (n,) or (n, time), is 0. The dtype is that of `array` if that is
+        a float's, else float32. `what` names the array in messages.
         """
         self._check(array, what)
         result = np.empty(array.shape, array.dtype if array.dtype.kind == "f" else np.float32)
@@ -120,17 +114,11 @@ class ColumnScale:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Scales:
-    """What one normalizer does to a data set.
-
-    Attributes:
-        features: input name -> scale.
-        labels: output name -> scale.
-        inputs: scale of all inputs that `features` does not name; None: they stay.
-    """
+    """What one normalizer does to a data set, by the names of inputs and outputs."""
 
     features: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
     labels: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
-    inputs: ColumnScale | None = None
+    inputs: ColumnScale | None = None  # of inputs that `features` does not name
 
     def mapped(
         self,

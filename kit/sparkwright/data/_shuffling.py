@@ -58,15 +58,9 @@ def place(
 ) -> "RDD[bytes]":
     """One shuffle that sends every example where `placement` says.
 
-    Args:
-        rdd: chunks of examples.
-        placement: the target of each example.
-        source_counts: examples in each partition.
-        partitions: how many to make.
-        partition_of: target -> partition; default: each target is one. Several targets of a
-            partition come one after the other.
-        join: what makes chunks of the pieces of a partition, sorted by their keys; default: joined
-            in their order of before.
+    A partition may have several targets (`partition_of`: target -> partition), which come one after
+    the other. `join` makes chunks of the pieces of a partition, sorted by their keys; by default
+    in their order of before.
     """
     # Any: PySpark's annotations of the sort below do not accept a tuple as key.
     pieces: Any = rdd.mapPartitionsWithIndex(
@@ -105,11 +99,11 @@ class _Outbox:
     def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
         """Take a piece; yield what became large enough to go."""
         waiting = self._waiting.get(target)
-        if waiting and _layout(waiting[0]) != _layout(piece):
+        if waiting and waiting[0].layout != piece.layout:
             yield from self.send(target)
         self._first.setdefault(target, first)
         self._waiting.setdefault(target, []).append(piece)
-        size = _size_bytes(piece)
+        size = piece.size_bytes
         self._bytes[target] = self._bytes.get(target, 0) + size
         self._all_bytes += size
         if self._bytes[target] >= _PIECE_BYTES:
@@ -181,7 +175,7 @@ def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
     waiting: list[bytes] = []
     layout: Any = None
     for _, piece in placed:
-        found = _layout(from_bytes(piece))
+        found = from_bytes(piece).layout
         if waiting and (found != layout or sum(map(len, waiting)) + len(piece) > CHUNK_BYTES):
             yield _join(waiting)
             waiting = []
@@ -195,15 +189,6 @@ def _join(pieces: list[bytes]) -> bytes:
     if len(pieces) == 1:
         return pieces[0]
     return to_bytes(DataSet.concatenate([from_bytes(piece) for piece in pieces]))
-
-
-def _layout(dataset: DataSet) -> dict[str, Any]:
-    """What must agree for two DataSets to be joined: sequences may differ in length."""
-    return {name: (a.dtype, a.shape[1:]) for name, a in dataset.columns().items()}
-
-
-def _size_bytes(dataset: DataSet) -> int:
-    return sum(array.nbytes for array in dataset.columns().values())
 
 
 def _changed_data(source: int, expected: int, found: str) -> DataError:

@@ -1,7 +1,7 @@
 """Problems counted by reason, with the first few named: what was skipped, what is invalid."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 _NAMED = 20
@@ -14,6 +14,19 @@ _ROWS = (
     ("invalid_features", "features of another shape"),
     ("invalid_labels", "labels of another shape"),
 )
+
+
+class UnusableItem(Exception):
+    """An item of a source that cannot be used.
+
+    Attributes:
+        reason: a few words, the same for all items of a kind.
+        message: rule, what was received with the file's name, remedy.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,8 +117,8 @@ class ValidationResult:
         return self.total - self.valid
 
     def __add__(self, other: "ValidationResult") -> "ValidationResult":
-        counts = {name: getattr(self, name) + getattr(other, name) for name in _counts()}
-        return ValidationResult(**counts, first=(self.first + other.first)[:_NAMED])
+        total = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return ValidationResult(**total | {"first": total["first"][:_NAMED]})
 
     def __str__(self) -> str:
         rows = [(text, getattr(self, name)) for name, text in _ROWS]
@@ -116,15 +129,5 @@ class ValidationResult:
         return "\n".join([*table, *(f"  {message}" for message in self.first)])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it; `from_dict` is the inverse."""
-        return {**{name: getattr(self, name) for name in _counts()}, "first": list(self.first)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "ValidationResult":
-        """The inverse of `to_dict`."""
-        counts = {name: int(found[name]) for name in _counts()}
-        return cls(**counts, first=tuple(map(str, found["first"])))
-
-
-def _counts() -> list[str]:
-    return [f.name for f in fields(ValidationResult) if f.name != "first"]
+        """As JSON takes it."""
+        return asdict(self) | {"first": list(self.first)}

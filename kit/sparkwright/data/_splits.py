@@ -30,14 +30,7 @@ def check_weights(weights: Sequence[float]) -> NDArray[np.float64]:
 
 
 def apportion(total: int, weights: Sequence[float] | NDArray[np.float64]) -> Counts:
-    """Cut `total` into whole numbers in proportion to `weights`, each off by less than 1.
-
-    By largest remainders; of equal ones the first wins.
-
-    Example:
-        >>> apportion(10, [0.5, 0.25, 0.25]).tolist()
-        [5, 3, 2]
-    """
+    """Cut `total` in proportion to `weights`, by largest remainders; ties go to the first."""
     exact = total * check_weights(list(weights))
     sizes = np.floor(exact + 1e-9).astype(np.int64)
     rest = int(total - sizes.sum())
@@ -52,27 +45,15 @@ def balanced_sizes(total: int, parts: int) -> Counts:
 
 
 def equal_sizes(total: int, largest: int) -> Counts:
-    """As few parts of at most `largest` as possible, sizes differing by one at most.
-
-    Example:
-        >>> equal_sizes(250, 100).tolist()
-        [84, 83, 83]
-    """
+    """As few parts of at most `largest` as possible, sizes differing by one at most."""
     return balanced_sizes(total, max(1, -(-total // largest)))
 
 
 def stratified_sizes(counts: Sequence[int], weights: Sequence[float]) -> Counts:
-    """How much of each class goes into each part: within one example of its share.
+    """(classes, parts) examples of each class in each part: within one example of its share.
 
     The examples that rounding leaves over go to the parts that are furthest behind their share of
     all classes so far, so that many small classes do not all favor the same part.
-
-    Returns:
-        (classes, parts) int64.
-
-    Example:
-        >>> stratified_sizes([3, 3], [1, 1]).tolist()
-        [[2, 1], [1, 2]]
     """
     shares = check_weights(weights)
     sizes = np.zeros((len(counts), len(shares)), np.int64)
@@ -96,52 +77,23 @@ def draw_quotas(
     """How many examples of each partition go into each part, drawn as if from one urn.
 
     Every set of examples of these sizes is equally likely, if in each partition the examples are
-    then drawn with equal chances (`assigned`). Beyond a billion examples, partitions are taken in
-    groups below a billion whose shares are exact to one example.
-
-    Args:
-        counts: examples in each partition.
-        sizes: examples in each part; as many in all.
-        seed: one or more numbers of at least 0.
+    then drawn with equal chances (`assigned`). While more than a billion examples are left, each
+    partition gives every part its share, exact to one example.
 
     Returns:
         (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
-
-    Example:
-        >>> quotas = draw_quotas([4, 6], [5, 5], [7])
-        >>> quotas.sum(axis=1).tolist(), quotas.sum(axis=0).tolist()
-        ([4, 6], [5, 5])
     """
     random = np.random.default_rng(list(seed))
     left = np.array(sizes, np.int64)
     quotas = np.zeros((len(counts), len(left)), np.int64)
-    urn, urn_left = left.copy(), 0
-    for partition, count in enumerate(counts):
-        if urn_left < count:
-            urn = _urn(left, counts[partition:])
-            urn_left = int(urn.sum())
-        drawn = (
-            random.multivariate_hypergeometric(urn, count, method="marginals")
-            if urn_left <= _MAX_POPULATION
+    for quota, count in zip(quotas, counts, strict=True):
+        quota[:] = (
+            random.multivariate_hypergeometric(left, count, method="marginals")
+            if left.sum() <= _MAX_POPULATION
             else _rounded_share(count, left)
         )
-        quotas[partition] = drawn
-        left -= drawn
-        urn = urn - drawn
-        urn_left -= count
+        left -= quota
     return quotas
-
-
-def _urn(left: Counts, counts: Sequence[int]) -> Counts:
-    """What the next partitions draw from: all that is left, or a share NumPy can draw from."""
-    if int(left.sum()) <= _MAX_POPULATION:
-        return left.copy()
-    taken = 0
-    for count in counts:
-        if taken and taken + count > _MAX_POPULATION:
-            break
-        taken += count
-    return _rounded_share(taken, left)
 
 
 def _rounded_share(count: int, left: Counts) -> Counts:
@@ -149,12 +101,7 @@ def _rounded_share(count: int, left: Counts) -> Counts:
 
 
 def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:
-    """(examples,) int32 part of each example of a partition, in a uniformly random order.
-
-    Args:
-        quotas: (parts,) examples for each part.
-        seed: one or more numbers of at least 0.
-    """
+    """(examples,) int32 part of each example of a partition, in a uniformly random order."""
     parts = np.repeat(np.arange(len(quotas), dtype=np.int32), quotas)
     np.random.default_rng(list(seed)).shuffle(parts)
     return parts
@@ -165,24 +112,11 @@ class PartQuotas:
     """How many examples of each class go from each partition into each part.
 
     Few arrays for all partitions are quick to send and to read, where a dict for each is not.
-
-    Attributes:
-        starts: (partitions + 1,) int64: the rows of partition i are `starts[i]:starts[i + 1]`.
-        classes: (rows,) int64 class of each row; only classes that a partition has.
-        counts: (rows, parts) int64 examples.
-
-    Example:
-        >>> drawn = {0: np.array([[1, 2], [0, 0]]), 7: np.array([[3, 0], [2, 2]])}
-        >>> quotas = PartQuotas.of(drawn)
-        >>> [quotas.of_partition(i) for i in (0, 1)]
-        [{0: array([1, 2]), 7: array([3, 0])}, {7: array([2, 2])}]
-        >>> quotas.part_counts(0)
-        (4, 2)
     """
 
-    starts: Counts
-    classes: Counts
-    counts: Counts
+    starts: Counts  # (partitions + 1,): the rows of partition i are `starts[i]:starts[i + 1]`
+    classes: Counts  # (rows,) class of each row; only classes that a partition has
+    counts: Counts  # (rows, parts) examples
 
     @classmethod
     def of(cls, drawn: Mapping[int, Counts]) -> "PartQuotas":
@@ -209,10 +143,7 @@ class PartQuotas:
 class Assignment:
     """Assigns the examples of one partition to parts, chunk after chunk, class by class.
 
-    Args:
-        quotas: class -> (parts,) examples for each part; one class 0 where classes do not matter.
-        seed: numbers of at least 0; the class is added.
-        partition: for the message.
+    `quotas`: class -> (parts,) examples; one class 0 where classes do not matter.
     """
 
     def __init__(
@@ -260,13 +191,6 @@ class RandomBlocks:
     digit of a random key. With a uniform permutation in each block (`order_of`), any order of all
     examples is equally likely. Blocks differ in size randomly; a block is small enough for memory,
     however large a partition is.
-
-    Attributes:
-        source_counts: examples in each source partition.
-        target_counts: examples in each target partition; they differ by at most one.
-        partitions: target partitions.
-        blocks: consecutive blocks of each target partition.
-        quotas: (sources, partitions) int32 examples of each source in each target partition.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._distributed import DistributedDataSet
 
 _SAMPLE_ROWS = 10_000
-Readings = dict[str, dict[Per, ArraySummary]]  # flat name -> of the array, the best first
+Summaries = Mapping[str, Mapping[Per, ArraySummary]]
 Counts = dict[str, NDArray[np.int64]]  # flat name -> (columns, bins)
 Edges = Mapping[str, Sequence[NDArray[np.float64]]]
 
@@ -133,7 +133,7 @@ def statistics_of(
         )
     names = _column_names(data.schema)
 
-    def shown(found: Readings | None, bars: Counts | None) -> tuple[ColumnStatistics, ...]:
+    def shown(found: Summaries | None, bars: Counts | None) -> tuple[ColumnStatistics, ...]:
         return tuple(
             column
             for name, per in (pers.items() if found is not None else ())
@@ -203,7 +203,7 @@ def _arrays(chunk: DataSet) -> list[str]:
     return [name for name in chunk.columns() if name.startswith(("features/", "labels/"))]
 
 
-def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Readings:
+def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summaries:
     options = {"partition": partition, "start": start, "size": _SAMPLE_ROWS, "seed": seed}
     return {name: summaries_of(chunk, name, **options) for name in _arrays(chunk)}
 

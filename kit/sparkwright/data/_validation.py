@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
-from itertools import takewhile
+from dataclasses import dataclass, field
+from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,10 +24,9 @@ from sparkwright.storage._files import (
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._exported import ExportedDataSet
-from ._loaders import Loader, MinibatchSource, arrow_loader, checked_dataset, load
+from ._loaders import Loader, MinibatchSource, checked_dataset, load, problem_of, read_ahead
 from ._manifest import MANIFEST_NAME, Manifest
-from ._minibatch_files import problem_of, read_ahead
-from ._paths import FileToRead, check_any_visible, export_at, find_files, is_rdd
+from ._paths import FileToRead, check_visible, export_at, find_files, is_rdd
 from ._skipped import ValidationResult
 
 if TYPE_CHECKING:
@@ -93,34 +91,21 @@ def validate(
     target = None if move_to is None else os.fspath(move_to)
     _check_options(where, on_invalid, target)
     if isinstance(where, DataSet):
-        return check_examples(where, expected, "the data set")
+        return expected.check(where, "the data set", len(where))
     if isinstance(where, DistributedDataSet):
         check = partial(_check_chunk, expected=expected)
         found = where.reduce_chunks(check, add, description="validate examples")
         return found or ValidationResult()
-    clearing = on_invalid != "keep"
-    checked = _checked(where, expected, loader, spark, clearing=clearing)
-    result = sum((part.result for part in checked), ValidationResult())
-    if not clearing or not result.invalid:
-        return result
-    return result + _clear(
-        where,
-        invalid=[url for part in checked for url in part.invalid],
-        missing=[url for part in checked for url in part.missing],
-        root=reduce(_common_folder, (part.folder for part in checked)),
-        move_to=target,
-    )
+    checked = _checked(where, expected, loader, spark, clearing=on_invalid != "keep")
+    total = sum(checked, CheckedFiles())
+    if on_invalid == "keep" or not total.result.invalid:
+        return total.result
+    return total.result + _clear(where, total, target)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """What every item must have.
-
-    Attributes:
-        features: input name -> shape; "" stands for the only one; None: not checked.
-        labels: likewise.
-        labels_required: whether there must be labels.
-    """
+    """The shapes that every item must have, by name; "" is the only one, None: not checked."""
 
     features: dict[str, tuple[int, ...]] | None = None
     labels: dict[str, tuple[int, ...]] | None = None
@@ -139,8 +124,15 @@ class Expected:
             labels_required=self.labels_required and bool(shapes["labels"]),
         )
 
-    def problem(self, dataset: DataSet) -> tuple[str, str] | None:
-        """The reason why `dataset` is invalid, and a message; None if it is valid."""
+    def check(self, dataset: DataSet, name: str, items: int) -> ValidationResult:
+        """What is wrong with `dataset`, counted as so many items."""
+        found = self._problem(dataset)
+        if found is None:
+            return ValidationResult(total=items, valid=items)
+        reason, message = found
+        return ValidationResult(total=items, **{reason: items}, first=(f"{name}: {message}",))
+
+    def _problem(self, dataset: DataSet) -> tuple[str, str] | None:
         groups = (
             ("features", dataset.features, self.features or {}),
             ("labels", dataset.labels, self.labels or {}),
@@ -161,22 +153,10 @@ class Expected:
         return None
 
 
-def check_examples(
-    dataset: DataSet, expected: Expected, name: str, *, count: int | None = None
-) -> ValidationResult:
-    """What is wrong with `dataset`, counted as `count` items (default: its examples)."""
-    items = len(dataset) if count is None else count
-    found = expected.problem(dataset)
-    if found is None:
-        return ValidationResult(total=items, valid=items)
-    reason, message = found
-    return ValidationResult(total=items, **{reason: items}, first=(f"{name}: {message}",))
-
-
 def _check_chunk(
     chunk: DataSet, partition: int, start: int, *, expected: Expected
 ) -> ValidationResult:
-    return check_examples(chunk, expected, f"partition {partition}")
+    return expected.check(chunk, f"partition {partition}", len(chunk))
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -233,19 +213,21 @@ def _check_options(where: Any, on_invalid: str, move_to: str | None) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedFiles:
-    """What a task found in its files.
+    """What was found in some files; sums are of all."""
 
-    Attributes:
-        result: the counts.
-        invalid: URLs of the files that are there and invalid, if they will be removed.
-        missing: URLs of the files that are not there, likewise.
-        folder: of all files, with a slash behind it, and without the "file://" of local ones.
-    """
+    result: ValidationResult = field(default_factory=ValidationResult)
+    invalid: tuple[str, ...] = ()  # URLs of files that are there, if they will be removed
+    missing: tuple[str, ...] = ()  # URLs of files that are not, likewise
+    prefix: str | None = None  # what all URLs begin with, without "file://"
 
-    result: ValidationResult
-    invalid: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    folder: str
+    def __add__(self, other: "CheckedFiles") -> "CheckedFiles":
+        known = [prefix for prefix in (self.prefix, other.prefix) if prefix is not None]
+        return CheckedFiles(
+            result=self.result + other.result,
+            invalid=self.invalid + other.invalid,
+            missing=self.missing + other.missing,
+            prefix=os.path.commonprefix(known) if known else None,  # noqa: RUF071
+        )
 
 
 def _checked(
@@ -256,8 +238,7 @@ def _checked(
     *,
     clearing: bool,
 ) -> list[CheckedFiles]:
-    """What each task found."""
-    check = partial(check_files, expected=expected, loader=loader, clearing=clearing)
+    check = partial(_check_files, expected=expected, loader=loader, clearing=clearing)
     if is_rdd(where):
         if spark is None:
             raise ConfigurationError(
@@ -276,57 +257,39 @@ def _checked(
             )
         if spark is None:
             return list(check(found.files))
-        check_any_visible(spark, found.probes)
+        check_visible(spark, *found.probes)
         context, files = spark.sparkContext, list(found.files)
         tasks = max(context.defaultParallelism, -(-len(files) // _FILES_A_TASK))
         rdd = context.parallelize(files, min(tasks, len(files)))
-
     return collect(spark, rdd.mapPartitions(check), description="validate minibatch files")
 
 
-def check_files(
+def _check_files(
     files: Iterable[FileToRead], *, expected: Expected, loader: Loader | None, clearing: bool
 ) -> Iterator[CheckedFiles]:
-    """Load `files` and sum up what is wrong with them; yields once, or never without files.
-
-    Args:
-        files: what to load.
-        expected: what every file must hold.
-        loader: None for files that `export` wrote.
-        clearing: whether invalid files will be removed: then they are named, and an error that may
-            not be the file's fault is raised instead of counted.
-    """
-
-    def check(file: FileToRead) -> tuple[str, ValidationResult]:
-        return file.url, _check_file(file, expected, loader or arrow_loader, clearing=clearing)
-
-    result = ValidationResult()
-    invalid: list[str] = []
-    missing: list[str] = []
-    folder = None
-    for url, found in read_ahead(files, check):
-        folder = _common_folder(folder or _plain(url), _plain(url))
-        result = result + found
-        if clearing and found.invalid:
-            (missing if found.missing_file else invalid).append(url)
-    if folder is not None:
-        yield CheckedFiles(
-            result=result, invalid=tuple(invalid), missing=tuple(missing), folder=folder
-        )
-
-
-def _common_folder(one: str, other: str) -> str:
-    """The folder, with a slash behind it, that two URLs share."""
-    pairs = zip(one.split("/")[:-1], other.split("/")[:-1], strict=False)
-    return "".join(f"{part}/" for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    check = partial(_check_file, expected=expected, loader=loader, clearing=clearing)
+    yield sum(read_ahead(files, check), CheckedFiles())
 
 
 def _check_file(
-    file: FileToRead, expected: Expected, loader: Loader, *, clearing: bool
+    file: FileToRead, *, expected: Expected, loader: Loader | None, clearing: bool
+) -> CheckedFiles:
+    result = _result_of(file, expected, loader, clearing=clearing)
+    bad = (file.url,) if clearing and result.invalid else ()
+    return CheckedFiles(
+        result=result,
+        invalid=() if result.missing_file else bad,
+        missing=bad if result.missing_file else (),
+        prefix=_plain(file.url),
+    )
+
+
+def _result_of(
+    file: FileToRead, expected: Expected, loader: Loader | None, *, clearing: bool
 ) -> ValidationResult:
-    source, content = MinibatchSource(file.url), b""
+    source, content = MinibatchSource(file.url), None
     try:
-        if loader is arrow_loader:
+        if loader is None:
             content = source.read()
             dataset = checked_dataset(content)
         else:
@@ -344,10 +307,10 @@ def _check_file(
             ) from error
         return ValidationResult(total=1, **{_REASONS[problem.reason]: 1}, first=(problem.message,))
     wrong = None
-    result = check_examples(dataset, expected, file.url, count=1)
+    result = expected.check(dataset, file.url, 1)
     if file.examples is not None and file.examples != len(dataset):
         wrong = f"it holds {len(dataset)} examples, its manifest says {file.examples}"
-    elif result.valid and loader is arrow_loader and not file.is_as_written(content):
+    elif result.valid and content is not None and not file.is_as_written(content):
         wrong = "its bytes are not those of its checksum in the manifest"
     if wrong is None:
         return result
@@ -357,26 +320,17 @@ def _check_file(
 # -- removing or moving invalid files: on the driver, as tasks may be retried
 
 
-def _clear(
-    where: Any, *, invalid: Sequence[str], missing: Sequence[str], root: str, move_to: str | None
-) -> ValidationResult:
+def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> ValidationResult:
     """Remove or move files, and remove them and the missing ones from an export's manifest.
 
-    Args:
-        where: what was validated.
-        invalid: URLs of the files to remove, or to move.
-        missing: URLs of files that are not there.
-        root: the folder of all files; what is behind it is kept when moving.
-        move_to: URL of a folder; None: remove them.
-
-    Returns:
-        How many were removed or moved.
+    When moving, what is behind the folder that all files share is kept.
     """
-    urls = list(dict.fromkeys(invalid))  # a list may name a file twice
+    urls = list(dict.fromkeys(checked.invalid))  # a list may name a file twice
     if move_to is None:
         for url in urls:
             remove(url)
     else:
+        root = (checked.prefix or "").rpartition("/")[0] + "/"
         targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
         # A pattern or a list may have files below `move_to`, valid ones among them.
         taken = [target for target in targets if _lies_in(target, root) and exists(target)]
@@ -391,7 +345,8 @@ def _clear(
     export = None if folder is None else export_at(folder)
     if export is not None:
         files = join(export.url, export.manifest.folder) + "/"
-        manifest = export.manifest.without({u.removeprefix(files) for u in (*urls, *missing)})
+        gone = {url.removeprefix(files) for url in (*urls, *checked.missing)}
+        manifest = export.manifest.without(gone)
         if manifest != export.manifest:
             write_bytes(join(export.url, MANIFEST_NAME), manifest.to_json().encode())
     done = len(urls)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
 from sparkwright.data._export import write_partitions
-from sparkwright.data._paths import check_visible
+from sparkwright.data._paths import check_reached
 from sparkwright.errors import DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
 from sparkwright.partitions._execute import repartition
-from sparkwright.storage._files import absolute, join, read_bytes, remove, remove_tree, write_bytes
+from sparkwright.storage._files import absolute, join, read_bytes, remove_tree
 from sparkwright.timeline import PhaseCode
 
 from ._tasks import Element
@@ -171,10 +171,7 @@ class Exports:
         parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
         folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
-        probe = join(folder, "probe")
-        write_bytes(probe, folder.encode())
-        check_visible(self._spark, probe)
-        remove(probe)
+        check_reached(self._spark, folder)
         parts = write_partitions(
             self._spark, rdd, folder, batch_size=batch_size, leftovers_apart=False
         )

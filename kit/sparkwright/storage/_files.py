@@ -136,19 +136,6 @@ def read_bytes(url: str) -> bytes:
         return system.cat_file(path)
 
 
-def will_read(url: str) -> None:
-    """Have the operating system fetch a file of this machine before it is read."""
-    local = local_path(url)
-    if local is None or not hasattr(os, "posix_fadvise"):
-        return
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(local, os.O_RDONLY)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-        finally:
-            os.close(descriptor)
-
-
 @contextlib.contextmanager
 def open_to_read(url: str) -> Generator[BinaryIO]:
     """Open `url` for reading piece by piece, with `seek`."""
