@@ -12,9 +12,9 @@ import numpy as np
 
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._columnar import ColumnarSource, is_nested, open_arrow, open_parquet
+from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._csv_reader import CsvSource
+from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import prepared
@@ -76,7 +76,7 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         problems = [*verdicts, *seen.log.problems, *found, *copies(source, columns, seen.values)]
         problems += _other_columns(source, table)
         problems += label_problems(labels, unit="row", is_all=is_all)
-    shown = zip(*(seen.values[name][:rows] for name in table.columns), strict=True)
+    shown = zip(*(seen.values[name][:rows] for name in table.reader.names), strict=True)
     found = DataPreview(
         source=source,
         looked_at=seen.looked_at,
@@ -147,9 +147,12 @@ def _opened(source: DataSource, url: str | None = None) -> TableSource:
     url = source.url if url is None else url
     if source.format in _OPENERS:
         files = files_of(url, source.info.endings)
-        return ColumnarSource(source.format, files, _OPENERS[source.format])
+        opener = _OPENERS[source.format]
+        return TableSource(files=files, reader=ColumnarReader.of(files, opener))
     is_table = source.format == "csv"
-    return CsvSource(url, source.csv_format() if is_table else _sequence_format(source))
+    form = source.csv_format() if is_table else _sequence_format(source)
+    files = files_of(url, ENDINGS)
+    return TableSource(files=files, reader=CsvReader.of(files, form))
 
 
 def _sequence_format(source: DataSource) -> CsvFormat:
@@ -176,18 +179,17 @@ class _Beginning:
 
     def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
         self.log = Findings()
-        self.values: dict[str, list[str | None]] = {name: [] for name in table.columns}
+        self.values: dict[str, list[str | None]] = {name: [] for name in table.reader.names}
         self.arrays: dict[str, ColumnLook] = {}
         self.tables: list[Any] = []
         self._shown = shown
-        self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.columns))))
+        self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.reader.names))))
         self.rows = self.read = self._blocks = self._bytes = 0
-        is_csv, is_whole = isinstance(table, CsvSource), True
-        for self.piece in table.pieces(sample_bytes if is_csv else _WHOLE):
+        is_csv, is_whole = isinstance(table.reader, CsvReader), True
+        for self.piece in table.reader.pieces(table.files, sample_bytes if is_csv else _WHOLE):
             self._may_stop = not is_csv or self.piece.size_bytes > sample_bytes
-            reader = table.reader(table.columns, table.columns, is_exact=True)
             try:
-                for _ in reader.read(self.piece, self.log, self._keep):
+                for _ in table.reader.read(self.piece, self.log, self._keep):
                     pass
             except _EnoughError:
                 is_whole = False
@@ -227,7 +229,7 @@ class _Beginning:
 
     def columns(self, table: TableSource) -> list[ColumnLook]:
         """Summaries of all columns."""
-        shapes = table.shapes(list(self.arrays)) if self.arrays else {}
+        shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
             replace(self.arrays[name], shape=shapes.get(name))
             if name in self.arrays
@@ -237,7 +239,7 @@ class _Beginning:
 
 
 def _parquet_rows(table: TableSource, url: str) -> int | None:
-    if table.options["kind"] != "parquet":
+    if getattr(table.reader, "open_table", None) is not open_parquet:
         return None
     with open_parquet(url) as opened:
         return sum(rows for _, rows in opened.parts)
@@ -286,14 +288,14 @@ def _read(
     try:
         choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
         values: dict[str, set[str]] = {}
-        for name in choice.to_infer(table.columns):
+        for name in choice.to_infer(table.reader.names):
             values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
-        shapes = table.shapes(choice.used(table.columns))
+        shapes = table.reader.shapes(table.files, choice.used(table.reader.names))
         schema = choice.schema(
-            table.columns, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
+            table.reader.names, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
         )
         with contextlib.suppress(_EnoughError):
-            reader = table.reader(schema.used, schema.texts, is_exact=True)
+            reader = table.reader.taking(schema.used, schema.texts)
             for checked in reader.read(seen.piece, log, convert):
                 done += checked.rows
                 if done >= seen.read:
@@ -351,13 +353,13 @@ def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
     """Whether the next few files have the same columns."""
     for file in table.files[1 : 1 + _OTHER_FILES]:
         try:
-            columns = _opened(source, file.url).columns
+            columns = _opened(source, file.url).reader.names
         except (DataError, OSError):
             continue
-        if columns != table.columns:
+        if columns != table.reader.names:
             return [
                 _error(
-                    f"all files must have the columns of the first, {listed(table.columns)}. "
+                    f"all files must have the columns of the first, {listed(table.reader.names)}. "
                     f"Received: {listed(columns)} in {file.url}."
                 )
             ]

@@ -83,7 +83,7 @@ class TableSchema:
             f"`categories` must name columns among the features. Received: {listed(strangers)}.",
         )
         for column, values in self.categories.items():
-            _check_values("categories", column, values)
+            check_values("categories", column, values)
         numbers = (features - set(self.categories)) | {self.weights or ""}
         for output, columns in self.labels.items():
             if output not in self.classes or isinstance(self.classes[output], int):
@@ -104,7 +104,7 @@ class TableSchema:
             f"outputs {listed(self.labels)}.",
         )
         for output, classes in self.classes.items():
-            _check_values("classes", output, classes)
+            check_values("classes", output, classes)
         for output, columns in self.labels.items() if self.one_hot else ():
             _require(
                 output in self.classes and len(columns) == 1,
@@ -203,7 +203,7 @@ def check_missing(missing: Any) -> None:
     )
 
 
-def _check_values(option: str, name: str, values: Any) -> None:
+def check_values(option: str, name: str, values: Any) -> None:
     """Refuse anything but a number of classes, or names that are not empty and differ."""
     accepted = "different values"
     fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
