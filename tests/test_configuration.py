@@ -122,7 +122,8 @@ def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
     assert cls.from_json(made.to_json()) == made
     assert cls.from_yaml(made.to_yaml()) == made
     assert json.loads(json.dumps(saved)) == saved
-    names = SimpleNamespace(**{**vars(sw), cls.__name__: cls})
+    shown = {name: getattr(sw, name) for name in dir(sw)}
+    names = SimpleNamespace(**{**shown, cls.__name__: cls})
     assert eval(to_code(made), {"sw": names, "inf": np.inf}) == made
 
 

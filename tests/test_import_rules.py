@@ -62,7 +62,7 @@ PURE = [
     "data/_wording.py",
     "data/_record_bytes.py",
     "data/_record_examples.py",
-    *(f"doctor/_{name}.py" for name in ("diagnosis", "findings", "rules")),
+    *(f"doctor/_{name}.py" for name in ("diagnosis", "findings", "notes", "rules")),
     *(f"doctor/_{name}_rules.py" for name in ("executor", "machine", "settings")),
     "mesh/_auth.py",
     "mesh/_framing.py",

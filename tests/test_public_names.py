@@ -84,7 +84,7 @@ PACKAGES = sorted(name for name in SUBMODULES if not name.startswith("_") and na
 
 
 def public_names(module: types.ModuleType) -> dict[str, Any]:
-    return {name: found for name, found in vars(module).items() if not name.startswith("_")}
+    return {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
 
 
 def documented_members(found: Any) -> list[tuple[str, Any]]:

@@ -9,90 +9,123 @@
     network.fit(train, epochs=5)
     network.evaluate(test).accuracy
 
-Importing this package loads neither TensorFlow nor Spark.
+Importing this package loads neither TensorFlow nor Spark; its own modules load at their first use.
 """
 
-from . import data as data, networks as networks
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__ as __version__
-from .data import (
-    DataSet as DataSet,
-    DistributedDataSet as DistributedDataSet,
-    load_normalizer as load_normalizer,
-)
 from .doctor import Diagnosis as Diagnosis, doctor as doctor
-from .errors import (
-    ConfigurationError as ConfigurationError,
-    DataError as DataError,
-    NetworkError as NetworkError,
-    NonFiniteLossError as NonFiniteLossError,
-    RunInterrupted as RunInterrupted,
-    RunTimeoutError as RunTimeoutError,
-    SlotsError as SlotsError,
-    SparkwrightError as SparkwrightError,
-    WorkerError as WorkerError,
-)
-from .evaluation import (
-    ROC as ROC,
-    CustomEvaluation as CustomEvaluation,
-    Evaluation as Evaluation,
-    EvaluationBinary as EvaluationBinary,
-    EvaluationCalibration as EvaluationCalibration,
-    RegressionEvaluation as RegressionEvaluation,
-    ROCBinary as ROCBinary,
-    ROCMultiClass as ROCMultiClass,
-    compare as compare,
-)
-from .experiments import Experiment as Experiment
-from .local import ParallelWrapper as ParallelWrapper
-from .masters import (
-    Checkpointing as Checkpointing,
-    EarlyStopping as EarlyStopping,
-    ExchangeCosts as ExchangeCosts,
-    MeshConfig as MeshConfig,
-    NtpClock as NtpClock,
-    ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
-    Scaling as Scaling,
-    ScalingCosts as ScalingCosts,
-    SharedTrainingMaster as SharedTrainingMaster,
-    SystemClock as SystemClock,
-    TrainingHook as TrainingHook,
-    predict_scaling as predict_scaling,
-    prospect as prospect,
-    training_master_from_dict as training_master_from_dict,
-    training_master_from_json as training_master_from_json,
-    training_master_from_yaml as training_master_from_yaml,
-)
-from .partitions import (
-    DefaultRepartitioner as DefaultRepartitioner,
-    NoRepartitioner as NoRepartitioner,
-)
-from .runs import TrainingRun as TrainingRun
-from .spark import (
-    MemoryPlan as MemoryPlan,
-    SparkNetwork as SparkNetwork,
-    SparkSettings as SparkSettings,
-    kubernetes_settings as kubernetes_settings,
-    load_distributed_model as load_distributed_model,
-    plan_memory as plan_memory,
-    send_by_value as send_by_value,
-    start_spark as start_spark,
-)
-from .storage import (
-    delete_model as delete_model,
-    list_models as list_models,
-    load_evaluation as load_evaluation,
-    load_model as load_model,
-    model_info as model_info,
-    save_evaluation as save_evaluation,
-    save_model as save_model,
-    verify_model as verify_model,
-)
-from .timeline import Timeline as Timeline
-from .updates import (
-    AdaptiveThreshold as AdaptiveThreshold,
-    FixedThreshold as FixedThreshold,
-    ResidualClipping as ResidualClipping,
-    TargetSparsity as TargetSparsity,
-)
-from .workers._gpus import leave_gpus_to_workers as leave_gpus_to_workers
-from .workers._step_time import measure_step as measure_step
+
+if TYPE_CHECKING:
+    from . import data as data, networks as networks
+    from .data import (
+        DataSet as DataSet,
+        DistributedDataSet as DistributedDataSet,
+        load_normalizer as load_normalizer,
+    )
+    from .errors import (
+        ConfigurationError as ConfigurationError,
+        DataError as DataError,
+        NetworkError as NetworkError,
+        NonFiniteLossError as NonFiniteLossError,
+        RunInterrupted as RunInterrupted,
+        RunTimeoutError as RunTimeoutError,
+        SlotsError as SlotsError,
+        SparkwrightError as SparkwrightError,
+        WorkerError as WorkerError,
+    )
+    from .evaluation import (
+        ROC as ROC,
+        CustomEvaluation as CustomEvaluation,
+        Evaluation as Evaluation,
+        EvaluationBinary as EvaluationBinary,
+        EvaluationCalibration as EvaluationCalibration,
+        RegressionEvaluation as RegressionEvaluation,
+        ROCBinary as ROCBinary,
+        ROCMultiClass as ROCMultiClass,
+        compare as compare,
+    )
+    from .experiments import Experiment as Experiment
+    from .local import ParallelWrapper as ParallelWrapper
+    from .masters import (
+        Checkpointing as Checkpointing,
+        EarlyStopping as EarlyStopping,
+        ExchangeCosts as ExchangeCosts,
+        MeshConfig as MeshConfig,
+        NtpClock as NtpClock,
+        ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
+        Scaling as Scaling,
+        ScalingCosts as ScalingCosts,
+        SharedTrainingMaster as SharedTrainingMaster,
+        SystemClock as SystemClock,
+        TrainingHook as TrainingHook,
+        predict_scaling as predict_scaling,
+        prospect as prospect,
+        training_master_from_dict as training_master_from_dict,
+        training_master_from_json as training_master_from_json,
+        training_master_from_yaml as training_master_from_yaml,
+    )
+    from .partitions import (
+        DefaultRepartitioner as DefaultRepartitioner,
+        NoRepartitioner as NoRepartitioner,
+    )
+    from .runs import TrainingRun as TrainingRun
+    from .spark import (
+        MemoryPlan as MemoryPlan,
+        SparkNetwork as SparkNetwork,
+        SparkSettings as SparkSettings,
+        kubernetes_settings as kubernetes_settings,
+        load_distributed_model as load_distributed_model,
+        plan_memory as plan_memory,
+        send_by_value as send_by_value,
+        start_spark as start_spark,
+    )
+    from .storage import (
+        delete_model as delete_model,
+        list_models as list_models,
+        load_evaluation as load_evaluation,
+        load_model as load_model,
+        model_info as model_info,
+        save_evaluation as save_evaluation,
+        save_model as save_model,
+        verify_model as verify_model,
+    )
+    from .timeline import Timeline as Timeline
+    from .updates import (
+        AdaptiveThreshold as AdaptiveThreshold,
+        FixedThreshold as FixedThreshold,
+        ResidualClipping as ResidualClipping,
+        TargetSparsity as TargetSparsity,
+    )
+    from .workers._gpus import leave_gpus_to_workers as leave_gpus_to_workers
+    from .workers._step_time import measure_step as measure_step
+
+
+@cache
+def _module_of() -> dict[str, str]:
+    """Return the module of each name, as the imports for type checkers above state it."""
+    import ast
+
+    tree = ast.parse(__loader__.get_source(__name__))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
+    return {name.name: node.module or name.name for node in imports for name in node.names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is used for the first time."""
+    modules = {} if name.startswith("__") else _module_of()
+    if name in modules:
+        found = import_module(f"{__name__}.{modules[name]}")
+        if name != modules[name]:
+            found = globals()[name] = getattr(found, name)
+        return found
+    if name in modules.values():
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*(name for name in globals() if name.startswith("__")), *_module_of()})

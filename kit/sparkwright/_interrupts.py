@@ -16,19 +16,10 @@ _PYSPARK, _KERNEL = "pyspark.", "ipykernel."
 
 
 class Interrupts:
-    """What a block does with SIGINT; see `interrupts_raise` and `interrupts_held`.
-
-    Attributes:
-        is_held: whether a signal came that has not been acted on.
-    """
+    """What a block does with SIGINT; see `interrupts_raise` and `interrupts_held`."""
 
     def __init__(self, act: Callable[[], None] | None = None) -> None:
-        """Hold the first signal back.
-
-        Args:
-            act: called at each signal instead; default None: the second one, and all after `begin`,
-                raise KeyboardInterrupt.
-        """
+        """Hold the first signal back."""
         self._act = act
         self._before: Any = None
         self._begun = self.is_held = False

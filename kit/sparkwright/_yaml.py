@@ -50,10 +50,6 @@ def read_yaml(text: str) -> Any:
 def write_yaml(value: Any, *, short: bool = False) -> str:
     r"""YAML of JSON-able values, which `read_yaml` reads back.
 
-    Args:
-        value: what to write.
-        short: write lists and mappings that hold no others in one line; default False.
-
     Example:
         >>> write_yaml({"shape": [28, 28]}, short=True)
         'shape: [28, 28]\n'

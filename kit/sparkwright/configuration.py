@@ -12,7 +12,7 @@ import functools
 import json
 import textwrap
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import (
     Any,
@@ -113,7 +113,7 @@ class Configuration:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; options that are code are left out."""
         options = {
-            each.name: _plain(getattr(self, each.name)) for each in _fields(type(self), "saved")
+            each.name: _plain(self.shown(each.name)) for each in _fields(type(self), "saved")
         }
         if self._kind:
             return {"name": self._kind, "configuration": options}
@@ -162,8 +162,12 @@ class Configuration:
         return cls(**given)
 
     def shown(self, name: str) -> Any:
-        """The value of an option as code and documents may show it."""
+        """The value of an option as files, code and documents may show it."""
         return getattr(self, name)
+
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults; those that are code are left out."""
+        return {name: getattr(self, name) for name in _changed(self)}
 
     def to_json(self) -> str:
         """Indented JSON of `to_dict`."""
@@ -357,11 +361,10 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
     if not is_dataclass(settings) or isinstance(settings, type):
         return _literal(settings, prefix)
     named = named or {}
+    shown = settings.shown if isinstance(settings, Configuration) else settings.__getattribute__
     given = (
-        f"{each.name}="
-        + (named.get(each.name) or to_code(_shown(settings, each.name), prefix=prefix))
-        for each in _fields(type(settings), "saved")
-        if each.name in named or getattr(settings, each.name) != _default(each)
+        f"{name}={named.get(name) or to_code(shown(name), prefix=prefix)}"
+        for name in _changed(settings, named)
     )
     kind = type(settings)
     place = "data." if kind.__module__.startswith("sparkwright.data.") else ""
@@ -425,8 +428,13 @@ def _literal(value: Any, prefix: str) -> str:
     return repr(value)
 
 
-def _shown(settings: Any, name: str) -> Any:
-    return settings.shown(name) if isinstance(settings, Configuration) else getattr(settings, name)
+def _changed(settings: Any, always: Collection[str] = ()) -> list[str]:
+    """Names of the options that differ from their defaults, and of those in `always`."""
+    return [
+        each.name
+        for each in _fields(type(settings), "saved")
+        if each.name in always or getattr(settings, each.name) != _default(each)
+    ]
 
 
 def _fields(cls: Any, flag: Literal["saved", "form"]) -> list[Field[Any]]:
@@ -463,12 +471,6 @@ def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:
 
 def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
     """The option that an argument with this annotation is.
-
-    Args:
-        name: of the argument.
-        hint: its annotation: a plain type, a list of texts, or a `Literal`, with None or not.
-        default: its default; default: it has none.
-        description: further attributes of `Option`, which come before what the hint says.
 
     Example:
         >>> option_of("missing", Literal["skip"] | float, "skip").rule
@@ -539,13 +541,9 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if isinstance(value, list | tuple):
         return [_plain(item) for item in cast("list[Any]", value)]
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     return {"name": type(value).__name__, "configuration": {}}

@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from sparkwright.networks.normalizing import (
     place_for,
     refuse_second_normalizer,
 )
+from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs._begin import RunBeginning
@@ -93,8 +94,7 @@ class ParallelWrapper:
         cores = os.cpu_count() or 1
         gpus = _addresses(devices)
         self.workers = workers or master.workers or (len(gpus) or cores)
-        if self.workers < 1:
-            raise ConfigurationError(f"`workers` must be at least 1. Received: workers={workers}.")
+        check_count("workers", self.workers)
         if gpus and len(gpus) < self.workers:
             raise ConfigurationError(
                 "each worker must have a GPU of its own. Received: "
@@ -267,7 +267,10 @@ class LocalLauncher:
         self._folder = pool.scratch()
         self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
         self._attempts = itertools.count()
-        self._tasks: set[_LocalTask] = set()
+        # Attempt -> its worker, of those that run; and its trainer, once it has one.
+        self._running: dict[int, int] = {}
+        self._trainers: dict[int, Any] = {}
+        self._given_up: set[int] = set()
         self._changed = threading.Condition()
         self._cancelled = False
 
@@ -289,49 +292,56 @@ class LocalLauncher:
         with self._changed:
             if self._cancelled:
                 return
-            task = _LocalTask(worker, attempt=next(self._attempts))
-            replaced = [task for task in self._tasks if replaces and task.worker == worker]
-            self._tasks.add(task)
-        for old in replaced:
-            old.cancel()
+            if replaces:
+                self._give_up(each for each, of in self._running.items() if of == worker)
+            attempt = next(self._attempts)
+            self._running[attempt] = worker
 
         def work() -> None:
-            failure = self._work(template, task)
+            failure = self._work(template, worker, attempt)
             with self._changed:
-                self._tasks.remove(task)
+                self._trainers.pop(attempt, None)
+                del self._running[attempt]
                 self._changed.notify_all()
-            ended(None if task.cancelled else failure)
+            ended(None if attempt in self._given_up else failure)
 
         threading.Thread(target=work, name=f"sparkwright-local-{worker}", daemon=True).start()
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until no task is left; see `Launcher.finish`."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._tasks, timeout_s)
+            return self._changed.wait_for(lambda: not self._running, timeout_s)
 
     def cancel(self) -> None:
         """Hang up on the trainers, which then let go."""
         with self._changed:
             self._cancelled = True
-            tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+            self._give_up(self._running)
+
+    def _give_up(self, attempts: Iterable[int]) -> None:
+        """Hang up on the trainers of these attempts, which ends the wait for their answers."""
+        self._given_up.update(attempts)
+        for attempt, trainer in self._trainers.items():
+            if attempt in self._given_up:
+                trainer.close()
 
     def clean_up(self) -> None:
         """Remove the files."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _work(self, template: Any, task: "_LocalTask") -> Failure | None:
+    def _work(self, template: Any, worker: int, attempt: int) -> Failure | None:
         """One attempt of one worker; returns why it failed."""
-        began_s, worker = time.monotonic(), task.worker
+        began_s = time.monotonic()
         try:
             with self._pool.borrow(device=self._devices[worker], cores=self._cores) as trainer:
-                if not task.use(trainer):
-                    return None
+                with self._changed:
+                    if attempt in self._given_up:
+                        return None
+                    self._trainers[attempt] = trainer
                 request = fill_in(
                     replace(template, times=(began_s, began_s)),
                     worker=worker,
-                    attempt=task.attempt,
+                    attempt=attempt,
                     shard=str(self._folder / f"train-{worker}"),
                     validation=str(self._folder / f"validation-{worker}"),
                 )
@@ -339,28 +349,6 @@ class LocalLauncher:
         except Exception as error:
             return failure_of(error, worker=worker, host=_LOOPBACK)
         return answer.failure(worker=worker, host=_LOOPBACK)
-
-
-class _LocalTask:
-    """One attempt of one worker, which can be cancelled."""
-
-    def __init__(self, worker: int, *, attempt: int) -> None:
-        self.worker, self.attempt, self.cancelled = worker, attempt, False
-        self._trainer: Any = None
-        self._lock = threading.Lock()
-
-    def use(self, trainer: Any) -> bool:
-        """Take `trainer`; returns False if the task has been cancelled already."""
-        with self._lock:
-            self._trainer = trainer
-            return not self.cancelled
-
-    def cancel(self) -> None:
-        """Hang up on the trainer, which ends the wait for its answer."""
-        with self._lock:
-            self.cancelled = True
-            if self._trainer is not None:
-                self._trainer.close()
 
 
 def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:

@@ -230,38 +230,22 @@ def check_count(
     maximum: int | None = None,
     optional: bool = False,
 ) -> None:
-    """Raise unless an argument is an integer from `minimum` to `maximum` (or None).
-
-    Raises:
-        ConfigurationError: naming the argument, the rule and the value.
-    """
+    """Raise unless an argument is an integer from `minimum` to `maximum` (or None)."""
     _argument(name, value, "int", minimum=minimum, maximum=maximum, optional=optional)
 
 
 def check_seconds(name: str, value: Any) -> None:
-    """Raise unless an argument is a finite number greater than 0.
-
-    Raises:
-        ConfigurationError: naming the argument, the rule and the value.
-    """
+    """Raise unless an argument is a finite number greater than 0."""
     _argument(name, value, "float", above=0)
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
-    """Raise unless an argument is one of `choices`.
-
-    Raises:
-        ConfigurationError: naming the argument, the choices and the value.
-    """
+    """Raise unless an argument is one of `choices`."""
     _argument(name, value, "choice", choices=tuple(choices))
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise unless an argument is True or False.
-
-    Raises:
-        ConfigurationError: naming the argument and the value.
-    """
+    """Raise unless an argument is True or False."""
     _argument(name, value, "flag")
 
 

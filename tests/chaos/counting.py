@@ -56,7 +56,15 @@ def counts(model: Any) -> Any:
     return np.concatenate([w.ravel() for w in model.get_weights()]).astype(np.float64) * BATCH
 
 
-class Paced:
+class Hook:
+    """Does nothing."""
+
+    def pre_update(self, minibatch: Any, model: Any) -> None: ...
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+class Paced(Hook):
     """Makes every minibatch take some time, so that there is time to disturb a run."""
 
     def __init__(self, pause_s: float = 0.02) -> None:
@@ -66,11 +74,8 @@ class Paced:
         del minibatch, model
         time.sleep(self.pause_s)
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
-
-class ClockAhead:
+class ClockAhead(Hook):
     """While a file exists, the wall clock of one worker's process is an hour ahead."""
 
     def __init__(self, switch: str) -> None:
@@ -91,11 +96,8 @@ class ClockAhead:
             time.time = ahead
         time.time.switch = self.switch
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
-
-class KillAtExample:
+class KillAtExample(Hook):
     """While a file exists, kills its trainer process whenever it is to train one example."""
 
     def __init__(self, switch: str, number: int = 0) -> None:
@@ -106,18 +108,12 @@ class KillAtExample:
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
-
-class PoisonAt:
+class PoisonAt(Hook):
     """After its n-th minibatch one worker's parameters are NaN; its loss was finite."""
 
     def __init__(self, marker: str, at: int) -> None:
         self.marker, self.at, self.done = marker, at, 0
-
-    def pre_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch
@@ -128,7 +124,7 @@ class PoisonAt:
                 variable.assign(np.full(variable.shape, np.nan, np.float32))
 
 
-class HangAtExample:
+class HangAtExample(Hook):
     """While a file exists, hangs for minutes when it is to train one example."""
 
     def __init__(self, switch: str, number: int = 0) -> None:
@@ -138,6 +134,3 @@ class HangAtExample:
         del model
         if minibatch.features["features"][:, 1 + self.number].any() and Path(self.switch).exists():
             time.sleep(300)
-
-    def post_update(self, minibatch: Any, model: Any) -> None:
-        del minibatch, model

@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Master = Literal["averaging", "sharing", "spark"]
 Victim = Literal[
@@ -14,24 +14,8 @@ Moment = Literal[
 
 # communication="spark" has neither validation nor checkpoints.
 MOMENTS: dict[Master, tuple[Moment, ...]] = {
-    "averaging": (
-        "start",
-        "first second",
-        "validation",
-        "checkpoint",
-        "epoch end",
-        "final delivery",
-        "stop",
-    ),
-    "sharing": (
-        "start",
-        "first second",
-        "validation",
-        "checkpoint",
-        "epoch end",
-        "final delivery",
-        "stop",
-    ),
+    "averaging": get_args(Moment),
+    "sharing": get_args(Moment),
     "spark": ("start", "first second", "epoch end", "final delivery", "stop"),
 }
 FAULTS: dict[Victim, tuple[str, ...]] = {

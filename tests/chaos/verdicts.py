@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,7 @@ Column = Literal[
     "silent failures",
     "runs given up",
 ]
-COLUMNS: tuple[Column, ...] = (
-    "lost or doubled examples",
-    "hangs",
-    "averages lost",
-    "wrong deliveries",
-    "silent failures",
-    "runs given up",
-)
+COLUMNS: tuple[Column, ...] = get_args(Column)
 # Sums of thirds in float32.
 _TOLERANCE = 1e-3
 # What workers of gradient sharing may keep unsent: of their minibatches, and of an example.

@@ -2,18 +2,21 @@
 
 import io
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from hypothesis import strategies as st
 
 from sparkwright.data import DataSet
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
-from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._record_writing import SequenceFileWriter
-from sparkwright.data._tfrecord_files import reading
+from sparkwright.data._record_examples import DTYPES
+from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
+from sparkwright.data._sequence_file import SequenceFileWriter
+from sparkwright.data._tfrecord import prepared
 from sparkwright.storage._listing import list_files
 
 PACKAGE = "org.apache.hadoop.io."
@@ -66,6 +69,25 @@ def digits(count: int = 100) -> DataSet:
     )
 
 
+@st.composite
+def datasets(draw: Any) -> list[DataSet]:
+    """Several with the same columns, dtypes and numbers of axes, of different shapes."""
+    kinds = st.tuples(st.sampled_from(sorted(DTYPES)), st.integers(0, 3))
+    names = ["features/a", "features/b", "labels/y", "labels_masks/y", "weights"]
+    columns = draw(st.dictionaries(st.sampled_from(names), kinds)) | {"features/x": draw(kinds)}
+    found: list[DataSet] = []
+    for seed in range(draw(st.integers(1, 4))):
+        random, count = np.random.default_rng(seed), draw(st.integers(1, 5))
+        arrays: dict[str, Any] = {}
+        for name, (dtype, axes) in sorted(columns.items()):
+            shape = (count, *(draw(st.integers(1, 4)) for _ in range(axes)))
+            raw = random.integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
+            array = raw[..., 0] > 127 if dtype == "bool" else raw.view(dtype).reshape(shape)
+            arrays[name] = np.nan_to_num(array) if array.dtype.kind == "f" else array
+        found.append(DataSet.from_columns(arrays))
+    return found
+
+
 def assert_same(found: DataSet, expected: DataSet) -> None:
     """The same columns, dtypes, shapes and numbers."""
     assert found.layout == expected.layout
@@ -73,17 +95,28 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
         np.testing.assert_array_equal(found.columns()[name], array)
 
 
-def read_records_of(path: Path, *, pieces: int = 3, joined: bool = True, **options: Any) -> Any:
+def read_records_of(
+    path: Path, log: SkipLog | None = None, *, pieces: int = 3, joined: bool = True, **options: Any
+) -> Any:
     """The examples of SequenceFiles or of the data of MapFiles, read in ranges, without Spark."""
     files = [file for file in list_files(str(path)) if not file.url.endswith("/index")]
-    log = SkipLog("raise")
-    found = [p for piece in cut_files(files, pieces) for p in read_records(piece, log, **options)]
+    prepare = partial(sequence_records, **options)
+    log = log or SkipLog("raise")
+    found = [
+        part
+        for piece in cut_files(files, pieces)
+        for part in read_records(piece, log, prepare=prepare)
+    ]
     return DataSet.concatenate(found) if joined else found
 
 
-def read_tfrecords(path: Path, specs: Any = (), *, joined: bool = True, **options: Any) -> Any:
+def read_tfrecords(
+    path: Path, log: SkipLog | None = None, *, specs: Any = (), joined: bool = True, **options: Any
+) -> Any:
     """The examples of TFRecord files, read without Spark."""
     files = list_files(str(path))
-    read = reading(str(path), files, specs=specs, **options)
-    found = [part for file in files for part in read(file, SkipLog("raise"))]
+    prepare = prepared(str(path), files, specs=specs, **options)
+    log = log or SkipLog("raise")
+    pieces = [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files]
+    found = [part for piece in pieces for part in read_records(piece, log, prepare=prepare)]
     return DataSet.concatenate(found) if joined else found

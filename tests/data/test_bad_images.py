@@ -254,7 +254,7 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "index that is no UTF-8": (
         lambda: archive_of({"originalUris.txt": b"\xff", "file_0.png": PNG}), "must be UTF-8",
     ),
-    "an entry twice": (repeated, "repeats one"),
+    "an entry twice": (repeated, "for each line of it, once"),
     "more than its bytes": (claims_too_much, "256 MiB"),
 }  # fmt: skip
 

@@ -112,7 +112,7 @@ def test_old_batches_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "with a slash", "with a scheme"])
-def test_batches_are_known_in_whatever_form_their_folder_is_named(
+def test_batches_beside_their_files_are_not_packed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     folder = folder_of_classes(tmp_path / "in")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.data.record_samples import read_records_of, read_tfrecords
 
 import sparkwright as sw
 from sparkwright._yaml import read_yaml
@@ -21,11 +22,9 @@ from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._loaders import MinibatchReader
 from sparkwright.data._paths import find_files
 from sparkwright.data._pieces import SkipLog
-from sparkwright.data._record_files import cut_files, read_records
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data._survey import Survey
 from sparkwright.data._tfrecord import read_frames
-from sparkwright.data._tfrecord_files import reading
 from sparkwright.evaluation import Evaluation, evaluation_from_json
 from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml
@@ -139,10 +138,7 @@ def read_images(folder: Path) -> Any:
 
 
 def read_sequence_files(folder: Path, *, ordered: bool = False) -> Any:
-    files = [file for file in list_files(str(folder)) if not file.url.endswith("/index")]
-    pieces = cut_files(files, 1)
-    log = SkipLog("raise")
-    return columns(part for piece in pieces for part in read_records(piece, log, ordered=ordered))
+    return columns(read_records_of(folder, pieces=1, joined=False, ordered=ordered))
 
 
 def read_by_number(folder: Path) -> Any:
@@ -150,10 +146,8 @@ def read_by_number(folder: Path) -> Any:
         return columns([reader.take(range(20))])
 
 
-def read_tfrecords(folder: Path) -> Any:
-    files = list_files(str(folder))
-    read = reading(str(folder), files)
-    return columns(part for file in files for part in read(file, SkipLog("raise")))
+def read_tfrecord_files(folder: Path) -> Any:
+    return columns(read_tfrecords(folder, joined=False))
 
 
 def read_minibatches(folder: Path) -> Any:
@@ -260,18 +254,20 @@ FORMATS: dict[str, Format] = {
     ),
     "tfrecord": Format(
         lambda folder: sw.data.write_tfrecord(DATA, str(folder)),
-        read_tfrecords,
+        read_tfrecord_files,
         "part-*",
         exact=True,
     ),
     "packed tfrecord": Format(
         lambda folder: sw.data.write_tfrecord(DATA, str(folder), compression="gzip"),
-        read_tfrecords,
+        read_tfrecord_files,
         "part-*",
         exact=True,
     ),
     "tfrecord's layout": Format(
-        lambda folder: sw.data.write_tfrecord(DATA, str(folder)), read_tfrecords, "_layout.json"
+        lambda folder: sw.data.write_tfrecord(DATA, str(folder)),
+        read_tfrecord_files,
+        "_layout.json",
     ),
     "minibatches": Format(
         lambda folder: sw.data.to_minibatch_files(DATA, str(folder / "export"), batch_size=8),
@@ -407,7 +403,7 @@ def tfrecord_folder(tmp_path: Path) -> tuple[Path, bytes]:
     (file,) = tmp_path.glob("part-*")
     content = file.read_bytes()
     with file.open("rb") as stream:
-        *_, (last, _) = read_frames(stream, size_bytes=len(content), source="a")
+        *_, (last, _, _) = read_frames(stream, size_bytes=len(content), source="a")
     return file, content[:last]
 
 
@@ -415,15 +411,14 @@ def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
     file, cut = tfrecord_folder(tmp_path)
     file.write_bytes(cut)
     with pytest.raises(sw.DataError, match=r"says, 20\. Received: 19 in .*part-r-00000\.tfrecord"):
-        read_tfrecords(tmp_path)
+        read_tfrecord_files(tmp_path)
     log = SkipLog("skip")
-    found = list(reading(str(tmp_path), [listed := list_files(str(file))[0]])(listed, log))
-    assert sum(map(len, found)) == 19
+    assert len(read_tfrecords(file, log)) == 19
     assert log.skipped.counts == {"missing records": 1}
     file.unlink()
     (tmp_path / "other").write_bytes(cut)
     with pytest.raises(sw.DataError, match="without part-r-00000"):
-        read_tfrecords(tmp_path)
+        read_tfrecord_files(tmp_path)
 
 
 def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -> None:
@@ -433,8 +428,8 @@ def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -
     (tmp_path / "empty.tfrecord").write_bytes(b"")
     noted["examples"]["empty.tfrecord"] = 0
     layout.write_text(json.dumps(noted))
-    assert read_tfrecords(tmp_path)["features/features"][1] == (20, 3)
+    assert read_tfrecord_files(tmp_path)["features/features"][1] == (20, 3)
     del noted["examples"]  # as earlier versions wrote it
     layout.write_text(json.dumps(noted))
     file.write_bytes(cut)
-    assert read_tfrecords(tmp_path)["features/features"][1] == (19, 3)
+    assert read_tfrecord_files(tmp_path)["features/features"][1] == (19, 3)

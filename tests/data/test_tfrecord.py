@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import struct
 import zlib
 from pathlib import Path
@@ -11,41 +10,34 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from tests.data.record_samples import assert_same, digits, read_tfrecords
+from tests.data.record_samples import assert_same, datasets, digits, read_tfrecords
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._sequence_file import STRICT
 from sparkwright.data._tf_example import (
     FeatureSpec,
     columns_of,
     feature_specs,
     parse_example,
     serialized_examples,
-    values_of,
 )
 from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.data._tfrecord_files import (
-    Layout,
-    merged_layout,
-    read_layout,
-    read_tfrecord,
-    reading,
-)
 from sparkwright.storage._listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 
 
-def frames(content: bytes, compression: Any = None, on_damage: Any = None) -> list[bytes]:
+def frames(content: bytes, compression: Any = None, log: Any = STRICT) -> list[bytes]:
     found = read_frames(
         io.BytesIO(content),
         size_bytes=len(content),
         source="a.tfrecord",
         compression=compression,
-        on_damage=on_damage,
+        log=log,
     )
-    return [content for _, content in found]
+    return [content for _, _, content in found]
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.sampled_from([None, "gzip", "zlib"]))
@@ -80,12 +72,12 @@ def test_any_flipped_bit_is_noticed_and_only_its_record_lost(
     content[at] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(sw.DataError, match=r"a\.tfrecord"):
         frames(bytes(content))
-    told: list[sw.DataError] = []
-    found = frames(bytes(content), on_damage=told.append)
+    log = SkipLog("skip")
+    found = frames(bytes(content), log=log)
     ends = np.cumsum([len(record) + 16 for record in records])
     lost = int(np.searchsorted(ends, at, side="right"))
     assert found == records[:lost] + records[lost + 1 :]
-    assert len(told) == 1
+    assert log.skipped.total == 1
 
 
 def test_endings_tell_the_compression() -> None:
@@ -97,48 +89,22 @@ def test_endings_tell_the_compression() -> None:
         compression_of("a", "GZIP")
 
 
-COLUMN = st.tuples(
-    st.sampled_from(
-        [
-            *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "float32", "float64"),
-        ]
-    ),
-    st.lists(st.integers(1, 4), max_size=2),
-)
-
-
-def random_columns(kinds: dict[str, tuple[str, list[int]]], count: int) -> DataSet:
-    random = np.random.default_rng(count)
-    columns: dict[str, Any] = {}
-    for name, (dtype, shape) in kinds.items():
-        raw = random.integers(0, 256, (count, *shape, np.dtype(dtype).itemsize), np.uint8)
-        array = raw.view(dtype).reshape(count, *shape) if dtype != "bool" else raw[..., 0] > 127
-        columns[name] = np.nan_to_num(array) if array.dtype.kind == "f" else array
-    return DataSet.from_columns(columns)
-
-
-NAMES = ["features/x", "labels/y", "features_masks/x", "labels_masks/y", "weights"]
-
-
-@given(st.dictionaries(st.sampled_from(NAMES), COLUMN), COLUMN, st.integers(1, 5))
-def test_examples_of_any_dtype_are_read_back(kinds: Any, one: Any, count: int) -> None:
-    expected = random_columns({**kinds, "features/x": one}, count)
-    columns = expected.columns()
+@given(datasets())
+def test_examples_of_any_dtype_are_read_back(parts: list[DataSet]) -> None:
+    columns = parts[0].columns()
     specs = [
         FeatureSpec(key=name, column=name, shape=array.shape[1:], dtype=array.dtype.name)
         for name, array in columns.items()
     ]
     rows = [columns_of(parse_example(e), specs) for e in serialized_examples(columns)]
     found = {name: np.stack([row[name] for row in rows]) for name in columns}
-    assert_same(DataSet.from_columns(found), expected)
+    assert_same(DataSet.from_columns(found), parts[0])
 
 
 def test_a_large_file_is_read_in_chunks(tmp_path: Path) -> None:
     data = DataSet(np.zeros((40, 25_000), np.float32))
     write_tfrecord(data, str(tmp_path / "out"))
-    (file,) = list_files(str(tmp_path / "out"))
-    found = list(reading(file.url, [file])(file, SkipLog("raise")))
+    found = read_tfrecords(tmp_path / "out", joined=False)
     assert len(found) == 4
     assert sum(map(len, found)) == 40
 
@@ -147,33 +113,9 @@ def test_reading_goes_on_only_where_a_whole_record_is_intact() -> None:
     content = bytearray(b"".join(framed(bytes([i]) * 50) for i in range(4)))
     content[66] ^= 1  # the length of the second record
     content[132 + 30] ^= 1  # what the third holds
-    told: list[sw.DataError] = []
-    assert frames(bytes(content), on_damage=told.append) == [bytes(50), b"\x03" * 50]
-    assert len(told) == 1
-
-
-def test_layouts_merge_in_one_axis() -> None:
-    one: Layout = {"features/x": ("int8", (3, 2))}
-    assert merged_layout(one, one) == one
-    others: list[Layout] = [
-        {"features/x": ("int8", (4, 4))},
-        {"features/x": ("int16", (3, 2))},
-        {"features/x": ("int8", (3, 2, 1))},
-        {"features/y": ("int8", (3, 2))},
-        {"features/x": ("int8", (3, 2)), "labels/y": ("int8", ())},
-    ]
-    for other in others:
-        with pytest.raises(sw.DataError, match="same shapes but for one axis"):
-            merged_layout(one, other)
-    varying = merged_layout(one, {"features/x": ("int8", (9, 2))})
-    assert merged_layout(varying, {"features/x": ("int8", (7, 2))}) == varying
-
-
-def test_names_that_clash_are_refused(tmp_path: Path) -> None:
-    data = DataSet({"x": np.zeros((1, 2))}, {"x": np.zeros(1)})
-    with pytest.raises(sw.DataError, match="different names"):
-        write_tfrecord(data, str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+    log = SkipLog("skip")
+    assert frames(bytes(content), log=log) == [bytes(50), b"\x03" * 50]
+    assert log.skipped.total == 1
 
 
 def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
@@ -181,39 +123,17 @@ def test_features_are_asked_for_by_name_or_shape(tmp_path: Path) -> None:
     write_tfrecord(data, str(tmp_path / "out"))
     by_shape = feature_specs("features", {"image": ((4, 4), "float32")})
     labels = feature_specs("labels", "digit")
-    found = read_tfrecords(tmp_path / "out", by_shape + labels)
+    found = read_tfrecords(tmp_path / "out", specs=by_shape + labels)
     assert_same(found, DataSet(data.features, data.labels))
-    by_name = read_tfrecords(tmp_path / "out", feature_specs("features", ["image"]) + labels)
+    by_name = read_tfrecords(tmp_path / "out", specs=feature_specs("features", ["image"]) + labels)
     np.testing.assert_array_equal(by_name.features["image"], data.features["image"].reshape(5, 16))
     free = read_tfrecords(
-        tmp_path / "out", feature_specs("features", {"image": ((-1, 2), np.float64)})
+        tmp_path / "out", specs=feature_specs("features", {"image": ((-1, 2), np.float64)})
     )
     assert free.features["image"].shape == (5, 8, 2)
     assert free.features["image"].dtype == np.float64
     default = feature_specs("features", {"image": ((4, 4), "float32"), "more": ((), "int8", 7)})
-    assert read_tfrecords(tmp_path / "out", default).features["more"].tolist() == [7] * 5
-
-
-@pytest.mark.parametrize(
-    ("dtype", "good", "bad"),
-    [
-        ("bool", [0, 1], [2, -1]),
-        ("uint8", [0, 255], [256, -1]),
-        ("int32", [-(2**31), 2**31 - 1], [2**31, -(2**31) - 1]),
-        ("uint64", [0, 2**63 - 1], [-1]),
-    ],
-)
-def test_whole_numbers_are_never_cut(dtype: str, good: list[int], bad: list[int]) -> None:
-    specs = feature_specs("features", {"x": ((-1,), dtype)})
-
-    def read(numbers: list[int]) -> list[int]:
-        (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
-        return columns_of(parse_example(content), specs)["features/x"].astype(object).tolist()
-
-    assert read(good) == good
-    for number in bad:
-        with pytest.raises(sw.DataError, match=f"fit into {dtype}"):
-            read([*good, number])
+    assert read_tfrecords(tmp_path / "out", specs=default).features["more"].tolist() == [7] * 5
 
 
 def test_a_function_gets_all_features(tmp_path: Path) -> None:
@@ -232,53 +152,77 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    ("parts", "match"),
     [
-        *(5, [5], {"x": 5}, {"x": ((1,),)}, {"x": ((0,), "int8")}, {"x": ((-1, -1), "int8")}),
-        *({"x": ((1,), "text")}, {"x": ((-1,), "int8", 0)}, {"x": (("a",), "int8")}),
+        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "same shapes but for one axis"),
+        ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
+        ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
+        ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),
+        ([{"labels": np.zeros((1, 3))}], "different names"),
     ],
-    ids=str,
 )
-def test_what_cannot_be_asked_for_is_refused(asked: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match="Received: "):
-        feature_specs("features", asked)
+def test_layouts_that_differ_or_clash_are_refused(
+    tmp_path: Path, parts: list[Any], match: str
+) -> None:
+    with pytest.raises(sw.DataError, match=match):
+        write_tfrecord([DataSet(features, [1]) for features in parts], str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("dtype", "good", "bad"),
     [
-        ({"labels": "y"}, "there must be `features`"),
-        ({"features": "x", "convert": len}, "`convert` alone"),
-        ({"convert": 5}, "`convert` must be a function"),
-        ({"features": "x", "compression": "lzo"}, "compression='lzo'"),
-        ({"features": "x", "on_error": "ignore"}, "on_error='ignore'"),
+        ("bool", [0, 1, True], [2, -1]),
+        ("uint8", [0, 255], [256, -1, 0.5]),
+        ("int32", [-(2**31), 2**31 - 1, -1.0], [2**31, -(2**31) - 1]),
+        ("uint64", [0, 2**63 - 1], [-1]),
+        ("float16", [0.1], [70_000]),
+        ("float32", [0.1, np.nan], [1e40, "none"]),
     ],
-    ids=str,
 )
+def test_numbers_that_a_dtype_does_not_hold_are_refused(
+    dtype: str, good: list[Any], bad: list[Any]
+) -> None:
+    specs = feature_specs("features", {"x": ((-1,), dtype)})
+
+    def read(numbers: list[int]) -> list[int]:
+        (content,) = serialized_examples({"x": np.array([numbers], np.int64)})
+        return columns_of(parse_example(content), specs)["features/x"].astype(object).tolist()
+
+    integers = [number for number in good if isinstance(number, int)]
+    for number in good:
+        (spec,) = feature_specs("features", {"x": ((2,), dtype, number)})
+        found = columns_of({}, [spec])["features/x"]
+        np.testing.assert_array_equal(found, np.array([number] * 2, dtype), strict=True)
+    for number in bad:
+        with pytest.raises(sw.ConfigurationError, match=r"its dtype holds\. Received: 'x' with dt"):
+            feature_specs("features", {"x": ((2,), dtype, number)})
+        if integers and isinstance(number, int):
+            assert read(integers) == integers
+            with pytest.raises(sw.DataError, match=f"fit into {dtype}"):
+                read([*integers, number])
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(({"features": asked}, "Received: ") for asked in (5, [5], {"x": 5}, {"x": ((1,),)})),
+    *(({"features": {"x": kind}}, "must have") for kind in (((0,), "int8"), ((-1, -1), "int8"))),
+    *(({"features": {"x": kind}}, "must have") for kind in (((1,), "text"), ((-1,), "int8", 0))),
+    ({"labels": "y"}, "there must be `features`"),
+    ({"features": "x", "convert": len}, "`convert` alone"),
+    ({"convert": 5}, "`convert` must be a function"),
+    ({"features": "x", "compression": "lzo"}, "compression='lzo'"),
+    ({"features": "x", "on_error": "ignore"}, "on_error='ignore'"),
+]
+
+
+@pytest.mark.parametrize(("options", "match"), REFUSED, ids=str)
 def test_options_are_checked(tmp_path: Path, options: dict[str, Any], match: str) -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match=match):
         from_tfrecord(none, str(tmp_path), **options)
-
-
-def test_files_of_others_need_a_description(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(framed(b""))
-    none: Any = None
     with pytest.raises(sw.DataError, match="`features=` and `labels=`"):
         from_tfrecord(none, str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"", b"[]", b"{", b'{"format": 2, "columns": [["features/x", "int8", []]]}'),
-        *(json.dumps({"format": 1, "columns": one}).encode() for one in ([], [5], [["x"]])),
-    ],
-    ids=repr,
-)
-def test_a_damaged_note_is_refused(content: bytes) -> None:
-    with pytest.raises(sw.DataError, match=r"layout of format 1.*a\.json"):
-        read_layout(content, source="a.json")
 
 
 # TensorFlow on the other side.
@@ -336,14 +280,13 @@ def test_what_tensorflow_writes_is_read_as_it_reads_it(tmp_path: Path, compressi
             "sometimes": ((), "float32", -1.0),
         },
     )
-    (file,) = list_files(str(path))
     chosen = compression.lower() or None
-    (found,) = read_tfrecord(file, SkipLog("raise"), specs=specs, compression=chosen)
+    found = read_tfrecords(path, specs=specs, compression=chosen)
     for name in ("image", "count", "sometimes"):
         np.testing.assert_array_equal(found.features[name], expected[name].numpy(), strict=True)
     raw = tf.io.decode_raw(expected["raw"], tf.float64).numpy()
     np.testing.assert_array_equal(found.features["raw"], raw, strict=True)
-    assert values_of(parse_example(messages[0]))["text"] == [b"a", "né".encode()]
+    assert parse_example(messages[0])["text"] == [b"a", "né".encode()]
     assert frames(path.read_bytes(), chosen) == messages
 
 
@@ -371,7 +314,7 @@ def test_tensorflow_reads_what_is_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(weights[:, 0], data.weights)
 
 
-def test_floats_that_are_not_packed_are_read() -> None:
+def test_floats_that_are_not_packed_are_read_and_bytes_need_a_dtype() -> None:
     # float_list { value: 1.5 value: -2 }, each value with a tag of its own (wire type 5).
     values = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, -2.0))
     feature = b"\x12" + bytes([len(values)]) + values
@@ -380,40 +323,6 @@ def test_floats_that_are_not_packed_are_read() -> None:
     message = b"\x0a" + bytes([len(features)]) + features
     found = columns_of(parse_example(message), feature_specs("features", "x"))
     assert found["features/x"].tolist() == [1.5, -2.0]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "default"),
-    [
-        ("uint8", 300),
-        ("uint8", -1),
-        ("int32", 0.5),
-        ("int64", 2**63),
-        ("bool", 2),
-        ("float32", 1e40),
-        ("float16", 70_000),
-        ("float32", "none"),
-    ],
-)
-def test_a_default_that_its_dtype_does_not_hold_is_refused_at_once(
-    dtype: str, default: Any
-) -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"its dtype holds\. Received: 'x' with dtype="):
-        feature_specs("features", {"x": ((2,), dtype, default)})
-
-
-@pytest.mark.parametrize(
-    ("dtype", "default"),
-    [("uint8", 255), ("int32", -1.0), ("bool", True), ("float32", 0.1), ("float32", np.nan)],
-)
-def test_a_default_that_its_dtype_holds_stands_in(dtype: str, default: Any) -> None:
-    (spec,) = feature_specs("features", {"x": ((2,), dtype, default)})
-    found = columns_of({}, [spec])["features/x"]
-    np.testing.assert_array_equal(found, np.array([default] * 2, dtype))
-    assert found.dtype == dtype
-
-
-def test_bytes_need_a_dtype() -> None:
     (content,) = serialized_examples({"x": np.zeros((1, 7), np.uint8)})
     with pytest.raises(sw.DataError, match=r"known numbers.*Received: bytes"):
         columns_of(parse_example(content), feature_specs("features", "x"))

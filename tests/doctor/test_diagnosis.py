@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from sparkwright.doctor import Check, Diagnosis
 from sparkwright.doctor._findings import Findings, Place
-from sparkwright.doctor._rules import Note, grouped, seconds_of
+from sparkwright.doctor._notes import Note, grouped
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(
@@ -30,13 +30,6 @@ def test_problems_come_first_with_what_to_do() -> None:
     assert lines[-1] == "OK           Python          driver: 3.11.9"
 
 
-def test_only_problems_make_it_bad() -> None:
-    assert Diagnosis((OK, WARNING)).ok
-    assert not Diagnosis((OK, WARNING, PROBLEM)).ok
-    assert Diagnosis((OK, WARNING, PROBLEM)).problems == (PROBLEM,)
-    assert Diagnosis((OK, WARNING, PROBLEM)).warnings == (WARNING,)
-
-
 def test_json_holds_every_row_in_the_order_in_which_it_was_made() -> None:
     found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
     assert found["ok"] is False
@@ -57,10 +50,6 @@ def test_lines_are_short_where_words_allow_it() -> None:
     assert max(map(len, repr(Diagnosis((long,))).splitlines())) <= 100
 
 
-def test_an_empty_diagnosis_says_so() -> None:
-    assert "nothing was checked" in repr(Diagnosis(()))
-
-
 @given(st.lists(st.sampled_from(["1", "2", "3"]), max_size=12))
 def test_each_place_is_in_one_row_and_rows_differ(versions: list[str]) -> None:
     driver = Place(label="driver")
@@ -76,7 +65,3 @@ def test_each_place_is_in_one_row_and_rows_differ(versions: list[str]) -> None:
         else:
             assert check.where.count("executor") == min(count, 4)
             assert (f"and {count - 4} more" in check.where) == (count > 4)
-
-
-def test_what_is_no_time_is_none() -> None:
-    assert seconds_of("soon") is None

@@ -4,6 +4,7 @@ import getpass
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,91 +48,88 @@ def test_looking_starts_neither_tensorflow_nor_keras(tmp_path: Path) -> None:
     assert done.stdout.split() == []
 
 
-def test_the_least_limit_of_nested_control_groups_counts(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "0::/kube/pod/box\n")
-    groups = tmp_path / "sys/fs/cgroup"
-    write(groups / "kube/pod/box/memory.max", "max\n")
-    write(groups / "kube/pod/memory.max", f"{4 * GIB}\n")
-    write(groups / "kube/memory.max", f"{2 * GIB}\n")
-    assert _machine.container_limit(tmp_path) == 2 * GIB
+V1 = "sys/fs/cgroup/memory"
 
 
-def test_a_container_that_does_not_see_its_own_group_looks_at_the_top(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "0::/../../box\n")
-    write(tmp_path / "sys/fs/cgroup/memory.max", f"{GIB}\n")
-    assert _machine.container_limit(tmp_path) == GIB
+@pytest.mark.parametrize(
+    ("groups", "files", "limit"),
+    [
+        (
+            "0::/kube/pod/box",
+            {
+                "sys/fs/cgroup/kube/pod/box/memory.max": "max",
+                "sys/fs/cgroup/kube/pod/memory.max": 4 * GIB,
+                "sys/fs/cgroup/kube/memory.max": 2 * GIB,
+            },
+            2 * GIB,
+        ),
+        # A container may not see its own group.
+        ("0::/../../box", {"sys/fs/cgroup/memory.max": GIB}, GIB),
+        (
+            "5:devices:/\n4:memory:/docker/a:b",
+            {
+                f"{V1}/docker/a:b/memory.limit_in_bytes": GIB,
+                f"{V1}/memory.limit_in_bytes": 9223372036854771712,
+            },
+            GIB,
+        ),
+        ("4:memory:/", {f"{V1}/memory.limit_in_bytes": 9223372036854771712}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_least_limit_of_nested_control_groups_counts(
+    tmp_path: Path, groups: str, files: dict[str, Any], limit: int | None
+) -> None:
+    write(tmp_path / "proc/self/cgroup", f"{groups}\n" if groups else "")
+    for name, content in files.items():
+        write(tmp_path / name, f"{content}\n")
+    assert _machine.container_limit(tmp_path) == limit
 
 
-def test_control_groups_of_version_1_are_read(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "5:devices:/\n4:memory:/docker/a:b\n")
-    groups = tmp_path / "sys/fs/cgroup/memory"
-    write(groups / "docker/a:b/memory.limit_in_bytes", f"{GIB}\n")
-    write(groups / "memory.limit_in_bytes", "9223372036854771712\n")
-    assert _machine.container_limit(tmp_path) == GIB
+YES, NO = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
 
 
-def test_without_limits_there_is_none(tmp_path: Path) -> None:
-    assert _machine.container_limit(tmp_path) is None
-    write(tmp_path / "proc/self/cgroup", "4:memory:/\n")
-    write(tmp_path / "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
-    assert _machine.container_limit(tmp_path) is None
+@pytest.mark.parametrize(
+    ("user", "files", "kills"),
+    [
+        ("ann", {"etc/logind.conf": f"#KillUserProcesses=no\n{YES}"}, True),
+        # A comment is the default of the distribution.
+        ("ann", {"etc/logind.conf": "[Login]\n#KillUserProcesses=no\n"}, False),
+        ("ann", {"etc/logind.conf": "[Login]\n"}, None),
+        # The last name counts, whatever its folder; a file in etc hides one of the same name.
+        (
+            "ann",
+            {"etc/logind.conf.d/10.conf": NO, "run/logind.conf.d/20.conf": YES},
+            True,
+        ),
+        ("ann", {"etc/logind.conf.d/10.conf": NO, "run/logind.conf.d/10.conf": YES}, False),
+        ("ann", {"etc/logind.conf": f"{YES}KillExcludeUsers=root ann\n"}, False),
+        ("root", {"etc/logind.conf": YES}, False),
+    ],
+)
+def test_whether_processes_are_killed_after_logout_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    files: dict[str, str],
+    kills: bool | None,
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: user)
+    assert _machine.logind(tmp_path) is None  # no systemd
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    for name, content in files.items():
+        folder, _, file = name.partition("/")
+        write(tmp_path / folder / "systemd" / file, content)
+    assert _machine.logind(tmp_path) == {"user": user, "kills": kills, "lingers": False}
 
 
-def logind(root: Path, text: str, **extra: str) -> bool | None:
-    (root / "run/systemd/system").mkdir(parents=True)
-    write(root / "etc/systemd/logind.conf", text)
-    for name, content in extra.items():
-        folder, _, file = name.partition("__")
-        write(root / folder / f"systemd/logind.conf.d/{file}.conf", content)
-    found = _machine.logind(root)
-    assert found is not None
-    assert found["user"] == getpass.getuser()
-    return found["kills"]
-
-
-@pytest.fixture
-def _somebody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_who_linger_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "ann")
-
-
-@pytest.mark.usefixtures("_somebody")
-class TestLogind:
-    def test_without_systemd_nothing_is_killed(self, tmp_path: Path) -> None:
-        assert _machine.logind(tmp_path) is None
-
-    def test_the_setting_is_read(self, tmp_path: Path) -> None:
-        assert logind(tmp_path, "[Login]\n#KillUserProcesses=no\nKillUserProcesses=yes\n") is True
-
-    def test_a_comment_tells_the_default_of_the_distribution(self, tmp_path: Path) -> None:
-        assert logind(tmp_path, "[Login]\n#KillUserProcesses=no\n") is False
-
-    def test_a_silent_file_leaves_it_open(self, tmp_path: Path) -> None:
-        assert logind(tmp_path, "[Login]\n") is None
-
-    def test_later_files_win_whatever_their_folder(self, tmp_path: Path) -> None:
-        yes, no = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
-        assert logind(tmp_path, no, etc__10=no, run__20=yes) is True
-
-    def test_a_file_in_etc_hides_one_of_the_same_name(self, tmp_path: Path) -> None:
-        yes, no = "[Login]\nKillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n"
-        kills = logind(tmp_path, "", etc__10=no, run__10=yes)
-        assert kills is False
-
-    def test_users_may_be_excluded(self, tmp_path: Path) -> None:
-        text = "[Login]\nKillUserProcesses=yes\nKillExcludeUsers=root ann\n"
-        assert logind(tmp_path, text) is False
-
-    def test_those_who_linger_are_noticed(self, tmp_path: Path) -> None:
-        write(tmp_path / "var/lib/systemd/linger/ann", "")
-        logind(tmp_path, "[Login]\nKillUserProcesses=yes\n")
-        found = _machine.logind(tmp_path)
-        assert found is not None
-        assert found["lingers"] is True
-
-
-def test_root_is_excluded_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "root")
-    assert logind(tmp_path, "[Login]\nKillUserProcesses=yes\n") is False
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    write(tmp_path / "var/lib/systemd/linger/ann", "")
+    found = _machine.logind(tmp_path)
+    assert found is not None
+    assert found["lingers"] is True
 
 
 def test_preloaded_paths_that_are_missing_are_found(tmp_path: Path) -> None:

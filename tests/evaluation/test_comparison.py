@@ -1,11 +1,7 @@
 """Comparing evaluations."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import CustomEvaluation, Evaluation, compare
 
 
@@ -24,11 +20,3 @@ def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics() -> None:
     assert lines[1].split()[:3] == ["first", "10", "0.7000"]
     assert lines[3].split() == ["own", "1", "0.7500", "1.235e+06"]
     assert "&lt;second&gt;" in compared._repr_html_()
-    with pytest.raises(ConfigurationError, match=r"'accuracy'.*metric='loss'"):
-        compared.best("loss")
-
-
-@pytest.mark.parametrize("wrong", [{}, {"a": 3}, [Evaluation()], None])
-def test_only_evaluations_by_name_are_compared(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="a dict of evaluations by name"):
-        compare(wrong)

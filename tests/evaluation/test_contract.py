@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from sparkwright import evaluation as package
-from sparkwright.errors import DataError, SparkwrightError
+from sparkwright.errors import DataError
 from sparkwright.evaluation import (
     ROC,
     AbstractEvaluation,
@@ -28,7 +28,6 @@ from sparkwright.evaluation import (
     ROCBinary,
     ROCDigest,
     ROCMultiClass,
-    compare,
     evaluation_from_dict,
     evaluation_from_json,
 )
@@ -233,7 +232,7 @@ def test_state_cannot_be_changed(kind: Kind) -> None:
 
 def digest() -> ROCDigest:
     roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    return ROCDigest.from_ranges([summarize(roc, np.array([[2], [2]]), 0, points=10)])
+    return ROCDigest.from_ranges([summarize(roc, np.array([[2, 2]]), 0, points=10)])
 
 
 COUNTED = [*map(counted, KINDS.values()), digest()]
@@ -311,51 +310,6 @@ def test_text_that_is_not_an_evaluation_is_refused(text: str) -> None:
         Evaluation.from_json(text)
 
 
-OLD = {
-    "regression_evaluation": {
-        "names": ["a"],
-        "rows": 3,
-        "outputs": [
-            {
-                "count": 3, "labels": "3p1", "predictions": "dp-1", "absolute_errors": "3p-1",
-                "label_squares": "7p1", "prediction_squares": "4dp-2", "products": "1p4",
-                "largest_error": 1.0,
-                "sample": {
-                    "labels": [2.0, 1.0, 3.0], "predictions": [1.5, 1.0, 4.0], "counts": [1, 1, 1]
-                },
-            }
-        ],
-    },
-    "evaluation_calibration": {
-        "reliability_bins": 2, "histogram_bins": 1, "exclude_empty_bins": True,
-        "class_names": None,
-        "counts": {
-            "in_bin": [[1, 1], [1, 1], [0, 2]], "positive": [[0, 1], [0, 1], [0, 2]],
-            "predicted": [1, 1], "histograms": [[[1], [1]], [[1], [1]], [[1], [1]]],
-            "in_bin_sums": ["1p-2", "3p-2", "1p-2", "3p-2", "0p0", "3p-1"],
-            "squares": ["5p-3", "5p-3"], "of_actual": ["3p-2", "3p-2"],
-            "log_losses": ["93p-9", "93p-9"],
-        },
-    },
-}  # fmt: skip
-
-
-def test_exact_sums_of_version_0_are_read_as_float64() -> None:
-    regression = evaluation_from_dict(
-        {"name": "regression_evaluation", **OLD["regression_evaluation"]}
-    )
-    same = RegressionEvaluation(("a",)).updated([1.0, 2.0, 3.0], [1.0, 1.5, 4.0])
-    assert regression.headline() == pytest.approx(same.headline(), rel=1e-12)
-    assert (regression + same).examples == 6
-    calibration = evaluation_from_dict(
-        {"name": "evaluation_calibration", **OLD["evaluation_calibration"]}
-    )
-    expected = EvaluationCalibration.from_predictions([0, 1], [[0.75, 0.25], [0.25, 0.75]])
-    assert calibration.headline()["Brier score"] == expected.brier_score() == 1 / 16
-    values = digest().to_dict() | {"trapezoids": "19p-4", "steps": "5p-2"}
-    assert ROCDigest.from_dict(values).average_precision == 0.625
-
-
 # Reports and plots
 
 
@@ -386,22 +340,3 @@ def test_names_are_escaped_and_tables_of_many_columns_are_left_out(kind: Kind) -
     assert "<b1>" not in named._repr_html_()
     assert "<b1>" in named.summary()
     assert len(named._report(1).text()) < len(named.summary())
-
-
-def test_every_kind_has_a_headline_to_compare() -> None:
-    compared = compare({str(number): one for number, one in enumerate(COUNTED)})
-    assert all(compared.to_dict().values())
-
-
-@every_kind
-def test_invalid_batches_raise_errors_of_the_kit(kind: Kind) -> None:
-    labels, predictions = kind.draw(np.random.default_rng(0), 4)
-    if isinstance(kind.prototype, CustomEvaluation):
-        return
-    infinite = predictions.astype(float)
-    infinite[2] = np.nan
-    for batch in ((labels[:3], predictions), (labels, infinite), (["a"] * 4, predictions)):
-        with pytest.raises(SparkwrightError):
-            kind.prototype.updated(*batch)
-    with pytest.raises(DataError, match="`mask` must have shape"):
-        kind.prototype.updated(labels, predictions, mask=[1, 0])

@@ -103,49 +103,6 @@ def test_what_is_read_from_json_has_no_functions_and_says_so() -> None:
         read.updated([1], [0])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: CustomEvaluation(3, merging), ConfigurationError, r"`evaluate`.*3"),  # type: ignore[arg-type]
-        (lambda: CustomEvaluation(counting, None), ConfigurationError, r"`merge`.*None"),
-        (lambda: CustomEvaluation(counting, merging, title=""), ConfigurationError, r"title=''"),
-        (lambda: CustomEvaluation(counting, merging, rows=3), DataError, r"rows=3"),
-        (
-            lambda: prototype() + CustomEvaluation(counting, merging, title="other"),
-            DataError,
-            r"'seen'.*'other'",
-        ),
-        (lambda: prototype() + 3, TypeError, r"CustomEvaluation"),  # type: ignore[operator]
-        (lambda: prototype().updated([1, 2], [1]), DataError, r"as many rows.*\(2,\), \(1,\)"),
-        (lambda: prototype().updated(1, 2), DataError, r"as many rows"),
-        (lambda: prototype().updated([1], [1], mask=[1, 1]), DataError, r"and \(2,\)"),
-        (
-            lambda: CustomEvaluation(lambda *_: {1, 2}, merging).updated([1], [1]),
-            DataError,
-            r"what `evaluate` gives.*\{1, 2\}",
-        ),
-        (
-            lambda: CustomEvaluation(lambda *_: [float("nan")], merging).updated([1], [1]),
-            DataError,
-            r"finite.*\[nan\]",
-        ),
-        (
-            lambda: sum(
-                [CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])] * 2,
-                CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}),
-            ),
-            DataError,
-            r"what `merge` gives",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused_by_name(
-    call: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        call()
-
-
 def test_reports_show_the_result_and_plots_its_numbers() -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     numbers = CustomEvaluation(lambda *_: {"a": 1, "<b>": 2.5, "c": "text"}, merging, title="t&")
@@ -160,3 +117,13 @@ def test_reports_show_the_result_and_plots_its_numbers() -> None:
         numbers.plot()
     one = CustomEvaluation(lambda *_: 7, max, title="seven").updated([1], [0])
     assert one.headline() == {"seven": 7.0}
+
+
+def test_results_must_be_json_and_belong_to_examples() -> None:
+    pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
+    with pytest.raises(DataError, match="what `merge` gives"):
+        pair + pair
+    with pytest.raises(DataError, match="rows=3"):
+        CustomEvaluation(counting, merging, rows=3)
+    with pytest.raises(DataError, match=r"and \(2,\)"):
+        prototype().updated([1], [1], mask=[1, 1])

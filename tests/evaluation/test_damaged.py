@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.evaluation.test_contract import digest
 
 from sparkwright.errors import DataError
 from sparkwright.evaluation import (
@@ -18,27 +19,17 @@ from sparkwright.evaluation import (
     EvaluationCalibration,
     RegressionEvaluation,
     ROCBinary,
-    ROCDigest,
 )
-from sparkwright.evaluation.roc_digest import summarize
 
-LABELS, SCORES = [0, 0, 1, 1], [0.125, 0.5, 0.25, 0.75]
 EVALUATION = Evaluation.from_predictions(
     [0, 1], [[0.25, 0.75], [0.125, 0.875]], records=[5, 6], keep_errors=2, top_n=2
 )
 BINARY = EvaluationBinary.from_predictions([[0, 1]], [[0.25, 0.75]], roc_thresholds=0)
 CALIBRATION = EvaluationCalibration.from_predictions(
-    [0, 1, 1, 0],
-    [[0.25], [0.75], [0.5], [0.125]],
-    reliability_bins=4,
-    histogram_bins=2,
-    class_names=["a", "b"],
+    [0, 1, 1, 0], [[0.25], [0.75], [0.5], [0.125]], reliability_bins=4, histogram_bins=2
 )
 REGRESSION = RegressionEvaluation.from_predictions(
     [[1.0, 2], [3, 4], [5, 7]], [[1.0, 1], [2, 1], [3, 3]]
-)
-DIGEST = ROCDigest.from_ranges(
-    [summarize(ROC.from_predictions(LABELS, SCORES), np.array([[2], [2]]), 0, points=9)]
 )
 
 
@@ -51,17 +42,13 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
     (
         EVALUATION,
         {
-            "confusion": [
-                [[1, 2], [3]], [[1.5, 2], [3, 4]], [[2**63, 0], [0, 0]], [[2**80, 0], [0, 0]],
-                [[True, False], [False, True]], {"a": 1}, [["1", "0"], ["0", "1"]], [],
-            ],
+            "confusion": [[[1, 2], [3]], [[1.5, 2], [3, 4]], [[2**63, 0], [0, 0]], [["1"]], {}, []],
             "class_names": [["a"], 3, ["a", "a"]],
             "top_n": [0, "2"],
-            "top_n_correct": [3, 0, None, 1.0],
-            "keep_errors": [0],
+            "top_n_correct": [3, None, 1.0],
             "threshold": [[0.5]],
             "costs": [{"a": 1}],
-            "kept_errors": [[3], [{}], 1, EVALUATION.to_dict()["kept_errors"] * 2],
+            "kept_errors": [[3], [{}], 1],
             "kept_errors/0/probability": ["x", 10**400, math.inf],
             "kept_errors/0/actual": [1, -1],
             "kept_errors/0/predicted": [9],
@@ -73,9 +60,8 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
         BINARY,
         {
             "name": ["evaluation"],
-            "confusion": [[[1, 2], [3, 4]], [[[1, 2], [3]]], [[[-1, 2], [3, 4]]], 3],
+            "confusion": [[[1, 2], [3, 4]], [[[-1, 2], [3, 4]]], 3],
             "rows": [0, 3, 1.5, "1"],
-            "names": [["a"], 3],
             "thresholds": [2, [0.5], {"a": 1}],
             "roc_thresholds": [None, 5],
             "roc": [None, 3, EvaluationBinary(roc_thresholds=0).to_dict()["roc"]],
@@ -84,7 +70,6 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
     (
         ROCBinary.from_predictions([[0, 1], [1, 0]], [[0.25, 0.5], [0.75, 0.5]], names=["a", "b"]),
         {
-            "name": ["roc"],
             "thresholds": [3, None],
             "names": [["a"], ["a", "a"], "ab", [1, 2]],
             "rows": [1, 5, None],
@@ -95,13 +80,9 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
         ROC.from_predictions([1, 0, 1], [0.5, 0.25, 0.75]),
         {
             "thresholds": ["0", 10**9, 2],
-            "positives": [None],
             "positives/count": [10**12, -1, 1],
             "positives/dtype": ["object", "float32"],
-            "positives/sorted": [
-                "!" * 24, "A" * 20, scores_of([0.5, 0.25]), scores_of([0.5, math.nan]),
-                scores_of([0.5, math.inf]), 3,
-            ],
+            "positives/sorted": ["!" * 24, scores_of([0.5, 0.25]), scores_of([0.5, math.inf]), 3],
         },
     ),
     (
@@ -109,15 +90,12 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
         {"positives": [[1, 2], [1, 2, -1], [1, 2, 0.5], [2**62, 2**62, 0], None]},
     ),
     (
-        DIGEST,
+        digest(),
         {
             "auc_numerator": [-1, 9, 1.5],
             "steps": [-1.0, 3.0, math.nan],
-            "trapezoids": [None],
-            "counts": [None],
             "counts/positives": [3, 1, True],
             "counts/true_positives": [[1, 1, 1, 1], [2, 1, 1, 0], None],
-            "counts/false_positives": [[10**30] * 4],
             "counts/thresholds": [[0.125, 0.25, 0.5, 0.75], [0.75, 0.5, 0.25, "x"], [0.5, 0.25]],
         },
     ),
@@ -125,36 +103,25 @@ REFUSED: list[tuple[AbstractEvaluation, dict[str, list[Any]]]] = [
         CALIBRATION,
         {
             "reliability_bins": [5, 10**12, "4"],
-            "exclude_empty_bins": [1],
             "class_names": [["a"], 5],
             "counts": [[], {}],
-            "counts/predicted": [[], [4], [3, 2], [4.0, 0], [5, -1], [1 << 70, 0]],
-            "counts/in_bin": [[[4, 0, 0, 0]]],
+            "counts/predicted": [[4], [3, 2], [5, -1], [1 << 70, 0]],
             "counts/in_bin/0": [[4, 0, 0, 0], [1, 0, 0, 0]],
-            "counts/positive/0": [[4, 0, 0, 0]],
-            "counts/positive/1": [[0, 0, 0, 0]],
             "counts/histograms": ["x"],
-            "counts/histograms/0/0": [[2, 1]],
-            "counts/in_bin_sums/high/0": [[9.0, 0, 0, 0]],
-            "counts/squared_errors/high": [[-1.0, 1.0], [5.0, 1.0], [0.5]],
-            "counts/log_losses/high": [[1024.0, 1.0]],
+            "counts/squared_errors/high": [[-1.0, 1.0], [0.5]],
         },
     ),
     (
         REGRESSION,
         {
-            "names": [["a"]],
             "rows": [2, 7, True, "3"],
-            "moments/counts": [[4, 3], [3.0, 3.0], [-3, 3]],
+            "moments/counts": [[2, 3], [3.0, 3.0], [-3, 3]],
             "moments/largest": [[math.nan, 1], [-1.0, 1], ["1", 1]],
             "moments/products/high/0": [[-1.0, 1.0]],
-            "moments/products/high/3": [[1e9, 1.0]],
-            "moments/absolute/high": [[-2.0, 1.0]],
             "moments/means/high": [[[1.0, 2.0]]],
             "samples": [[], {}],
-            "samples/0/counts": [[1, 1], [1, 1, 0], [1, 1, 2], [1, 1, 1 << 70], [1] * 5000],
-            "samples/0/labels": [[1.0, 3.0, "5"], [1.0, 3.0, math.inf], [1.0, 3.0, 10**400]],
-            "samples/0/predictions": [None],
+            "samples/0/counts": [[1, 1], [1, 1, 0], [1, 1, 2], [1, 1, 1 << 70]],
+            "samples/0/labels": [[1.0, 3.0, "5"], [1.0, 3.0, 1e160], [1.0, 3.0, 10**400]],
         },
     ),
     (

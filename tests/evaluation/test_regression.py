@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
-from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import RegressionEvaluation, RegressionMetric
 from sparkwright.evaluation.pair_sample import PairSample, points_per_output
 
@@ -142,20 +141,6 @@ def test_outputs_without_rows_are_left_out_of_averages() -> None:
     assert "without 1 of 2" in evaluation.summary()
 
 
-def test_without_rows_every_metric_is_zero() -> None:
-    for empty in (
-        RegressionEvaluation(),
-        RegressionEvaluation(["a", "b"]),
-        regression(np.ones((0, 2)), np.ones((0, 2))),
-        regression(np.ones((3, 2)), np.ones((3, 2)), mask=[0, 0, 0]),
-    ):
-        assert [getattr(empty, metric)() for metric in METRICS] == [0] * len(METRICS)
-        assert empty.examples == 0
-        assert "0 examples" in empty.summary()
-    assert RegressionEvaluation(["a"]).r2(of="a") == 0
-    assert RegressionEvaluation(["a"]).left_out() == ("a",)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.uint64, np.bool_])
 def test_numbers_of_any_type_count_with_their_value(dtype: Any) -> None:
     labels = np.array([0, 1, 1, 0]).astype(dtype)
@@ -163,28 +148,6 @@ def test_numbers_of_any_type_count_with_their_value(dtype: Any) -> None:
     assert regression(labels, predictions) == regression(
         labels.astype(np.float64), predictions.astype(np.float64)
     )
-
-
-@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e151, np.nan])
-@pytest.mark.parametrize("what", ["labels", "predictions"])
-def test_numbers_that_cannot_be_summed_are_refused(what: str, value: float) -> None:
-    values = {"labels": np.ones((2, 2, 1)), "predictions": np.ones((2, 2, 1))}
-    values[what][1, 0, 0] = value
-    with pytest.raises(DataError, match=rf"{what}.*row 1, step 0"):
-        regression(**values)
-    assert regression(**values, mask=[[1, 1], [0, 1]]).examples == 3
-
-
-def test_there_must_be_such_an_output_or_metric() -> None:
-    evaluation = regression(np.ones((2, 2)), np.ones((2, 2)), names=["a", "b"])
-    for of in ("c", 2, -1, True):
-        with pytest.raises(ConfigurationError, match="`of` must be"):
-            evaluation.r2(of=of)
-    with pytest.raises(ConfigurationError, match="`metric` must be"):
-        evaluation.per_output("mse")  # pyright: ignore[reportArgumentType]
-    for names in ("ab", ["a", "a"], [], ["a", 5], ["a", "b", "c"]):
-        with pytest.raises(ConfigurationError, match="names"):
-            regression(np.ones((2, 2)), np.ones((2, 2)), names=names)
 
 
 # The sample

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import hypothesis.strategies as st
@@ -28,28 +29,17 @@ def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
     ],
 )
 def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    text = rf"^`ports` must be .*Received: ports=.*{re.escape(str(ports))}"
+    with pytest.raises(ConfigurationError, match=text):
         MeshConfig(ports=ports)
-    assert str(refused.value).startswith("`ports` must be ")
-    assert str(ports) in str(refused.value).partition("Received: ports=")[2]
-
-
-@pytest.mark.parametrize("mask", ["10.0.0.0/16", "10.0.3.4/16", "192.168.0.1", "0.0.0.0/0"])
-def test_a_mask_is_a_network(mask: str) -> None:
-    assert MeshConfig(network_mask=mask).network_mask == mask
 
 
 @pytest.mark.parametrize("mask", ["", "10.0.0/16", "10.0.0.0/33", "localhost", "fe80::/10"])
 def test_what_is_no_network_is_refused(mask: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
+    for good in ("10.0.0.0/16", "10.0.3.4/16", "192.168.0.1", "0.0.0.0/0"):
+        assert MeshConfig(network_mask=good).network_mask == good
+    with pytest.raises(ConfigurationError, match=f"an IPv4 network.*network_mask={mask!r}"):
         MeshConfig(network_mask=mask)
-    assert str(refused.value).startswith(
-        "`network_mask` must be an IPv4 network such as 10.0.0.0/16. "
-        f"Received: network_mask={mask!r} ("
-    )
-
-
-# -- ports from the environment -------------------------------------------------------------
 
 
 @given(first=st.integers(1, 65535), last=st.integers(1, 65535))
@@ -58,43 +48,21 @@ def test_each_machines_environment_may_say_its_ports(first: int, last: int) -> N
     mesh = MeshConfig(ports="env:TRAINING_PORT")
     assert mesh.ports_from({"TRAINING_PORT": f"{first}-{last}"}) == range(first, last + 1)
     assert mesh.ports_from({"TRAINING_PORT": f" {first}\n"}) == range(first, first + 1)
-
-
-@pytest.mark.parametrize("ports", [None, 50_000, "50000-50100"])
-def test_fixed_ports_do_not_ask_the_environment(ports: Any) -> None:
-    mesh = MeshConfig(ports=ports)
-    assert mesh.ports_from({"ports": "9", "50000": "9"}) == mesh.port_numbers
-
-
-def test_a_missing_variable_is_named_with_a_remedy() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORTS": "50000"})
-    assert str(refused.value) == (
-        "`ports` names an environment variable that is not set on this machine. Received: "
-        "ports='env:TRAINING_PORT'. Set TRAINING_PORT where driver and workers start, on Spark "
-        "also with `spark.executorEnv.TRAINING_PORT`."
-    )
+    fixed = MeshConfig(ports=first)
+    assert fixed.ports_from({str(first): "9", "ports": "9"}) == fixed.port_numbers
 
 
 @pytest.mark.parametrize(
-    "text", ["", "any", "0", "65536", "20-10", "1-2-3", "env:OTHER", "٣", "1_0"]
+    "text", [None, "", "any", "0", "65536", "20-10", "1-2-3", "env:OTHER", "٣", "1_0"]
 )
-def test_a_variable_that_holds_no_ports_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORT": text})
-    assert str(refused.value) == (
-        "the environment variable TRAINING_PORT must hold a number from 1 to 65535 or a span such "
-        f"as \"50000-50100\". Received: TRAINING_PORT={text!r}, from ports='env:TRAINING_PORT'."
-    )
-
-
-def test_ports_that_the_environment_decides_are_no_fixed_numbers() -> None:
+def test_a_variable_that_holds_no_ports_is_refused(text: str | None) -> None:
     mesh = MeshConfig(ports="env:TRAINING_PORT")
+    environment = {} if text is None else {"TRAINING_PORT": text}
+    expected = "not set on this machine" if text is None else f"Received: TRAINING_PORT={text!r}"
+    with pytest.raises(ConfigurationError, match=f"{expected}.*ports='env:TRAINING_PORT'"):
+        mesh.ports_from(environment)
     with pytest.raises(ConfigurationError, match=r"Ask `ports_from\(os\.environ\)`"):
         _ = mesh.port_numbers
-
-
-# -- the shape of the mesh ------------------------------------------------------------------
 
 
 def test_the_limits_themselves_are_allowed() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import SharedTrainingMaster
-from sparkwright.masters._shared_training import automatic_workers, expected_sparsity
+from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.partitions import NoRepartitioner
 from sparkwright.updates import (
     AdaptiveThreshold,
@@ -17,20 +17,6 @@ from sparkwright.updates import (
 )
 
 Master = SharedTrainingMaster
-
-small = st.floats(1e-9, 1.0)
-decays = st.floats(0.5, 0.999)
-thresholds = (
-    st.builds(FixedThreshold, threshold=small)
-    | st.builds(
-        AdaptiveThreshold,
-        initial=small,
-        min_sparsity=st.floats(1e-9, 1e-3),
-        max_sparsity=st.floats(1e-3, 1.0),
-        decay=decays,
-    )
-    | st.builds(TargetSparsity, initial=small, target=st.floats(1e-9, 0.06), decay=decays)
-)
 
 
 class HalvingThreshold:
@@ -52,22 +38,16 @@ class Thirds:
 # -- options --------------------------------------------------------------------------------
 
 
-def test_a_class_in_place_of_its_instance_is_refused_with_what_it_should_be() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        Master(threshold=AdaptiveThreshold)  # pyright: ignore[reportArgumentType]
-    assert str(refused.value) == (
-        "`threshold` must be an AdaptiveThreshold, a TargetSparsity, a FixedThreshold or an object "
-        f"with `init`, `update`, `to_dict`. Received: threshold={AdaptiveThreshold!r}."
-    )
-
-
-def test_workers_are_counted_in_one_way_only() -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        Master(workers=4, workers_per_node=2)
-    assert str(refused.value) == (
-        "`workers_per_node` and `workers` both say how many workers there are. Received: "
-        "workers_per_node=2, workers=4. Give one."
-    )
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"threshold": AdaptiveThreshold}, "an object with `init`, `update`, `to_dict`. Received"),
+        ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Give one."),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused(options: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Master(**options)
 
 
 def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
@@ -124,9 +104,7 @@ def test_workers_that_were_asked_for_are_not_cut_to_the_slots() -> None:
     assert Master(workers=7).worker_count(slots=2, executors=2) == 7
     assert Master(workers_per_node=3).worker_count(slots=2, executors=2) == 6
     assert Master(workers_per_node=3).worker_count(slots=8, executors=None) == 3
-
-
-def test_within_the_driver_all_slots_are_used() -> None:
+    # Within the driver all slots are used.
     assert Master().worker_count(slots=3, executors=None, cores_per_executor=3) == 3
     assert Master().worker_count(slots=None, executors=None) == 1
 
@@ -154,11 +132,6 @@ def test_the_size_of_messages_is_estimated_from_the_threshold() -> None:
     assert estimate(FixedThreshold()) == 250_000  # a bitmap's, which nothing exceeds
     assert estimate(AdaptiveThreshold(max_sparsity=0.5)) == 250_000
     assert estimate(HalvingThreshold()) == 250_000
-
-
-@given(threshold=thresholds)
-def test_no_message_is_expected_to_exceed_a_bitmap(threshold: Any) -> None:
-    assert 0 < expected_sparsity(threshold) <= 1 / 16
 
 
 def test_uneven_data_leaves_no_worker_idle_when_work_is_dealt_out() -> None:

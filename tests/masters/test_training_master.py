@@ -120,8 +120,3 @@ def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
         master.workers = 4
     with pytest.raises(TypeError):
         cls(3)
-
-
-def test_a_count_that_is_too_large_is_refused_with_its_bound() -> None:
-    with pytest.raises(ConfigurationError, match=r"at most 2147483647\. Received: averaging_freq"):
-        ParameterAveragingTrainingMaster(averaging_frequency=2**31)

@@ -125,15 +125,6 @@ def test_a_relay_cannot_put_words_into_the_line(scene: Scene) -> None:
     assert server.socket.fileno() == -1
 
 
-def test_a_relay_that_only_forwards_is_a_network(scene: Scene) -> None:
-    client, to_server, server = scene.relayed()
-    to_server.sendall(wire_of(client, 1, b"payload"))
-    message = server.receive()
-    assert message is not None
-    assert message.fields == {"number": 1}
-    assert bytes(message.payload) == b"payload"
-
-
 TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
     "repeated": lambda frames: frames[0] + frames[0],
     "left out": lambda frames: frames[1],
@@ -147,6 +138,7 @@ TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
         + bytes(1 << 20)
     ),
     "cut": lambda frames: frames[0][:-1] + frames[1],
+    "of another connection": lambda frames: frames[2],
 }
 
 
@@ -156,9 +148,12 @@ def test_tampering_with_frames_is_refused(
 ) -> None:
     client, to_server, server = scene.relayed()
     frames = [wire_of(client, number, b"payload" * 20) for number in range(2)]
+    frames.append(wire_of(scene.relayed()[0], 0))
     tampered = tamper(frames)
     if tampered == frames[0]:
         assert "encrypted-another kind" in request.node.name  # there is none to be seen
+        to_server.sendall(tampered)
+        assert server.receive() is not None
         return
     to_server.sendall(tampered)
     first = server.receive() if tampered.startswith(frames[0]) else None
@@ -166,14 +161,6 @@ def test_tampering_with_frames_is_refused(
         server.receive()
     assert first is None or first.fields == {"number": 0}
     assert server.socket.fileno() == -1
-
-
-def test_a_truncated_frame_is_refused(scene: Scene) -> None:
-    client, to_server, server = scene.relayed()
-    to_server.sendall(wire_of(client, 0, b"payload")[:-1])
-    to_server.shutdown(socket.SHUT_WR)
-    with pytest.raises(NetworkError, match="closed the connection inside a message"):
-        server.receive()
 
 
 def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
@@ -186,26 +173,15 @@ def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
         client.receive()
 
 
-def test_frames_of_another_connection_are_refused(scene: Scene) -> None:
-    first, _, _ = scene.relayed()
-    _, to_server, server = scene.relayed()
-    to_server.sendall(wire_of(first, 0))
-    with pytest.raises(NetworkError, match="each message must carry the peer's authentication"):
-        server.receive()
-
-
 @pytest.mark.parametrize(("meant", "found"), [("worker 1", "driver"), ("driver", "worker 1")])
 def test_a_handshake_relayed_to_another_server_than_the_one_meant_is_refused(
     scene: Scene, meant: str, found: str
 ) -> None:
     relay = scene.relay(scene.listener(found).address)
-    port = relay.address[1]
-    with pytest.raises(NetworkError) as refused:
+    with pytest.raises(
+        NetworkError, match=f"this run's secret as its {meant}: the server's proof is"
+    ):
         scene.client(relay.address, to=meant)
-    assert str(refused.value) == (
-        f"the listener at {HOST}:{port} did not prove this run's secret as its {meant}: the "
-        "server's proof is wrong."
-    )
     assert scene.arrived.empty()
 
 
@@ -290,34 +266,23 @@ def _pump(source: socket.socket, target: socket.socket, change: bool) -> None:
 # -- strangers that say nothing -------------------------------------------------------------
 
 
-@on_linux
-def test_silent_connections_of_another_address_do_not_keep_a_peer_out(scene: Scene) -> None:
-    listener = scene.listener("driver")
-    with contextlib.ExitStack() as stack:
-        for _ in range(80):
-            stack.enter_context(
-                socket.create_connection(listener.address, source_address=("127.0.0.2", 0))
-            )
-        wait_until(lambda: len(listener._strangers) == 64)
-        # At the first attempt: nothing else is waited for.
-        connection = connect(listener.address, secret=SECRET, timeout_s=0)
-        stack.callback(connection.close)
-        connection.send("hello")
-        server = scene.arrived.get(timeout=5)
-        assert isinstance(server.receive(), Message)
-
-
-def test_silent_connections_of_the_same_address_make_room_for_a_peer(scene: Scene) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("127.0.0.2", marks=on_linux)])
+def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> None:
     listener = scene.listener("driver")
     with contextlib.ExitStack() as stack:
         silent = [
-            stack.enter_context(socket.create_connection(listener.address)) for _ in range(80)
+            stack.enter_context(
+                socket.create_connection(listener.address, source_address=(host, 0))
+            )
+            for _ in range(80)
         ]
         wait_until(lambda: len(listener._strangers) == 64)
-        stack.enter_context(
-            contextlib.closing(connect(listener.address, secret=SECRET, timeout_s=4))
-        )
-        scene.arrived.get(timeout=5)
+        # Of another address at the first attempt: nothing else is waited for.
+        timeout_s = 0 if host != HOST else 4
+        connection = connect(listener.address, secret=SECRET, timeout_s=timeout_s)
+        stack.callback(connection.close)
+        connection.send("hello")
+        assert isinstance(scene.arrived.get(timeout=5).receive(), Message)
         # The oldest had to go, and its handshake was not over.
         silent[0].settimeout(5)
         assert silent[0].recv(1) == b""

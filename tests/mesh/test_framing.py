@@ -36,11 +36,6 @@ def test_what_is_encoded_is_decoded(kind: str, fields: dict[str, Any], payload_b
     assert decode_fields(body) == (kind, fields)
 
 
-def test_a_field_may_be_called_kind() -> None:
-    head = encode_head("failed", {"kind": "data"}, 0)
-    assert decode_fields(head[HEADER.size :]) == ("failed", {"kind": "data"})
-
-
 @given(header=st.binary(min_size=HEADER.size, max_size=HEADER.size))
 def test_any_header_is_decoded_or_refused(header: bytes) -> None:
     with pytest.raises(NetworkError, match=r"must start with b'SWR1'\. Received: "):
@@ -96,16 +91,14 @@ def test_an_error_shows_only_the_beginning_of_garbage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields_bytes", "payload_bytes"),
-    [(MAX_FIELDS_BYTES + 1, 0), (2**32 - 1, 0), (0, MAX_PAYLOAD_BYTES + 1), (0, 2**64 - 1)],
+    ("fields_bytes", "payload_bytes", "limit"),
+    [
+        *((MAX_FIELDS_BYTES + 1, 0, {}), (2**32 - 1, 0, {}), (0, MAX_PAYLOAD_BYTES + 1, {})),
+        *((0, 2**64 - 1, {}), (2, 11, {"max_payload_bytes": 10})),
+    ],
 )
-def test_lengths_beyond_the_limits_are_refused(fields_bytes: int, payload_bytes: int) -> None:
+def test_lengths_beyond_the_limits_are_refused(
+    fields_bytes: int, payload_bytes: int, limit: Any
+) -> None:
     with pytest.raises(NetworkError, match=f"Received: {fields_bytes} and {payload_bytes}."):
-        decode_header(struct.pack("<4sIQ", b"SWR1", fields_bytes, payload_bytes))
-
-
-def test_the_receiver_sets_a_smaller_limit_for_payloads() -> None:
-    header = struct.pack("<4sIQ", b"SWR1", 2, 11)
-    assert decode_header(header, max_payload_bytes=11) == (2, 11)
-    with pytest.raises(NetworkError, match=r"and 10 bytes of payload here\. Received: 2 and 11"):
-        decode_header(header, max_payload_bytes=10)
+        decode_header(struct.pack("<4sIQ", b"SWR1", fields_bytes, payload_bytes), **limit)

@@ -43,25 +43,10 @@ def with_neighbours(*neighbours: tuple[int, int], **options: Any) -> Peer:
 # -- updates --------------------------------------------------------------------------------
 
 
-def test_own_updates_go_to_all_neighbours_and_are_not_delivered() -> None:
-    peer = with_neighbours(B, C)
-    assert peer.published(b"x") == [Send((B, C), Update(A, 1, b"x"))]
-    assert peer.published(b"y") == [Send((B, C), Update(A, 2, b"y"))]
-    assert peer.versions == {A: 2}
-    assert peer.published_count == 2
-
-
 def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
     peer = with_neighbours(B, C, D)
     new = update(C, 1)
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
-
-
-def test_a_repeated_update_does_nothing() -> None:
-    peer = with_neighbours(B, C)
-    peer.received(B, update(D, 1))
-    assert peer.received(B, update(D, 1)) == []
-    assert peer.received(C, update(D, 1)) == []
 
 
 def test_an_update_before_its_turn_waits_for_it() -> None:
@@ -149,13 +134,6 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
 # -- time -----------------------------------------------------------------------------------
 
 
-def test_versions_go_to_everybody_with_every_heartbeat() -> None:
-    peer = with_neighbours(B, C, heartbeat_s=2.0)
-    assert len(sent(peer.timer_fired(10.0), Versions)) == 2
-    assert peer.timer_fired(11.9) == []
-    assert len(sent(peer.timer_fired(12.0), Versions)) == 2
-
-
 def test_a_silent_neighbour_is_dropped_and_one_that_was_heard_is_not() -> None:
     peer = with_neighbours(B, C, D, timeout_s=3.0)
     dropped: list[Action] = []
@@ -178,17 +156,6 @@ def test_a_neighbour_that_comes_late_is_given_as_much_time() -> None:
 
 
 # -- falling behind -------------------------------------------------------------------------
-
-
-def test_who_lacks_what_is_not_kept_is_told_and_gets_the_rest_of_others() -> None:
-    peer = with_neighbours(B, max_log_messages=3)
-    for sequence in (1, 2, 3):
-        peer.received(B, update(B, sequence))
-    peer.published(b"")
-    peer.neighbour_up(C)
-    actions = peer.received(C, Versions(1, 0, {}))
-    assert sent(actions, TooFarBehind) == [TooFarBehind({B: 1}, {A: 1, B: 3})]
-    assert [m[:2] for m in sent(actions, Update)] == [(A, 1)]
 
 
 def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
@@ -243,18 +210,6 @@ def test_own_updates_that_a_restored_state_lacks_and_nobody_keeps_are_given_up()
     assert peer.versions == {A: 5}
     (word,) = sent(peer.received(B, Versions(1, 0, {A: 2})), TooFarBehind)
     assert word.floors == {A: 3}
-
-
-def test_what_a_restored_state_includes_cannot_be_sent_again() -> None:
-    peer = with_neighbours(B)
-    peer.restored({C: 5})
-    assert delivered(peer.received(B, update(C, 6))) == [(C, 6)]
-    peer.neighbour_up(D)
-    (word,) = sent(peer.received(D, Versions(1, 0, {C: 4})), TooFarBehind)
-    assert word.floors == {C: 5}
-    peer.neighbour_up(D)
-    found = peer.received(D, Versions(2, 0, {C: 5}))
-    assert [m[:2] for m in sent(found, Update)] == [(C, 6)]
 
 
 # -- the log --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from sparkwright.mesh._framing import Message
 from sparkwright.mesh._port import PeerPort
 
 SECRET = bytes(range(32))
+Dial = Callable[[], Connection]
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def port() -> Iterator[PeerPort]:
 
 
 @pytest.fixture
-def dial(port: PeerPort) -> Iterator[Callable[[], Connection]]:
+def dial(port: PeerPort) -> Iterator[Dial]:
     with ExitStack() as stack:
 
         def connected() -> Connection:
@@ -35,9 +36,7 @@ def dial(port: PeerPort) -> Iterator[Callable[[], Connection]]:
         yield connected
 
 
-def test_each_connection_goes_to_who_takes_its_kind(
-    port: PeerPort, dial: Callable[[], Connection]
-) -> None:
+def test_each_connection_goes_to_who_takes_its_kind(port: PeerPort, dial: Dial) -> None:
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for kind in ("join", "mesh"):
 
@@ -56,61 +55,42 @@ def test_each_connection_goes_to_who_takes_its_kind(
         assert taken.get(timeout=5) == (kind, {"number": number})
 
 
-def test_a_handler_may_wait_for_the_next_message_as_long_as_it_takes(
-    port: PeerPort, dial: Callable[[], Connection]
+def test_a_peer_that_says_nothing_is_dropped(
+    port: PeerPort, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
+    assert dial().receive() is None
     taken: queue.SimpleQueue[Connection] = queue.SimpleQueue()
     port.on("mesh", lambda connection, _: taken.put(connection))
     dial().send("mesh")
-    server = taken.get(timeout=5)
+    server = taken.get(timeout=5)  # its handler may wait for the next message as long as it takes
     assert server.socket.gettimeout() is None
     server.close()
 
 
-def test_an_unknown_kind_is_turned_away(port: PeerPort, dial: Callable[[], Connection]) -> None:
-    port.on("join", lambda connection, _: connection.close())
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda client: client.send("dance"),
+        lambda client: client.send("off"),
+        lambda client: client.send("mesh", {}, (b"x",)),
+        lambda client: client.socket.sendall(b"\0" * 100),
+        lambda client: client.socket.sendall(b"SWR1" + b"\xff" * 30),
+    ],
+    ids=["unknown kind", "taken no more", "a payload", "zeros", "huge"],
+)
+def test_what_is_no_introduction_is_refused(port: PeerPort, dial: Dial, send: Any) -> None:
+    for kind in ("mesh", "off"):
+        port.on(kind, lambda connection, _: connection.send("welcome"))
+    port.off("off")
     client = dial()
-    client.send("dance")
-    assert client.receive() is None
-
-
-def test_a_kind_that_is_taken_no_more_is_turned_away(
-    port: PeerPort, dial: Callable[[], Connection]
-) -> None:
-    port.on("mesh", lambda connection, _: connection.send("welcome"))
-    port.off("mesh")
-    client = dial()
-    client.send("mesh")
-    assert client.receive() is None
-
-
-def test_a_peer_that_says_nothing_is_dropped(
-    port: PeerPort, dial: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_port, "HANDSHAKE_TIMEOUT_S", 0.1)
-    assert dial().receive() is None
-
-
-@pytest.mark.parametrize("content", [b"\0" * 100, b"SWR1" + b"\xff" * 30])
-def test_garbage_is_dropped(port: PeerPort, dial: Callable[[], Connection], content: bytes) -> None:
-    client = dial()
-    client.socket.sendall(content)
     with suppress(NetworkError):  # a reset, because some of it was never read
-        assert client.receive() is None
-
-
-def test_a_first_message_with_a_payload_is_refused(
-    port: PeerPort, dial: Callable[[], Connection]
-) -> None:
-    port.on("mesh", lambda connection, _: connection.send("welcome"))
-    client = dial()
-    with suppress(NetworkError):  # it is turned away at the head, before the payload has gone out
-        client.send("mesh", {}, (b"x",))
+        send(client)
         assert client.receive() is None
 
 
 def test_closing_drops_who_has_not_introduced_himself_and_leaves_no_thread(
-    dial: Callable[[], Connection], port: PeerPort
+    dial: Dial, port: PeerPort
 ) -> None:
     client = dial()
     port.close()

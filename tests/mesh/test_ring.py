@@ -1,4 +1,5 @@
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +19,13 @@ from sparkwright.mesh._ring import Ring, RingPort
 SECRET = bytes(range(32))
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]
+Ports = Callable[[int], list[RingPort]]
+RingOf = Callable[..., list[Ring]]
+Dial = Callable[[RingPort], Connection]
 
 
 @pytest.fixture
-def ports() -> Iterator[Callable[[int], list[RingPort]]]:
+def ports() -> Iterator[Ports]:
     with contextlib.ExitStack() as stack:
 
         def open_ports(count: int) -> list[RingPort]:
@@ -43,7 +47,7 @@ def ports() -> Iterator[Callable[[int], list[RingPort]]]:
 
 
 @pytest.fixture
-def ring_of(ports: Callable[[int], list[RingPort]]) -> Iterator[Callable[..., list[Ring]]]:
+def ring_of(ports: Ports) -> Iterator[RingOf]:
     with contextlib.ExitStack() as stack:
 
         def build(size: int, **timeouts: float) -> list[Ring]:
@@ -56,7 +60,7 @@ def ring_of(ports: Callable[[int], list[RingPort]]) -> Iterator[Callable[..., li
 
 
 @pytest.fixture
-def dial() -> Iterator[Callable[[RingPort], Connection]]:
+def dial() -> Iterator[Dial]:
     with contextlib.ExitStack() as stack:
 
         def connected(port: RingPort) -> Connection:
@@ -114,7 +118,7 @@ def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_all_reduce_gives_everybody_the_same_sum(
-    ring_of: Callable[..., list[Ring]], size: int, length: int, dtype: Any
+    ring_of: RingOf, size: int, length: int, dtype: Any
 ) -> None:
     vectors = np.random.default_rng(0).normal(size=(size, length)).astype(dtype)
     expected = vectors.sum(axis=0, dtype=np.float64)
@@ -126,46 +130,19 @@ def test_all_reduce_gives_everybody_the_same_sum(
     np.testing.assert_allclose(vectors[0], expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_whole_numbers_are_summed_exactly(ring_of: Callable[..., list[Ring]], size: int) -> None:
-    vectors = np.random.default_rng(1).integers(-9, 9, (size, 300_001)).astype(np.float32)
-    expected = vectors.sum(axis=0)
-    each(ring_of(size), lambda rank, ring: ring.all_reduce(vectors[rank]))
-    np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
-
-
-def test_the_same_vectors_give_the_same_bits_again(ring_of: Callable[..., list[Ring]]) -> None:
-    found: list[bytes] = []
-    for _ in range(2):
-        vectors = np.random.default_rng(2).normal(size=(3, 1000)).astype(np.float32)
-        each(ring_of(3), lambda rank, ring, all=vectors: ring.all_reduce(all[rank]))
-        found.append(vectors.tobytes())
-    assert found[0] == found[1]
-
-
 @pytest.mark.parametrize("size", SIZES)
-def test_all_gather_gives_every_content_by_rank(
-    ring_of: Callable[..., list[Ring]], size: int
-) -> None:
-    contents = [bytes([rank]) * (1000 * rank) for rank in range(size)]  # the first is empty
-    found = each(ring_of(size), lambda rank, ring: ring.all_gather(contents[rank]))
-    assert found == [contents] * size
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("length", LENGTHS)
-def test_broadcast_gives_everybody_the_sources_vector(
-    ring_of: Callable[..., list[Ring]], size: int, length: int
-) -> None:
+def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of: RingOf, size: int) -> None:
     rings = ring_of(size)
-    for source in range(size):
+    contents = [bytes([rank]) * (1000 * rank) for rank in range(size)]  # the first is empty
+    assert each(rings, lambda rank, ring: ring.all_gather(contents[rank])) == [contents] * size
+    for source, length in itertools.product(range(size), LENGTHS):
         vectors = np.random.default_rng(source).normal(size=(size, length))
         expected = vectors[source].copy()
         each(rings, lambda rank, ring, s=source, v=vectors: ring.broadcast(v[rank], source=s))
         np.testing.assert_array_equal(vectors, np.tile(expected, (size, 1)))
 
 
-def test_a_ring_serves_many_rounds_of_different_kinds(ring_of: Callable[..., list[Ring]]) -> None:
+def test_a_ring_serves_many_rounds_of_different_kinds(ring_of: RingOf) -> None:
     def work(rank: int, ring: Ring) -> list[float]:
         found: list[float] = []
         for number in range(50):
@@ -231,7 +208,7 @@ def broadcast(_: int, ring: Ring) -> None:
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 @pytest.mark.parametrize("gone", range(4))
 def test_a_neighbour_that_goes_away_is_an_error_for_everybody_at_once(
-    ring_of: Callable[..., list[Ring]], work: Callable[[int, Ring], None], gone: int
+    ring_of: RingOf, work: Callable[[int, Ring], None], gone: int
 ) -> None:
     def member(rank: int, ring: Ring) -> None:
         if rank == gone:
@@ -248,7 +225,7 @@ def test_a_neighbour_that_goes_away_is_an_error_for_everybody_at_once(
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 def test_abort_from_another_thread_ends_a_wait_at_once(
-    ring_of: Callable[..., list[Ring]], work: Callable[[int, Ring], None]
+    ring_of: RingOf, work: Callable[[int, Ring], None]
 ) -> None:
     ring = ring_of(2, peer_timeout_s=60)[0]
     timer = threading.Timer(0.1, ring.abort)
@@ -261,9 +238,7 @@ def test_abort_from_another_thread_ends_a_wait_at_once(
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_ring_that_was_aborted_before_is_an_error_too(
-    ring_of: Callable[..., list[Ring]], size: int
-) -> None:
+def test_a_ring_that_was_aborted_before_is_an_error_too(ring_of: RingOf, size: int) -> None:
     """Also of one worker: else a lone survivor would train on, and let no replacement join."""
     ring = ring_of(size)[0]
     ring.abort()
@@ -274,21 +249,18 @@ def test_a_ring_that_was_aborted_before_is_an_error_too(
 
 @pytest.mark.parametrize(("rank", "previous"), [(0, 2), (1, 0), (2, 1)])
 def test_a_time_out_says_who_waited_how_long_for_whom(
-    ring_of: Callable[..., list[Ring]], rank: int, previous: int
+    ring_of: RingOf, rank: int, previous: int
 ) -> None:
     ring = ring_of(3, peer_timeout_s=0.3)[rank]
     began_s = time.monotonic()
-    with pytest.raises(NetworkError) as late:
+    text = rf"worker {rank} of the ring waited 0\.3 s for worker {previous}\..*peer_timeout_s"
+    with pytest.raises(NetworkError, match=text):
         ring.all_reduce(np.zeros(10))
     assert time.monotonic() - began_s >= 0.3
-    assert str(late.value) == (
-        f"worker {rank} of the ring waited 0.3 s for worker {previous}. If it is only slow, raise "
-        "`MeshConfig(peer_timeout_s=…)`."
-    )
 
 
 def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
-    ring_of: Callable[..., list[Ring]],
+    ring_of: RingOf,
 ) -> None:
     ring = ring_of(3, peer_timeout_s=0.3)[0]
     with pytest.raises(NetworkError, match=r"worker 0 of the ring waited 0\.3 s for worker 1\."):
@@ -296,7 +268,7 @@ def test_a_source_whose_next_worker_takes_nothing_waits_for_that_one(
 
 
 def test_the_meeting_before_an_averaging_waits_for_slow_workers(
-    ring_of: Callable[..., list[Ring]],
+    ring_of: RingOf,
 ) -> None:
     def member(rank: int, ring: Ring) -> list[bytes]:
         time.sleep(1.0 if rank == 1 else 0)
@@ -306,9 +278,9 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(
     assert found == [[b"\0", b"\1", b"\2"]] * 3
 
 
-def test_metadata_of_absurd_size_is_refused(ring_of: Callable[..., list[Ring]]) -> None:
+def test_metadata_of_absurd_size_is_refused(ring_of: RingOf) -> None:
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
-    assert "a worker announced 300000 bytes of meta data; too many." in str(found[0][0])
+    assert "300000 bytes of meta data; too many" in str(found[0][0])
 
 
 # -- meeting --------------------------------------------------------------------------------
@@ -316,7 +288,7 @@ def test_metadata_of_absurd_size_is_refused(ring_of: Callable[..., list[Ring]]) 
 
 @pytest.mark.parametrize("met", ["before the ring has met", "after it"])
 def test_a_latecomer_of_an_older_generation_is_sent_away(
-    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection], met: str
+    ports: Ports, dial: Dial, met: str
 ) -> None:
     both = ports(2)
     latecomer = dial(both[0])
@@ -333,9 +305,7 @@ def test_a_latecomer_of_an_older_generation_is_sent_away(
         ring.abort()
 
 
-def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
-    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
-) -> None:
+def test_a_worker_that_comes_before_its_ring_is_kept_for_it(ports: Ports, dial: Dial) -> None:
     both = ports(2)
     early = dial(both[0])
     early.send("join", {"generation": 9, "rank": 1})
@@ -348,77 +318,63 @@ def test_a_worker_that_comes_before_its_ring_is_kept_for_it(
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"generation": 2, "rank": 0}, {"generation": "2", "rank": 1}, {"rank": [1]}],
-    ids=str,
+    "content",
+    [
+        None,
+        b"\0" * 100,
+        {},
+        {"generation": 2, "rank": 0},
+        {"generation": "2", "rank": 1},
+        {"rank": [1]},
+    ],
+    ids=lambda content: str(content)[:30],
 )
-def test_who_introduces_himself_wrongly_is_sent_away(
-    ports: Callable[[int], list[RingPort]],
-    dial: Callable[[RingPort], Connection],
-    fields: dict[str, Any],
+def test_a_peer_that_babbles_or_introduces_itself_wrongly_is_dropped(
+    ports: Ports, dial: Dial, content: Any
 ) -> None:
     both = ports(2)
     wrong = dial(both[0])
-    wrong.send("join", fields)
+    if isinstance(content, dict):
+        wrong.send("join", content)
+    elif content:
+        wrong.socket.sendall(content)
+    else:
+        wrong.close()
     rings = joined(both, generation=2)
-    assert wrong.receive() is None
+    with contextlib.suppress(NetworkError):
+        assert content is None or wrong.receive() is None
     for ring in rings:
         ring.abort()
 
 
-def test_a_peer_that_breaks_off_or_babbles_does_not_spoil_the_meeting(
-    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
-) -> None:
-    both = ports(2)
-    dial(both[0]).close()
-    dial(both[0]).socket.sendall(b"\0" * 100)
-    for ring in joined(both):
-        ring.abort()
-
-
-def test_a_neighbour_that_does_not_come_is_named(ports: Callable[[int], list[RingPort]]) -> None:
+def test_a_neighbour_that_does_not_come_is_named(ports: Ports) -> None:
     three = ports(3)
-    with pytest.raises(NetworkError) as alone:
-        three[0].join(
-            generation=1,
-            rank=0,
-            **places(three),
-            connect_timeout_s=1,
-            peer_timeout_s=60,
-        )
-    assert str(alone.value) == (
-        "worker 0 of the ring waited 1 s for worker 2 to join it. Check that workers reach one "
-        "another (`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
-    )
+    timeouts = {"connect_timeout_s": 1, "peer_timeout_s": 60}
+    text = r"worker 0 of the ring waited 1 s for worker 2 to join it\..*connect_timeout_s"
+    with pytest.raises(NetworkError, match=text):
+        three[0].join(generation=1, rank=0, **places(three), **timeouts)
 
 
 @pytest.mark.parametrize(
     ("there", "reason"),
     [(True, "ring 4 was given up before all had joined it"), (False, "could not be reached")],
 )
-def test_a_meeting_that_is_given_up_ends_at_once(
-    ports: Callable[[int], list[RingPort]], there: bool, reason: str
-) -> None:
+def test_a_meeting_that_is_given_up_ends_at_once(ports: Ports, there: bool, reason: str) -> None:
     both = ports(2)
     if not there:
         both[1]._port.close()
     timer = threading.Timer(0.2, lambda: both[0].abandon(4))
     timer.start()
     began_s = time.monotonic()
+    timeouts = {"connect_timeout_s": 60, "peer_timeout_s": 60}
     with pytest.raises(NetworkError, match=reason):
-        both[0].join(
-            generation=4,
-            rank=0,
-            **places(both),
-            connect_timeout_s=60,
-            peer_timeout_s=60,
-        )
+        both[0].join(generation=4, rank=0, **places(both), **timeouts)
     assert time.monotonic() - began_s < 30
     timer.join()
 
 
 def test_giving_up_one_generation_does_not_spoil_the_next(
-    ports: Callable[[int], list[RingPort]],
+    ports: Ports,
 ) -> None:
     both = ports(2)
     for port in both:
@@ -430,7 +386,7 @@ def test_giving_up_one_generation_does_not_spoil_the_next(
 
 
 def test_ports_serve_a_smaller_ring_after_a_larger_one(
-    ports: Callable[[int], list[RingPort]],
+    ports: Ports,
 ) -> None:
     three = ports(3)
     for generation, members in ((1, three), (2, three[:2]), (3, three[2:]), (4, three)):
@@ -439,16 +395,6 @@ def test_ports_serve_a_smaller_ring_after_a_larger_one(
         assert found == [[bytes([r]) for r in range(len(members))]] * len(members)
         for ring in rings:
             ring.abort()
-
-
-def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> None:
-    (ring,) = joined(ports(1))
-    vector = np.arange(3.0)
-    ring.all_reduce(vector)
-    ring.broadcast(vector, source=0)
-    assert ring.all_gather(b"me") == [b"me"]
-    np.testing.assert_array_equal(vector, [0, 1, 2])
-    ring.abort()
 
 
 @pytest.mark.parametrize(
@@ -461,7 +407,7 @@ def test_a_ring_of_one_needs_nobody(ports: Callable[[int], list[RingPort]]) -> N
     ],
 )
 def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
-    ports: Callable[[int], list[RingPort]],
+    ports: Ports,
     monkeypatch: pytest.MonkeyPatch,
     authenticate: bool | None,
     host: str,
@@ -475,7 +421,7 @@ def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
 
 
 def test_the_next_worker_is_told_whether_vectors_are_authenticated(
-    ports: Callable[[int], list[RingPort]],
+    ports: Ports,
 ) -> None:
     """Addresses may look different at the two ends, as behind a proxy."""
     both = [
@@ -491,7 +437,7 @@ def test_the_next_worker_is_told_whether_vectors_are_authenticated(
         ring.abort()
 
 
-def test_an_encrypted_ring_gives_the_same_bits(ports: Callable[[int], list[RingPort]]) -> None:
+def test_an_encrypted_ring_gives_the_same_bits(ports: Ports) -> None:
     vectors = np.random.default_rng(4).normal(size=(2, 1_000_003)).astype(np.float32)
     found: list[bytes] = []
     for encrypt in (False, True):
@@ -508,7 +454,7 @@ def test_an_encrypted_ring_gives_the_same_bits(ports: Callable[[int], list[RingP
 
 
 def test_a_closed_ring_port_drops_joiners_that_nobody_took_and_those_to_come(
-    ports: Callable[[int], list[RingPort]], dial: Callable[[RingPort], Connection]
+    ports: Ports, dial: Dial
 ) -> None:
     (port,) = ports(1)
     joiners = [dial(port) for _ in range(2)]

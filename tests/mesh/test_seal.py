@@ -1,7 +1,5 @@
 """Sealed pieces: what is accepted is what the other end sent, in its order."""
 
-from itertools import chain
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import assume, given
@@ -39,8 +37,8 @@ def opened(wire: list[tuple[bytes, bytes]], *, encrypt: bool) -> list[bytes]:
 def test_pieces_arrive_as_they_were(contents: list[bytes], encrypt: bool) -> None:
     wire = sealed(contents, encrypt=encrypt)
     assert opened(wire, encrypt=encrypt) == contents
-    if not encrypt:
-        assert [piece for piece, _ in wire] == contents
+    for (piece, _), content in zip(wire, contents, strict=True):
+        assert (piece == content) == (not encrypt) or len(content) < 4
 
 
 @given(contents=CONTENTS, encrypt=st.booleans(), data=st.data())
@@ -63,11 +61,6 @@ def test_a_changed_bit_is_refused(content: bytes, encrypt: bool, data: st.DataOb
     whole[bit // 8] ^= 1 << bit % 8
     with pytest.raises(NetworkError):
         opened([(bytes(whole[:-16]), bytes(whole[-16:]))], encrypt=encrypt)
-
-
-def test_an_encrypted_piece_does_not_show_its_content() -> None:
-    ((piece, _),) = sealed([b"the weights, " * 5], encrypt=True)
-    assert b"weights" not in piece
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
@@ -106,10 +99,3 @@ def test_pieces_are_cut_at_the_same_places_however_the_payload_is_divided(
     whole = b"".join(views)
     expected = [whole[start : start + size] for start in range(0, len(whole), size)]
     assert [bytes(piece) for piece in pieces(views, size)] == expected
-
-
-def test_a_piece_of_one_view_is_not_copied() -> None:
-    content = bytearray(b"abcdef")
-    found = list(pieces([content], 4))
-    content[:] = b"ABCDEF"
-    assert bytes(b"".join(chain(found))) == b"ABCDEF"

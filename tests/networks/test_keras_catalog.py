@@ -38,8 +38,7 @@ def networks_with(kind: LayerKind) -> Iterator[NetworkSpec]:
     """The layer as a form begins it, after inputs of several ranks."""
     for dtype in ("float32", "int32"):
         for shape in SHAPES:
-            count = max(kind.least, 1) if kind.takes == "several" else 1
-            names = tuple(f"input_{number}" for number in range(count))
+            names = tuple(f"input_{number}" for number in range(kind.takes[0]))
             inputs = [
                 LayerSpec(kind="Input", name=name, options={"shape": shape, "dtype": dtype})
                 for name in names
@@ -117,22 +116,23 @@ def test_every_optimizer_is_made(kind: Any) -> None:
         option.check(option.default)
 
 
-@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
-def test_fractions_of_a_layer_are_at_most_1(name: str) -> None:
-    lstm = LayerSpec(kind="LSTM", name="lstm", options={"units": 2, name: 1.5})
-    sequence = LayerSpec(kind="Input", name="in", options={"shape": [5, 3]})
-    problem = str(NetworkSpec(layers=(sequence, lstm)).analysis.rows[1].problem)
-    assert f"`{name}` must be a finite number of at least 0 and of at most 1" in problem
-
-
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("Adam", "beta_1"), ("Adam", "beta_2"), ("RMSprop", "rho"), ("SGD", "ema_momentum")],
+    ("kind", "name", "bound"),
+    [
+        *(("LSTM", name, "of at most 1") for name in ("dropout", "recurrent_dropout")),
+        *(("Adam", name, "less than 1") for name in ("beta_1", "beta_2", "ema_momentum")),
+        ("RMSprop", "rho", "less than 1"),
+    ],
 )
-def test_decays_of_an_optimizer_are_less_than_1(kind: str, name: str) -> None:
-    optimizer = OptimizerSpec(kind=kind, options={name: 1.0})
-    spec = replace(PRESETS["mlp"].make(), optimizer=optimizer)
-    assert f"`{name}` must be a finite number of at least 0 and less than 1" in str(
+def test_fractions_and_decays_have_bounds(kind: str, name: str, bound: str) -> None:
+    spec = PRESETS["lstm"].make()
+    value = 1.0 if bound.startswith("less") else 1.5
+    if kind == "LSTM":
+        lstm = replace(spec.layers[2], options={"units": 2, name: value})
+        spec = replace(spec, layers=(*spec.layers[:2], lstm, *spec.layers[3:]))
+    else:
+        spec = replace(spec, optimizer=OptimizerSpec(kind=kind, options={name: value}))
+    assert f"`{name}` must be a finite number of at least 0 and {bound}" in str(
         spec.analysis.reason
     )
 

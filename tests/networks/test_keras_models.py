@@ -87,11 +87,6 @@ def test_the_lenet_preset_is_the_lenet_model_to_the_last_weight() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_network_with_a_problem_is_not_built() -> None:
-    with pytest.raises(ConfigurationError, match="no layers"):
-        NetworkSpec().build()
-
-
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -111,23 +106,18 @@ def test_optimizers_keep_the_state_that_is_estimated(kind: str, options: dict[st
     assert state == 7 * optimizer_slots(kind, options)
 
 
-def custom_layer() -> Any:
+def test_models_of_ones_own_layers_can_be_looked_at_but_not_edited() -> None:
     class Twice(keras.layers.Layer):
         def call(self, inputs: Any) -> Any:
             return inputs * 2
 
-    return Twice(name="twice")
-
-
-def test_models_of_ones_own_layers_can_be_looked_at_but_not_edited() -> None:
     inputs = keras.Input((4,), name="in")
     inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)], name="inner")
-    model = keras.Model(inputs, inner(custom_layer()(inputs)) + 1.0)
+    model = keras.Model(inputs, inner(Twice(name="twice")(inputs)) + 1.0)
     rows = view_model(model).rows
     assert [row.kind for row in rows] == ["Input", "Twice", "Sequential", "Add"]
     assert [row.inputs for row in rows[1:3]] == [("in",), ("twice",)]
-    assert rows[2].parameters == 15
-    assert rows[2].output_shape == (3,)
+    assert (rows[2].parameters, rows[2].output_shape) == (15, (3,))
     with pytest.raises(ConfigurationError, match="twice"):
         describe_model(model)
 
@@ -157,26 +147,33 @@ def test_looking_never_raises(thing: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "named"),
+    ("call", "named"),
     [
-        (lambda: keras.layers.Dense(3, activity_regularizer="l2"), "activity_regularizer"),
-        (lambda: keras.layers.Dense(3, dtype="float16"), "float16"),
-        (lambda: keras.layers.Dense(3, kernel_constraint="non_neg"), "kernel_constraint"),
-        (lambda: keras.layers.Dense(3, activation=keras.ops.cos), "cos"),
-        (lambda: keras.layers.Lambda(lambda x: x), "Lambda"),
+        (lambda x, k: keras.layers.Dense(3, activity_regularizer="l2")(x), "activity_regularizer"),
+        (lambda x, k: keras.layers.Dense(3, dtype="float16")(x), "float16"),
+        (lambda x, k: keras.layers.Dense(3, kernel_constraint="non_neg")(x), "kernel_constraint"),
+        (lambda x, k: keras.layers.Dense(3, activation=keras.ops.cos)(x), "cos"),
+        (lambda x, k: keras.layers.Lambda(lambda x: x)(x), "Lambda"),
+        (
+            lambda x, k: keras.layers.TimeDistributed(keras.layers.Softmax(), name="t")(x),
+            r"'t' \(TimeDistributed\) cannot be edited",
+        ),
+        (lambda x, k: keras.layers.Dropout(0.5, name="d")(x, training=True), "'d'.*training=True"),
+        (
+            lambda x, k: keras.layers.MultiHeadAttention(2, 3, name="m")(
+                x, x, use_causal_mask=True
+            ),
+            "'m'.*use_causal_mask=True",
+        ),
+        (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
+        (lambda x, k: keras.layers.Dense(3, name="f", trainable=False)(x), "'f'.*trainable=False"),
     ],
 )
-def test_what_a_spec_cannot_hold_is_named(layer: Any, named: str) -> None:
-    model = keras.Sequential([keras.Input((4,)), layer()])
+def test_what_a_spec_cannot_hold_is_named(call: Any, named: str) -> None:
+    inputs, kept = keras.Input((5, 4)), keras.Input((5,), dtype="bool")
+    model = keras.Model([inputs, kept], call(inputs, kept))
+    assert view_model(model).rows[-1].output_shape is not None
     with pytest.raises(ConfigurationError, match=named):
-        describe_model(model)
-
-
-def test_a_wrapper_of_another_layer_than_a_spec_holds_is_named() -> None:
-    wrapped = keras.layers.TimeDistributed(keras.layers.Conv2D(2, 3), name="frames")
-    model = keras.Sequential([keras.Input((5, 8, 8, 1)), wrapped])
-    assert view_model(model).rows[-1].output_shape == (5, 6, 6, 2)
-    with pytest.raises(ConfigurationError, match=r"'frames' \(TimeDistributed\) cannot be edited"):
         describe_model(model)
 
 
@@ -206,8 +203,22 @@ def test_how_a_model_is_compiled_is_described() -> None:
     )
     assert spec.outputs == (output,)
     assert spec.task == "binary"
-    model.compile("sgd", loss=keras.losses.BinaryCrossentropy(label_smoothing=0.1))
-    with pytest.raises(ConfigurationError, match="BinaryCrossentropy"):
+
+
+@pytest.mark.parametrize(
+    ("compiled", "named"),
+    [
+        ({"optimizer": lambda: keras.optimizers.SGD(gradient_accumulation_steps=4)}, "steps=4"),
+        ({"optimizer": lambda: keras.optimizers.SGD(loss_scale_factor=8.0)}, "factor=8"),
+        ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
+        ({"loss": lambda: keras.losses.Huber(delta=0.1)}, "Huber"),
+    ],
+)
+def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    made = {name: make() for name, make in compiled.items()}
+    model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
+    with pytest.raises(ConfigurationError, match=named):
         describe_model(model)
 
 
@@ -235,31 +246,6 @@ def test_inputs_are_described_in_the_order_in_which_the_model_takes_arrays() -> 
     assert [tuple(tensor.shape) for tensor in built.inputs] == [(None, 5), (None, 2)]
 
 
-def sequences(call: Any) -> Any:
-    inputs = keras.Input((5, 4))
-    kept = keras.Input((5,), dtype="bool")
-    return keras.Model([inputs, kept], call(inputs, kept))
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda x, k: keras.layers.Dropout(0.5, name="d")(x, training=True), "'d'.*training=True"),
-        (
-            lambda x, k: keras.layers.MultiHeadAttention(2, 3, name="m")(
-                x, x, use_causal_mask=True
-            ),
-            "'m'.*use_causal_mask=True",
-        ),
-        (lambda x, k: keras.layers.LSTM(3, name="l")(x, mask=k), "'l'.*mask"),
-        (lambda x, k: keras.layers.Dense(3, name="f", trainable=False)(x), "'f'.*trainable=False"),
-    ],
-)
-def test_what_a_call_says_beside_its_inputs_is_refused(call: Any, named: str) -> None:
-    with pytest.raises(ConfigurationError, match=named):
-        describe_model(sequences(call))
-
-
 def test_masks_that_keras_passes_by_itself_are_described() -> None:
     words = keras.Input((5,), dtype="int32")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(words)
@@ -268,19 +254,3 @@ def test_masks_that_keras_passes_by_itself_are_described() -> None:
     described = describe_model(model)
     copy = keras.Model.from_config(model.get_config())
     assert describe_model(copy).layers == described.layers
-
-
-@pytest.mark.parametrize(
-    ("compiled", "named"),
-    [
-        ({"optimizer": lambda: keras.optimizers.SGD(gradient_accumulation_steps=4)}, "steps=4"),
-        ({"optimizer": lambda: keras.optimizers.SGD(loss_scale_factor=8.0)}, "factor=8"),
-        ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
-    ],
-)
-def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    made = {name: make() for name, make in compiled.items()}
-    model.compile(**{"optimizer": "sgd", "loss": "mse", **made})
-    with pytest.raises(ConfigurationError, match=named):
-        describe_model(model)

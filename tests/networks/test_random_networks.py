@@ -15,7 +15,7 @@ from sparkwright.networks import (
     describe_model,
     layer_kind,
 )
-from sparkwright.networks._keras_graph import layers_of, sources_of
+from sparkwright.networks._keras_graph import layers_of, uses_of
 
 # Layers that fit sequences of any length, with options to draw from.
 LAYERS: dict[str, dict[str, list[Any]]] = {
@@ -116,7 +116,7 @@ def test_the_code_makes_the_model_that_building_makes(spec: NetworkSpec) -> None
     assert [tuple(o.shape[1:]) for o in built.outputs] == [shapes[o.layer] for o in spec.outputs]
     described = describe_model(built).build()
     assert seedless_layers(described) == seedless_layers(built)
-    assert sources_of(described) == sources_of(built)
+    assert uses_of(described) == uses_of(built)
 
 
 def seedless_layers(model: Any) -> dict[str, Any]:

@@ -95,12 +95,9 @@ def test_chunks_too_large_to_be_joined_keep_the_order(strategy: RepartitionStrat
     assert [numbers_in(c) for c in locally([chunks, []], plan)] == expected(plan)
 
 
-def test_many_tiny_chunks_become_few() -> None:
-    plan = plan_repartition([3000, 0], workers=2)
-    assert [len(c) for c in locally([chunked(0, 3000, 1), []], plan)] == [1, 1]
-
-
 def test_joined_chunks_are_about_a_megabyte() -> None:
+    tiny = plan_repartition([3000, 0], workers=2)
+    assert [len(c) for c in locally([chunked(0, 3000, 1), []], tiny)] == [1, 1]
     plan = plan_repartition([2000, 0], workers=2)
     result = locally([chunked(0, 2000, 7, width=1000), []], plan)
     for chunks in result:
@@ -171,13 +168,9 @@ def test_there_is_one_shuffle_or_none(spark: Any) -> None:
     assert shuffles("never", 2) == 0
     assert shuffles("never", 6) == 0
     assert shuffles("num_partitions_workers_differs", 4) == 0
+    unchanged = plan_repartition([23, 0, 5, 1], workers=4, mode="never")
+    assert repartition(rdd, unchanged) is rdd
     assert shuffles("num_partitions_workers_differs", 3) == 1
-
-
-@pytest.mark.spark
-def test_unchanged_data_is_returned_itself(spark: Any) -> None:
-    rdd = as_rdd(spark, partitions_of([4, 4]))
-    assert repartition(rdd, plan_repartition([4, 4], workers=2)) is rdd
 
 
 @pytest.mark.spark

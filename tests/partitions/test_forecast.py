@@ -114,14 +114,6 @@ def test_minibatches_and_waiting_go_together(counts, workers, batch_size):
         assert found.minibatches_saved == found.minibatches_without - found.minibatches_after
 
 
-def test_helpers_leave_only_what_does_not_divide():
-    survey = PartitionSurvey(rows=(90, 10))
-    alone = forecast(survey, workers=2, mode="never", batch_size=10)
-    assert (alone.minibatches_after, alone.idle_after) == (9, pytest.approx(4 / 9))
-    shared = forecast(survey, workers=2, mode="never", batch_size=10, kind="sharing")
-    assert (shared.minibatches_after, shared.idle_after) == (5, 0)
-
-
 def test_cost_stands_beside_benefit():
     survey = PartitionSurvey(rows=(900, 100), size_bytes=(9000, 1000))
     found = forecast(survey, workers=2, batch_size=10, step_s=0.5, bandwidth_bytes_per_s=1000)
@@ -130,15 +122,15 @@ def test_cost_stands_beside_benefit():
     assert (found.rows_moved, found.bytes_moved, found.move_s) == (400, 4000, 2)
     assert found.epochs_to_pay_off == pytest.approx(0.1)
     assert "pays off within the first epoch" in advice_on(found, ())[0]
+    grouped = forecast(PartitionSurvey(rows=(5, 5, 5, 5)), workers=2, mode="never")
+    assert (grouped.plan.action, grouped.rows_moved) == ("grouped", 0)
+    assert "only grouped" in advice_on(grouped, ())[0]
+    shared = forecast(
+        PartitionSurvey(rows=(90, 10)), workers=2, mode="never", batch_size=10, kind="sharing"
+    )
+    assert (shared.minibatches_after, shared.idle_after) == (5, 0)  # workers that are done help
     unknown = forecast(PartitionSurvey(rows=(900, 100)), workers=2, batch_size=10)
     assert (unknown.bytes_moved, unknown.move_s, unknown.epochs_to_pay_off) == (None,) * 3
-
-
-def test_reading_whole_partitions_together_moves_nothing():
-    found = forecast(PartitionSurvey(rows=(5, 5, 5, 5)), workers=2, mode="never")
-    assert found.plan.action == "grouped"
-    assert found.rows_moved == 0
-    assert "only grouped" in advice_on(found, ())[0]
 
 
 def test_advice_names_what_is_better():

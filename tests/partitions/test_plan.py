@@ -1,7 +1,8 @@
 import json
 import subprocess
 import sys
-from typing import get_args
+from dataclasses import replace
+from typing import Any, get_args
 
 import hypothesis.strategies as st
 import numpy as np
@@ -43,6 +44,7 @@ def test_every_example_goes_to_exactly_one_target_as_counted(plan: RepartitionPl
     assert all(d.dtype == np.int32 for d in placed)
     flat = np.concatenate([*placed, np.empty(0, np.int32)])
     assert np.bincount(flat, minlength=plan.workers).tolist() == list(plan.target_counts)
+    assert json.loads(json.dumps(plan.to_dict()))["rows_moved"] == plan.rows_moved
     moved = sum(int((d != source).sum()) for source, d in enumerate(placed))
     assert plan.rows_moved == moved
 
@@ -140,35 +142,20 @@ def test_spark_default_depends_on_the_seed() -> None:
 # HashingBalancedPartitionerTest.
 
 
-@pytest.mark.parametrize("counts", [[1000], [5] * 200, [10] * 100, [500, 300, 200, 0]])
-def test_thousand_examples_go_to_ten_partitions_of_hundred(counts: list[int]) -> None:
-    assert plan_repartition(counts, workers=10).target_counts == (100,) * 10
-
-
-def test_remainder_goes_to_the_first_partitions() -> None:
-    plan = plan_repartition([1000], workers=32)
-    assert plan.target_counts == (32,) * 8 + (31,) * 24
-
-
-def test_two_hundred_twenty_four_give_two_in_each_of_112() -> None:
-    assert plan_repartition([64, 64, 64, 32], workers=112).target_counts == (2,) * 112
-
-
-def test_many_small_partitions_hold_one_or_two() -> None:
-    plan = plan_repartition([7040], workers=5000)
-    assert plan.target_counts == (2,) * 2040 + (1,) * 2960
-
-
-@pytest.mark.parametrize("surplus", [0, 1, 7, 9])
-def test_balanced_table_of_index_to_partition(surplus: int) -> None:
-    plan = plan_repartition([100 + surplus], workers=10)
-    table = [p for p in range(10) for _ in range(11 if p < surplus else 10)]
-    assert destinations(plan, 0).tolist() == table
-
-
-def test_too_little_data_starves_only_workers_beyond_it() -> None:
-    plan = plan_repartition([5], workers=7)
-    assert plan.target_counts == (1, 1, 1, 1, 1, 0, 0)
+@pytest.mark.parametrize(
+    ("counts", "workers", "expected"),
+    [
+        *((counts, 10, (100,) * 10) for counts in ([1000], [5] * 200, [500, 300, 200, 0])),
+        ([1000], 32, (32,) * 8 + (31,) * 24),  # the remainder goes to the first
+        ([64, 64, 64, 32], 112, (2,) * 112),
+        ([7040], 5000, (2,) * 2040 + (1,) * 2960),
+        ([5], 7, (1, 1, 1, 1, 1, 0, 0)),
+    ],
+)
+def test_balanced_examples_of_deeplearning4j(
+    counts: list[int], workers: int, expected: tuple[int, ...]
+) -> None:
+    assert plan_repartition(counts, workers=workers).target_counts == expected
 
 
 @pytest.mark.parametrize("sources", [1, 2, 3, 7, 10, 29, 33, 100, 200])
@@ -219,6 +206,8 @@ def test_never_splits_no_partition() -> None:
     assert (fewer.action, fewer.target_counts, fewer.rows_moved) == ("grouped", (5, 1, 0), 0)
     same = plan_repartition([9, 0, 0], workers=3, mode="never")
     assert (same.changed, same.target_counts) == (False, (9, 0, 0))
+    uneven = plan_repartition([6, 2, 1], workers=3, mode="never")
+    assert (uneven.skew_after, uneven.idle_fraction) == (2.0, pytest.approx(0.5))
 
 
 def test_same_number_of_partitions_is_left_alone_however_uneven() -> None:
@@ -227,14 +216,10 @@ def test_same_number_of_partitions_is_left_alone_however_uneven() -> None:
     assert plan_repartition([90, 0, 1], workers=2, mode=mode).target_counts == (46, 45)
 
 
-@pytest.mark.parametrize("strategy", ["balanced", "approximate_balanced"])
-def test_balanced_data_is_left_alone_in_any_arrangement(strategy: RepartitionStrategy) -> None:
-    assert not plan_repartition([2, 3, 2, 3], workers=4, strategy=strategy).changed
-
-
-def test_spark_default_deals_balanced_data_too() -> None:
-    plan = plan_repartition([3, 3], workers=2, strategy="spark_default")
-    assert plan.action == "shuffled"
+def test_balanced_data_is_left_alone_unless_spark_deals_it() -> None:
+    for strategy in STRATEGIES:
+        plan = plan_repartition([2, 3, 2, 3], workers=4, strategy=strategy)
+        assert plan.changed == (strategy == "spark_default")
 
 
 def test_empty_partitions_come_and_go_without_a_shuffle() -> None:
@@ -257,20 +242,6 @@ def test_no_examples_at_all_is_a_plan_too(
 
 
 # What a plan tells
-
-
-def test_idle_fraction_is_the_time_spent_waiting_for_the_fullest() -> None:
-    plan = plan_repartition([6, 2, 1], workers=3, mode="never")
-    assert plan.skew_after == 2.0
-    assert plan.idle_fraction == pytest.approx(0.5)
-
-
-def test_plan_survives_json_with_what_follows_from_it() -> None:
-    plan = plan_repartition([7, 0, 0], workers=3)
-    values = json.loads(json.dumps(plan.to_dict()))
-    assert values["target_counts"] == [3, 2, 2]
-    assert (values["rows_moved"], values["action"], values["workers"]) == (4, "shuffled", 3)
-    assert values["skew_before"] == 3.0
 
 
 def test_text_shows_rows_before_and_after() -> None:
@@ -296,42 +267,19 @@ def test_long_tables_show_the_first_and_last_partitions(partitions: int, lines: 
 # Refusals
 
 
-def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"`workers` must be an integer.*workers=0"):
-        plan_repartition([1], workers=0)
-    with pytest.raises(ConfigurationError, match=r"`mode`.*'always'.*mode='sometimes'"):
-        plan_repartition([1], workers=1, mode="sometimes")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"`strategy`.*strategy='random'"):
-        plan_repartition([1], workers=1, strategy="random")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"counts\[1\]=-2"):
-        plan_repartition([1, -2], workers=1)
+PLAN = plan_repartition([3, 1], workers=3)
+REFUSALS: list[tuple[Any, str]] = [
+    (lambda: plan_repartition([1], workers=0), r"`workers` must be an integer.*workers=0"),
+    (lambda: plan_repartition([1], workers=1, mode="at"), r"`mode`.*'always'.*mode='at'"),  # type: ignore[arg-type]
+    (lambda: plan_repartition([1], workers=1, strategy="x"), r"`strategy`.*strategy='x'"),  # type: ignore[arg-type]
+    (lambda: plan_repartition([1, -2], workers=1), r"counts\[1\]=-2"),
+    (lambda: destinations(PLAN, 2), r"source_partition=2"),
+    (lambda: destinations(PLAN, 0, 1, 4), r"within the 3 examples of partition 0"),
+    (lambda: replace(PLAN, target_counts=(1, 1)), r"4 examples before, 2 after"),
+]
 
 
-def test_destinations_outside_the_plan_are_refused() -> None:
-    plan = plan_repartition([3, 1], workers=3)
-    with pytest.raises(DataError, match=r"source_partition=2"):
-        destinations(plan, 2)
-    with pytest.raises(DataError, match=r"within the 3 examples of partition 0"):
-        destinations(plan, 0, 1, 4)
-
-
-def test_a_plan_that_loses_examples_is_refused() -> None:
-    with pytest.raises(DataError, match=r"3 examples before, 2 after"):
-        RepartitionPlan(
-            mode="always",
-            strategy="balanced",
-            seed=0,
-            action="shuffled",
-            source_counts=(3,),
-            target_counts=(1, 1),
-            rows_moved=1,
-        )
-
-
-def test_importing_partitions_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, sparkwright.partitions;"
-        "print({'pyspark', 'tensorflow', 'keras', 'pyarrow', 'pandas'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+@pytest.mark.parametrize(("call", "text"), REFUSALS)
+def test_wrong_arguments_are_named(call: Any, text: str) -> None:
+    with pytest.raises((ConfigurationError, DataError), match=text):
+        call()

@@ -46,12 +46,8 @@ def test_samples_of_sequences_keep_all_labels_of_a_row_but_masked_ones():
     assert sample.complete
     survey = PartitionSurvey.of_samples([5], [sample])
     assert survey.label_basis == "counted"
-
-
-def test_long_sequences_are_sampled_by_fewer_rows():
-    sample = sample_of(np.zeros((10, 40), np.int64), most_rows=4)
-    assert sample.rows == 1
-    assert not sample.complete
+    long = sample_of(np.zeros((10, 40), np.int64), most_rows=4)  # fewer rows of longer sequences
+    assert (long.rows, long.complete) == (1, False)
 
 
 def test_one_hot_labels_count_classes_that_nobody_has():
@@ -69,17 +65,13 @@ def test_names_are_used_only_where_they_fit():
     assert other.class_names == ("0", "5")
 
 
-@pytest.mark.parametrize("labels", [np.array([0.5, 1.0]), np.array([[1.0, 1.0]])])
-def test_labels_that_are_no_classes_are_refused(labels):
-    with pytest.raises(DataError, match="labels must be classes"):
-        sample_of(labels, most_rows=10)
-
-
-def test_too_many_different_labels_are_no_classes():
-    sample = sample_of(np.arange(1500), most_rows=2000)
-    survey = PartitionSurvey.of_samples([1500], [sample])
+def test_labels_that_are_no_classes_are_refused():
+    survey = PartitionSurvey.of_samples([1500], [sample_of(np.arange(1500), most_rows=2000)])
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.told
+    for labels in (np.array([0.5, 1.0]), np.array([[1.0, 1.0]])):
+        with pytest.raises(DataError, match="labels must be classes"):
+            sample_of(labels, most_rows=10)
 
 
 def test_a_survey_says_what_was_counted_and_what_was_sampled():

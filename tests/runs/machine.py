@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
+    ConnectionLost,
+    Dismiss,
     EndRun,
     StopRequested,
     TaskEnded,
@@ -41,6 +44,13 @@ class Attempt:
     sent: deque[Any] = field(default_factory=deque[Any])  # on its way to the driver
     orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
     scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
+    ring: Any = None
+
+    @property
+    def in_a_ring(self) -> bool:
+        return self.ring is not None and not self.silent
+
+    may_fail = in_a_ring
 
 
 class RunMachine(RuleBasedStateMachine):
@@ -62,6 +72,9 @@ class RunMachine(RuleBasedStateMachine):
         self.end: EndRun | None = None
         self.asked_to_stop = False
         self.failures: list[Failure] = []
+        self.gone: set[int] = set()  # connections that are lost or dismissed
+        self.any_lost = False
+        self.breaks = 0  # rings that broke without a loss
         common: dict[str, Any] = {
             "workers": WORKERS,
             "judge": self.judge,
@@ -129,6 +142,34 @@ class RunMachine(RuleBasedStateMachine):
         return self.failures[-1]
 
     # -- what may happen --------------------------------------------------------------------
+
+    @initialize(moments=st.sampled_from([6, 12, 3, 20, 9, 0]))
+    def all_went_well_before(self, moments: int) -> None:
+        self.all_goes_well(moments)
+
+    @going_on
+    @rule(data=st.data())
+    def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
+        if (worker := self.one(data, lambda w: w.in_a_ring)) is not None:
+            self.breaks += 1
+            worker.leave("broken")
+
+    @under_way
+    @rule(data=st.data())
+    def a_worker_fails(self, data: st.DataObject) -> None:
+        if (worker := self.one(data, lambda w: w.may_fail)) is not None:
+            worker.fail(self.fails(worker.worker))
+
+    @going_on
+    @rule(data=st.data())
+    def a_worker_is_given_up_but_goes_on(self, data: st.DataObject) -> None:
+        """Until it notices that its connection is closed."""
+        worker = self.one(data, lambda w: not w.silent)
+        if worker is not None and worker.connection not in self.gone:
+            self.any_lost = True
+            worker.sent.clear()
+            worker.orders.append(Dismiss(connection=worker.connection))
+            self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
     @going_on
     @rule(moments=st.integers(1, 6))
@@ -203,8 +244,22 @@ class RunMachine(RuleBasedStateMachine):
             self.check_the_end(self.coordinator.progress)
 
 
-def new_judge() -> Judge:
-    return Judge(EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True)
+class Judged(RunMachine):
+    """Runs with early stopping."""
+
+    epochs = JUDGED_EPOCHS
+    scores = SCORES
+
+    def __init__(self) -> None:
+        self.judge = Judge(EarlyStopping(patience=1), epochs=JUDGED_EPOCHS, validates=True)
+        super().__init__()
+
+
+def case_of(machine: type[RunMachine], *, examples: int, steps: int = 50) -> Any:
+    """The test case of a machine, for pytest."""
+    case = machine.TestCase
+    case.settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    return case
 
 
 def check_the_verdicts(judge: Judge | None, progress: Progress) -> None:

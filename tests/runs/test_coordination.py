@@ -62,26 +62,6 @@ def delivering(make: Make, workers: int = 3) -> Any:
 # -- gathering ------------------------------------------------------------------------------
 
 
-def test_the_group_forms_when_all_have_come_with_ranks_by_worker(make: Make) -> None:
-    script = make(3)
-    assert script.register(2) == NOTHING
-    assert script.register(0) == NOTHING
-    sent = script.register(1)
-    group = script.group(1, [0, 1, 2], script.progress, -1)
-    assert {action.connection: action.group for action in sent} == dict.fromkeys((0, 10, 20), group)
-
-
-def test_a_worker_lost_while_the_others_gather_is_missing_again(make: Make) -> None:
-    script = make(3)
-    script.register(0)
-    script.register(1)
-    assert script.lose(1) == NOTHING
-    assert script.register(2) == NOTHING
-    sent = script.register(1, attempt=1)
-    assert sorted(action.connection for action in sent) == [0, 11, 20]
-    assert sent[0].group == script.group(1, [0, 1, 2], script.progress, -1)
-
-
 def test_a_run_goes_on_from_the_progress_it_is_given(make: Make) -> None:
     start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
     (sent,) = make(1, start=start).register(0)
@@ -89,54 +69,24 @@ def test_a_run_goes_on_from_the_progress_it_is_given(make: Make) -> None:
     assert sent.group.progress == start
 
 
-def test_when_not_all_come_the_missing_are_named(make: Make) -> None:
-    script = make(4, slots=3, rendezvous_timeout_s=60)
+@pytest.mark.parametrize("came", [(), (2, 0)])
+def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
+    make: Make, came: tuple[int, ...]
+) -> None:
+    script = make(4, slots=3, rendezvous_timeout_s=60, queue_timeout_s=600)
     script.tick(500.0)
-    script.register(2)
-    script.register(0)
-    assert script.tick(60.0) == NOTHING
-    reason = (
-        "the driver waited 60 s for 4 workers and 2 came; missing: workers [1, 3]. Spark has 3 "
-        "task slots. Give Spark as many slots as there are workers (`spark.executor.instances`, "
-        "`spark.executor.cores`), or use fewer with `workers=…`; if they are only slow, raise "
-        "`MeshConfig(rendezvous_timeout_s=…)`."
-    )
-    assert script.tick(0.1) == [
-        *script.dismissals(2, 0, reason=reason),
-        EndRun(timed_out=reason),
-    ]
-
-
-def test_when_no_worker_comes_other_jobs_may_hold_the_slots(make: Make) -> None:
-    script = make(2, queue_timeout_s=600)
-    assert script.tick(600.0) == NOTHING
-    reason = (
-        "no worker started within 600 s. Other jobs may hold all slots, or the cluster has no "
-        "room: see Spark's web page. Raise `MeshConfig(queue_timeout_s=…)` to wait longer."
-    )
-    assert script.tick(0.1) == [EndRun(timed_out=reason)]
-
-
-def test_the_clock_may_begin_anywhere(make: Make) -> None:
-    script = make(2, now_s=1e6)
-    script.now_s = 1e6
-    assert script.tick(600.0) == NOTHING
-    assert isinstance(script.tick(0.1)[-1], EndRun)
+    for worker in came:
+        script.register(worker)
+    assert script.tick(60.0 if came else 100.0) == NOTHING
+    *dismissed, end = script.tick(0.1)
+    expected = "4 workers and 2 came; missing: workers [1, 3]" if came else "Other jobs may hold"
+    assert isinstance(end, EndRun)
+    assert expected in end.timed_out
+    assert "Spark has 3 task slots" in end.timed_out
+    assert dismissed == script.dismissals(*came, reason=end.timed_out)
 
 
 # -- members --------------------------------------------------------------------------------
-
-
-def test_ticks_change_nothing_while_all_is_well(make: Make) -> None:
-    script = training(make)
-    assert [script.tick(60.0) for _ in range(50)] == [NOTHING] * 50
-
-
-def test_losses_of_strangers_and_repeated_ones_are_nothing(make: Make) -> None:
-    script = training(make)
-    assert script.handle(ConnectionLost(connection=99)) == NOTHING
-    script.lose(1)
-    assert script.lose(1) == NOTHING
 
 
 def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Make) -> None:
@@ -185,25 +135,12 @@ def test_stop_while_the_result_is_delivered_changes_nothing(make: Make) -> None:
     assert script.stop() == NOTHING
 
 
-def test_a_worker_that_fails_before_it_registers_ends_a_run_that_gathers(make: Make) -> None:
-    script = make(2)
-    script.register(0)
-    assert script.fail() == [*script.dismissals(0), EndRun(failure=FAILURE)]
-
-
 def test_the_first_failure_is_named_and_neither_stop_nor_others_hide_it(make: Make) -> None:
     script = training(make)
     sent = [*script.fail(), *script.fail(Failure(worker=0, reason="second")), *script.stop()]
     sent += [*script.lose(0), *script.lose(1)]
     (end,) = [action for action in sent if isinstance(action, EndRun)]
     assert end.failure == FAILURE
-
-
-def test_a_failure_after_the_end_of_training_does_not_spoil_the_result(make: Make) -> None:
-    script = delivering(make)
-    assert script.fail() == NOTHING
-    assert script.deliver(0)[-1] == EndRun()
-    assert script.fail() == NOTHING
 
 
 # -- delivering -----------------------------------------------------------------------------
@@ -230,12 +167,6 @@ def test_when_all_are_lost_before_one_delivered_the_run_fails(make: Make) -> Non
     assert script.lose(1) == [
         EndRun(timed_out="all workers were lost before one delivered the result.")
     ]
-
-
-def test_a_worker_that_comes_while_the_result_is_delivered_is_dismissed(make: Make) -> None:
-    script = delivering(make)
-    script.lose(1)
-    assert script.register(1, attempt=1) == script.dismissals(1, reason="the run has ended")
 
 
 def test_nothing_happens_after_the_end(make: Make) -> None:

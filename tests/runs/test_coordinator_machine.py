@@ -5,20 +5,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import hypothesis.strategies as st
-from hypothesis import settings
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 from tests.runs.machine import (
     EPOCHS,
-    JUDGED_EPOCHS,
-    SCORES,
     WORKERS,
     Attempt,
+    Judged,
     RunMachine,
+    case_of,
     check_no_training_before_a_verdict,
     check_the_verdicts,
     going_on,
-    new_judge,
-    under_way,
 )
 
 from sparkwright.runs._coordinator import Coordinator
@@ -201,6 +198,9 @@ class Worker(Attempt):
         self.progress = self.progress.after_round(shares, done, iterations=0)
         self.rounds += 1
 
+    def fail(self, failure: Failure) -> None:
+        self.leave("failed", failure)
+
     def leave(self, ending: Ending, failure: Failure | None = None) -> None:
         assert self.ring is not None
         generation, self.ring = self.ring.group.generation, None
@@ -336,24 +336,10 @@ class Runs(RunMachine):
             worker = data.draw(st.sampled_from(waiting))
             worker.take(worker.orders.popleft(), self.rings)
 
-    @initialize(moments=st.sampled_from([9, 15, 6, 12, 3, 0]))
-    def all_went_well_before(self, moments: int) -> None:
-        self.all_goes_well(moments)
-
     @going_on
     @rule(data=st.data())
     def one_worker_works(self, data: st.DataObject) -> None:
         self.one_in_a_ring(data, Worker.work)
-
-    @going_on
-    @rule(data=st.data())
-    def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
-        self.one_in_a_ring(data, lambda worker: worker.leave("broken"))
-
-    @under_way
-    @rule(data=st.data())
-    def a_worker_fails(self, data: st.DataObject) -> None:
-        self.one_in_a_ring(data, lambda w: w.leave("failed", self.fails(w.worker)))
 
     def one_in_a_ring(self, data: st.DataObject, act: Any) -> None:
         worker = self.one(data, lambda w: w.ring is not None)
@@ -375,16 +361,6 @@ class Runs(RunMachine):
     def a_worker_is_killed_and_replaced(self, data: st.DataObject, moments: int) -> None:
         self.a_worker_is_killed(data)
         self.all_goes_well(moments)
-
-    @going_on
-    @rule(data=st.data())
-    def a_silent_worker_is_given_up(self, data: st.DataObject) -> None:
-        worker = self.one(data)
-        if worker is not None:
-            # It goes on with its ring until it notices that its connection is closed.
-            worker.sent.clear()
-            worker.orders.append(Dismiss(connection=worker.connection))
-            self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
     @going_on
     @rule(data=st.data())
@@ -454,15 +430,8 @@ class Runs(RunMachine):
         return bool(left) or not all(member.alive for member in members)
 
 
-class JudgedRuns(Runs):
+class JudgedRuns(Judged, Runs):
     """Runs with early stopping."""
-
-    epochs = JUDGED_EPOCHS
-    scores = SCORES
-
-    def __init__(self) -> None:
-        self.judge = new_judge()
-        super().__init__()
 
     def check_the_end(self, progress: Progress) -> None:
         check_the_verdicts(self.judge, progress)
@@ -476,7 +445,5 @@ class JudgedRuns(Runs):
                 check_no_training_before_a_verdict(self.judge, worker.progress)
 
 
-TestRuns = Runs.TestCase
-TestJudgedRuns = JudgedRuns.TestCase
-TestJudgedRuns.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
-TestRuns.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestRuns = case_of(Runs, examples=200, steps=60)
+TestJudgedRuns = case_of(JudgedRuns, examples=60, steps=60)

@@ -176,17 +176,6 @@ def test_a_handler_of_the_users_own_stays_and_so_does_one_set_meanwhile(start: A
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_other_threads_wait_without_a_handler(start: Any) -> None:
-    engine = FakeEngine(7)
-    run = start(engine)
-    thread = threading.Thread(target=run.wait)
-    thread.start()
-    engine.over.set()
-    thread.join(10)
-    assert not thread.is_alive()
-    assert signal.getsignal(signal.SIGINT) is pyspark_handler
-
-
 def test_an_interrupted_await_stops_the_run_where_spark_began_in_the_same_cell(start: Any) -> None:
     engine = FakeEngine(7)
 

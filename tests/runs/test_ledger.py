@@ -6,7 +6,7 @@ from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
 
 
-def piece(*, wanted: int, workers: int = 2) -> int:
+def piece(*, wanted: int, workers: int) -> int:
     """Minibatches of the first piece of an epoch of 100 for each of two workers."""
     ledger = Ledger(
         Progress.first(workers=2),
@@ -21,13 +21,11 @@ def piece(*, wanted: int, workers: int = 2) -> int:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "size"),
-    [(0, 5), (3, 5), (20, 20), (1_000, 50)],  # at most half of a worker's share of the 200 left
+    ("wanted", "workers", "size"),
+    # At most half of a worker's share of the 200 left; small pieces if many share what is left.
+    [(0, 2, 5), (3, 2, 5), (20, 2, 20), (1_000, 2, 50), (1_000, 10, 10), (1_000, 100, 5)],
 )
-def test_who_is_quick_gets_what_it_wants_up_to_half_its_share(wanted: int, size: int) -> None:
-    assert piece(wanted=wanted) == size
-
-
-def test_pieces_become_small_if_many_share_what_is_left() -> None:
-    assert piece(wanted=1_000, workers=10) == 10
-    assert piece(wanted=1_000, workers=100) == 5
+def test_who_is_quick_gets_what_it_wants_up_to_half_its_share(
+    wanted: int, workers: int, size: int
+) -> None:
+    assert piece(wanted=wanted, workers=workers) == size

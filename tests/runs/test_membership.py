@@ -15,7 +15,7 @@ from sparkwright.runs._decisions import (
     WorkerRegistered,
 )
 from sparkwright.runs.membership import DriverClock, Membership
-from sparkwright.workers.protocol import Failure, Seat
+from sparkwright.workers.protocol import Failure
 
 
 def roll(
@@ -44,55 +44,6 @@ def came(worker: int, attempt: int = 0, *, rows: int = 0) -> WorkerRegistered:
     )
 
 
-def test_all_are_present_when_each_worker_has_come() -> None:
-    found = roll()
-    assert found.admit(came(1), 0.0) is None
-    assert not found.all_present
-    assert found.admit(came(0), 0.0) is None
-    assert found.all_present
-    assert found.present == {0: came(0), 1: came(1)}
-    assert (found.all_rows, found.all_validation_rows) == ((100, 101), (0, 1))
-
-
-def test_a_newer_attempt_replaces_an_older_one_and_counts() -> None:
-    found = roll()
-    found.admit(came(0), 0.0)
-    assert found.admit(came(0, 2, rows=7), 1.0) == 0
-    assert found.present == {0: came(0, 2, rows=7)}
-    assert found.attempts == {0: 2}
-    assert found.rows == {0: (7, 0)}
-
-
-def test_the_loss_of_a_replaced_connection_or_a_strangers_is_nobodys() -> None:
-    found = roll()
-    found.admit(came(0), 0.0)
-    found.admit(came(0, 1), 1.0)
-    assert found.lose(0, 2.0) is None
-    assert found.lose(99, 2.0) is None
-    assert found.present == {0: came(0, 1)}
-    assert found.replacement_problem(1000.0) == ""
-    assert found.lose(1, 3.0) == came(0, 1)
-    assert found.present == {}
-
-
-def test_rows_of_a_lost_worker_stay_known() -> None:
-    found = roll()
-    found.admit(came(0), 0.0)
-    found.admit(came(1), 0.0)
-    found.lose(10, 1.0)
-    assert found.all_rows == (100, 101)
-
-
-def test_seats_are_by_worker_and_only_of_those_asked_for() -> None:
-    found = roll(3)
-    for worker in (2, 0, 1):
-        found.admit(came(worker, worker), 0.0)
-    assert found.seats([22, 0]) == (
-        Seat(worker=0, host="10.0.0.0", port=7000, attempt=0),
-        Seat(worker=2, host="10.0.0.2", port=7002, attempt=2),
-    )
-
-
 def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
     found = roll()
     found.admit(came(0), 0.0)
@@ -103,16 +54,6 @@ def test_a_lost_worker_is_a_problem_until_it_comes_back() -> None:
     assert found.replacement_problem(125.1).startswith("worker 1 was lost, and its replacement")
     found.admit(came(1, 1), 126.0)
     assert found.replacement_problem(1000.0) == ""
-
-
-def test_of_several_lost_workers_the_one_whose_time_is_over_is_named() -> None:
-    found = roll()
-    found.admit(came(0), 0.0)
-    found.admit(came(1), 0.0)
-    found.lose(10, 5.0)
-    found.lose(0, 50.0)
-    assert found.replacement_problem(130.0).startswith("worker 1 was lost")
-    assert found.replacement_problem(200.0).startswith("worker 0 was lost")
 
 
 # -- tasks ----------------------------------------------------------------------------------

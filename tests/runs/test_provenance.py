@@ -23,26 +23,22 @@ def clone(tmp_path):
     return tmp_path
 
 
-def test_the_commit_of_a_branch_is_found_from_a_folder_below(clone):
-    (clone / ".git" / "refs" / "heads" / "main").write_text(f"{COMMIT}\n")
-    assert git_revision(clone / "notebooks") == COMMIT
+PACKED = f"# pack-refs\n{'f' * 40} refs/heads/other\n{COMMIT} refs/heads/main\n"
 
 
-def test_the_commit_of_a_packed_branch_is_found(clone):
-    lines = f"# pack-refs\n{'f' * 40} refs/heads/other\n{COMMIT} refs/heads/main\n"
-    (clone / ".git" / "packed-refs").write_text(lines)
-    assert git_revision(clone) == COMMIT
-
-
-def test_a_commit_without_a_branch_is_found(clone):
-    (clone / ".git" / "HEAD").write_text(COMMIT)
-    assert git_revision(clone) == COMMIT
-
-
-@pytest.mark.parametrize("head", ["", "nonsense", "ref: refs/heads/none"])
-def test_what_cannot_be_read_is_no_commit(clone, head):
-    (clone / ".git" / "HEAD").write_text(head)
-    assert git_revision(clone) is None
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"refs/heads/main": f"{COMMIT}\n"}, COMMIT),
+        ({"packed-refs": PACKED}, COMMIT),
+        ({"HEAD": COMMIT}, COMMIT),
+        *(({"HEAD": head}, None) for head in ("", "nonsense", "ref: refs/heads/none")),
+    ],
+)
+def test_the_commit_is_found_from_a_folder_below_if_it_can_be_read(clone, files, found):
+    for name, text in files.items():
+        (clone / ".git" / name).write_text(text)
+    assert git_revision(clone / "notebooks") == found
 
 
 def test_git_itself_agrees_also_in_a_worktree(tmp_path):
@@ -71,30 +67,19 @@ def test_warnings_are_kept_once_each_and_only_within_the_block():
 
 
 def test_warnings_of_other_runs_are_not_kept():
-    one, other = WarningKeeper("sparkwright-run-1"), WarningKeeper("sparkwright-run-10")
-    logger = logging.getLogger("sparkwright.runs")
-
-    def warn_from(name: str) -> None:
-        thread = threading.Thread(target=logger.warning, args=(f"from {name}",), name=name)
-        thread.start()
-        thread.join()
-
-    with one.listening(), other.listening():
-        for name in (
-            *("sparkwright-run-1", "sparkwright-run-1-checkpoints"),
-            *("sparkwright-run-10", "sparkwright-run-10-job", "sparkwright-read-0"),
-        ):
-            warn_from(name)
-    assert one.texts == (
-        "from sparkwright-run-1",
-        "from sparkwright-run-1-checkpoints",
-        "from sparkwright-read-0",
-    )
-    assert other.texts == (
-        "from sparkwright-run-10",
-        "from sparkwright-run-10-job",
-        "from sparkwright-read-0",
-    )
+    keepers = [WarningKeeper("sparkwright-run-1"), WarningKeeper("sparkwright-run-10")]
+    logger, anybodys = logging.getLogger("sparkwright.runs"), "sparkwright-read-0"
+    names = [
+        ["sparkwright-run-1", "sparkwright-run-1-checkpoints", anybodys],
+        ["sparkwright-run-10", "sparkwright-run-10-job", anybodys],
+    ]
+    with keepers[0].listening(), keepers[1].listening():
+        for name in sorted({*names[0], *names[1]}, key=lambda name: name == anybodys):
+            thread = threading.Thread(target=logger.warning, args=(f"from {name}",), name=name)
+            thread.start()
+            thread.join()
+    for keeper, own in zip(keepers, names, strict=True):
+        assert sorted(keeper.texts) == sorted(f"from {name}" for name in own)
 
 
 def test_threads_that_write_for_a_run_bear_its_name():

@@ -35,14 +35,6 @@ def test_what_the_registered_function_makes_is_written_whole(register, tmp_path)
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.html"]
 
 
-def test_any_store_will_do(register):
-    import fsspec
-
-    register(lambda run, *, url: b"content")
-    _extensions.write_report("run", "memory://reports/run.html", {})
-    assert fsspec.filesystem("memory").cat_file("/reports/run.html") == b"content"
-
-
 @pytest.mark.parametrize("makers", [(), (ImportError("no ipywidgets here"),)])
 def test_without_the_notebook_packages_it_is_said_what_to_install(register, makers, tmp_path):
     register(*makers)

@@ -21,14 +21,10 @@ from sparkwright.mesh._framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
-    ForgetHistory,
     KeepBest,
-    KeepCheckpoint,
-    LaunchTask,
     News,
     ProgressSettled,
     SendVerdict,
-    ShowStalled,
     WorkerGone,
     WorkerHeard,
     WorkerRegistered,
@@ -39,6 +35,7 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 
 SECRET = bytes(range(32))
 NAME = "sparkwright-test"
+Make = Callable[..., "Site"]
 ALIVE = {"sent_s": 0.0, "steps": 0, "computing": False}
 
 
@@ -59,17 +56,9 @@ class Sink:
                 assert message is not None
                 if message.kind != "alive":
                     self.told.append(("heard", (worker, message.kind)))
-            case ForgetHistory():
-                self.told.append(("forgotten", None))
             case ProgressSettled(progress=progress, exact=exact):
                 assert exact
                 self.told.append(("settled", progress.averagings))
-            case KeepCheckpoint(progress=progress, write=write):
-                self.told.append(("checkpoint", (progress.averagings, write)))
-            case LaunchTask(worker=worker, replaces=replaces):
-                self.told.append(("launch", (worker, replaces)))
-            case ShowStalled(worker=worker, seconds=seconds):
-                self.told.append(("stalled", (worker, seconds > 0)))
             case SendVerdict(verdict=verdict):
                 self.told.append(("judged", verdict.epoch))
             case KeepBest(epoch=epoch):
@@ -78,6 +67,8 @@ class Sink:
             case EndRun():
                 self.told.append(("ended", news))
                 self.ended.set()
+            case _:
+                pass
 
     def end(self) -> EndRun:
         assert self.ended.wait(5.0), "the run did not end"
@@ -207,7 +198,7 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Callable[..., Site]]:
+def site() -> Iterator[Make]:
     with contextlib.ExitStack() as stack:
 
         def build(workers: int = 2, **options: Any) -> Site:
@@ -233,7 +224,7 @@ def finish(site: Site, workers: list[Worker]) -> None:
 # -- the regular run ------------------------------------------------------------------------
 
 
-def test_a_run_from_registration_to_result(site: Callable[..., Site]) -> None:
+def test_a_run_from_registration_to_result(site: Make) -> None:
     start = np.arange(5, dtype=np.float32)
     here = site(2, start=lambda: ({"size": 5}, (start, b"extras")))
     one, other = here.registered(0, rows=7), here.registered(1, validation_rows=3)
@@ -265,7 +256,7 @@ def test_a_run_from_registration_to_result(site: Callable[..., Site]) -> None:
 
 
 def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
-    site: Callable[..., Site],
+    site: Make,
 ) -> None:
     judge = Judge(EarlyStopping(patience=1), epochs=5, validates=True)
     here = site(2, judge=judge)
@@ -288,7 +279,7 @@ def test_a_score_is_answered_by_a_verdict_and_the_best_state_is_kept_first(
     assert told == [("judged", 1), ("best", (1, b"state")), ("judged", 1), ("judged", 2)]
 
 
-def test_what_took_how_long_is_heard_even_after_the_result(site: Callable[..., Site]) -> None:
+def test_what_took_how_long_is_heard_even_after_the_result(site: Make) -> None:
     here = site(2)
     workers = here.training()
     finish(here, workers)
@@ -300,39 +291,32 @@ def test_what_took_how_long_is_heard_even_after_the_result(site: Callable[..., S
     assert sorted(here.sink.told[-2:]) == [("heard", (w, "phases")) for w in range(2)]
 
 
-def test_what_the_driver_finds_wrong_ends_the_run(site: Callable[..., Site]) -> None:
+@pytest.mark.parametrize("found_by", ["driver", "task", "worker", "user"])
+def test_a_failure_and_a_stop_end_the_run(site: Make, found_by: str) -> None:
     here = site(1)
     (worker,) = here.training()
-    failure = Failure(worker=-1, kind="data", reason="no such metric")
-    here.server.fail(failure)
-    worker.take("regroup")
-    worker.report("broken", None)
-    assert here.sink.end() == EndRun(failure=failure)
-
-
-def test_stop_reaches_every_worker(site: Callable[..., Site]) -> None:
-    here = site(2)
-    workers = here.training()
-    here.server.stop()
-    for worker in workers:
+    failure = Failure(worker=0, host="b", kind="data", reason="no such column", traceback="…")
+    if found_by == "driver":
+        here.server.fail(failure)
+        worker.take("regroup")
+        worker.report("broken", None)
+    elif found_by == "task":
+        here.server.task_ended(0, failure)
+        worker.take("regroup")
+        worker.close()
+    elif found_by == "worker":
+        report = {"generation": 1, "ending": "failed", "progress": None}
+        worker.connection.send("report", {**report, "failure": failure.to_dict()})
+    else:
+        here.server.stop()
         worker.take("stop")
-        worker.report("stopped", Progress(averagings=2, steps=(5, 5), examples=(50, 50)))
-    workers[0].deliver()
-    assert here.sink.end() == EndRun(stopped=True)
+        worker.report("stopped", Progress(averagings=2, steps=(5,), examples=(50,)))
+        worker.deliver()
+    expected = EndRun(stopped=True) if found_by == "user" else EndRun(failure=failure)
+    assert here.sink.end() == expected
 
 
-def test_a_worker_that_fails_before_it_registers_ends_the_run(
-    site: Callable[..., Site],
-) -> None:
-    here = site(2)
-    here.registered(0)
-    failure = Failure(worker=1, host="b", kind="data", reason="no such column", traceback="…")
-    here.server.task_ended(1, failure)
-    assert here.sink.end() == EndRun(failure=failure)
-    here.workers[0].take("dismiss")
-
-
-def test_who_registers_after_the_end_is_let_go(site: Callable[..., Site]) -> None:
+def test_who_registers_after_the_end_is_let_go(site: Make) -> None:
     here = site(2)
     here.server.stop()
     assert here.sink.end() == EndRun(stopped=True)
@@ -343,18 +327,7 @@ def test_who_registers_after_the_end_is_let_go(site: Callable[..., Site]) -> Non
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
-def test_a_failure_in_a_group_names_the_worker(site: Callable[..., Site]) -> None:
-    here = site(1)
-    (worker,) = here.training()
-    failure = Failure(worker=0, kind="non_finite", reason="the loss became nan")
-    worker.connection.send(
-        "report",
-        {"generation": 1, "ending": "failed", "progress": None, "failure": failure.to_dict()},
-    )
-    assert here.sink.end() == EndRun(failure=failure)
-
-
-def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Callable[..., Site]) -> None:
+def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Make) -> None:
     here = site(2)
     one, other = here.training()
     newer = here.registered(1, attempt=1)
@@ -370,7 +343,7 @@ def test_a_newer_attempt_takes_over_and_the_older_is_let_go(site: Callable[..., 
 
 
 def test_rows_that_come_after_everything_was_counted_are_not_logged(
-    site: Callable[..., Site],
+    site: Make,
 ) -> None:
     here = site(2)
     one, other = here.training()
@@ -393,81 +366,47 @@ def test_rows_that_come_after_everything_was_counted_are_not_logged(
 @pytest.mark.parametrize(
     "content",
     [
-        b"\0" * 100,
-        b"GET / HTTP/1.1\r\n\r\n",
-        struct.pack("<4sIQ", b"SWR1", 2**31, 0),
+        *(b"\0" * 100, b"GET / HTTP/1.1\r\n\r\n", struct.pack("<4sIQ", b"SWR1", 2**31, 0)),
+        *(("rows", {"blocks": []}), ("report", {}), ("result", {}), ("fetch_start", {})),
+        *(("register", {"worker": worker}) for worker in (None, "x", -1, 2, 10**9)),
         None,
-    ],
-    ids=["zeros", "http", "huge", "no JSON"],
-)
-def test_garbage_of_an_unregistered_peer_does_not_disturb_the_run(
-    site: Callable[..., Site], content: bytes | None
-) -> None:
-    here = site(2)
-    workers = here.training()
-    babbler = here.worker(0)
-    if content is None:
-        babbler.connection.send_encoded("[1,2", struct.pack("<4sIQ", b"SWR1", 4, 0) + b"[1,2")
-    else:
-        babbler.connection.socket.sendall(content)
-    assert babbler.connection.receive() is None
-    finish(here, workers)
-    assert not any(kind == "lost" for kind, _ in here.sink.told)
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("rows", {"blocks": []}),
-        ("report", {}),
-        ("result", {}),
-        ("register", {}),
-        ("register", {"worker": "x"}),
-        ("fetch_start", {}),
     ],
     ids=str,
 )
-def test_messages_out_of_place_end_the_connection_and_not_the_run(
-    site: Callable[..., Site], caplog: pytest.LogCaptureFixture, kind: str, fields: dict[str, Any]
+def test_what_a_stranger_sends_ends_its_connection_and_not_the_run(
+    site: Make, caplog: pytest.LogCaptureFixture, content: Any
 ) -> None:
     here = site(2)
     workers = here.training()
     stranger = here.worker(0)
-    stranger.connection.send(kind, fields)
+    if content is None:  # no JSON
+        stranger.connection.send_encoded("[1,2", struct.pack("<4sIQ", b"SWR1", 4, 0) + b"[1,2")
+    elif isinstance(content, bytes):
+        stranger.connection.socket.sendall(content)
+    elif content[0] == "register":
+        stranger.register(**content[1])
+    else:
+        stranger.connection.send(*content)
     assert stranger.connection.receive() is None
     finish(here, workers)
     assert here.server.result is not None
     assert here.server.result.payload == b"result"
+    assert [what for kind, what in here.sink.told if kind in ("joined", "lost")] == [0, 1]
     assert all(record.levelno <= logging.WARNING for record in caplog.records)
 
 
-@pytest.mark.parametrize("worker", [-1, 2, 10**9])
-def test_a_worker_that_the_run_does_not_have_is_refused(
-    site: Callable[..., Site], worker: int
-) -> None:
-    here = site(2)
-    stranger = here.worker(worker).register()
-    assert stranger.connection.receive() is None
-    finish(here, here.training())
-    assert [what for kind, what in here.sink.told if kind == "joined"] == [0, 1]
-
-
-def test_a_registered_worker_that_sends_nonsense_counts_as_lost(
-    site: Callable[..., Site], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("how", ["nonsense", "close"])
+def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
+    site: Make, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     here = site(2)
     one, other = here.training()
-    other.connection.send("report", {"generation": "first"})
-    assert other.is_hung_up()
-    one.take("regroup")
-    assert ("lost", 1) in here.sink.told
-    assert "dropped a connection that sent garbage" in caplog.text
-
-
-def test_a_worker_that_closes_is_lost_and_the_others_regroup(site: Callable[..., Site]) -> None:
-    here = site(2)
-    one, other = here.training()
-    other.close()
+    if how == "nonsense":
+        other.connection.send("report", {"generation": "first"})
+        assert other.is_hung_up()
+        assert "dropped a connection that sent garbage" in caplog.text
+    else:
+        other.close()
     assert one.take("regroup").fields == {"generation": 1}
     assert here.sink.told[-1] == ("lost", 1)
 
@@ -475,8 +414,9 @@ def test_a_worker_that_closes_is_lost_and_the_others_regroup(site: Callable[...,
 # -- silence --------------------------------------------------------------------------------
 
 
-def test_a_silent_worker_is_given_up_after_the_time_out(site: Callable[..., Site]) -> None:
+def test_a_silent_worker_is_given_up_after_the_time_out(site: Make) -> None:
     here = site(2, peer_timeout_s=1.0)
+    stranger = here.worker(0)  # never registers
     one = here.registered(0)
     one.stay_alive()
     began_s = time.monotonic()
@@ -485,17 +425,12 @@ def test_a_silent_worker_is_given_up_after_the_time_out(site: Callable[..., Site
     one.take("regroup")
     assert time.monotonic() - began_s >= 1.0
     assert silent.is_hung_up()
+    assert stranger.is_hung_up()
     assert here.sink.told[-1] == ("lost", 1)
 
 
-def test_a_peer_that_registers_never_is_dropped_too(site: Callable[..., Site]) -> None:
-    here = site(2, peer_timeout_s=0.4)
-    assert here.worker(0).is_hung_up()
-    assert here.sink.told == []
-
-
 def test_a_peer_may_build_its_network_for_long_before_it_registers(
-    site: Callable[..., Site],
+    site: Make,
 ) -> None:
     here = site(1, peer_timeout_s=1.0)
     worker = here.worker(0)
@@ -504,7 +439,7 @@ def test_a_peer_may_build_its_network_for_long_before_it_registers(
     worker.register().take("group")
 
 
-def test_a_large_result_on_its_way_is_no_silence(site: Callable[..., Site]) -> None:
+def test_a_large_result_on_its_way_is_no_silence(site: Make) -> None:
     here = site(1, peer_timeout_s=1.0)
     (worker,) = here.training()
     worker.report("finished", end_of(1))
@@ -521,7 +456,7 @@ def test_a_large_result_on_its_way_is_no_silence(site: Callable[..., Site]) -> N
     assert here.server.result.payload == b"r" * 13
 
 
-def test_signs_of_life_are_heard_while_the_start_is_sent(site: Callable[..., Site]) -> None:
+def test_signs_of_life_are_heard_while_the_start_is_sent(site: Make) -> None:
     ready = threading.Event()
 
     def start() -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -537,7 +472,7 @@ def test_signs_of_life_are_heard_while_the_start_is_sent(site: Callable[..., Sit
     worker.take("start")
 
 
-def test_a_large_transfer_delays_nobody_else(site: Callable[..., Site]) -> None:
+def test_a_large_transfer_delays_nobody_else(site: Make) -> None:
     """A worker that does not read its 64 MB holds up neither `stop` nor the other worker."""
     state = np.zeros(16 << 20, np.float32)
     here = site(2, start=lambda: ({"size": state.size}, (state,)))
@@ -554,7 +489,7 @@ def test_a_large_transfer_delays_nobody_else(site: Callable[..., Site]) -> None:
     slow.take("stop")
 
 
-def test_it_is_known_when_each_worker_was_last_heard(site: Callable[..., Site]) -> None:
+def test_it_is_known_when_each_worker_was_last_heard(site: Make) -> None:
     here = site(2)
     workers = here.training()
     time.sleep(0.3)
@@ -590,7 +525,7 @@ def test_a_closed_server_leaves_no_thread_and_no_socket() -> None:
     wait_until(lambda: sockets() <= before, 5.0)
 
 
-def test_who_connects_while_it_closes_is_turned_away(site: Callable[..., Site]) -> None:
+def test_who_connects_while_it_closes_is_turned_away(site: Make) -> None:
     here = site(1)
     here.server.close()
     here.server.close()

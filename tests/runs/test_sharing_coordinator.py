@@ -4,23 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, SharingScript
+from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import (
     CheckpointReceived,
-    ConnectionLost,
-    Dismiss,
     EndRun,
     ForgetHistory,
     KeepCheckpoint,
     SendGroup,
     SendPiece,
-    WorkerFailed,
-    WorkerReported,
-    WorkReported,
 )
-from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 
 
@@ -73,51 +67,6 @@ def owed() -> SharingScript:
 # -- the regular run ------------------------------------------------------------------------
 
 
-def test_who_has_its_state_gets_work_without_waiting_for_others() -> None:
-    script = starting()
-    assert script.asks(1) == script.piece(1, 1, 0, 0, 2)
-    # Data of worker 0 is not there before it has its state.
-    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
-    assert script.works(1) == NOTHING
-
-
-def test_a_run_of_one_epoch_from_beginning_to_end() -> None:
-    script = training(epochs=1)
-    assert script.works(0) == script.piece(0, 0, 0, 2, 4)
-    assert script.works(1) == script.piece(1, 1, 0, 2, 4)
-    assert script.works(0) == NOTHING
-    assert script.works(1) == script.meeting([0, 1], validate=True)
-    assert script.all_meet(0, 1, validated=1) == script.request(0)
-    assert script.deliver(1) == NOTHING
-    assert script.deliver(0) == [*script.dismissals(0, 1), EndRun()]
-    assert script.progress == Progress(
-        epoch=1,
-        averagings=1,
-        opened=1,
-        steps=(4, 4),
-        examples=(40, 40),
-        iterations=7,
-        validated=1,
-    )
-
-
-def test_after_the_meeting_the_next_epoch_begins() -> None:
-    script = meeting()
-    assert script.progress.epoch == 1
-    assert script.all_meet(1, 0) == script.piece(0, 0, 1, 0, 2) + script.piece(1, 1, 1, 0, 2)
-    assert script.coordinator.phase == "training"
-    assert script.progress.averagings == 1
-
-
-def test_the_others_take_pieces_off_a_slow_workers_end() -> None:
-    script = training(epochs=1)
-    assert script.works(0) == script.piece(0, 0, 0, 2, 4)
-    assert script.works(0) == script.piece(0, 1, 0, 2, 4)
-    assert script.works(0) == NOTHING
-    assert script.works(1) == script.meeting([0, 1], validate=True)
-    assert script.progress.steps == (6, 2)
-
-
 def test_what_was_not_done_of_a_piece_is_handed_out_again() -> None:
     script = training()
     script.works(0, 1, wants_more=False)
@@ -134,71 +83,7 @@ def test_work_that_was_not_given_does_not_count() -> None:
     assert script.progress.steps == (0, 0)
 
 
-def test_without_validation_data_nothing_is_validated() -> None:
-    script = training(1)
-    script.works(0)
-    assert script.works(0) == script.meeting([0], validate=False)
-
-
-def test_a_run_goes_on_where_its_checkpoint_was() -> None:
-    todo = (Span(0, 0, 3, 4), Span(1, 1, 0, 4))
-    start = Progress(
-        epoch=1, averagings=3, opened=2, todo=todo, steps=(7, 4), examples=(70, 40), validated=1
-    )
-    script = starting(start=start, checkpoints=Due(minibatches=2))
-    assert script.progress == start
-    assert script.asks(0) == script.piece(0, 0, 0, 3, 4)
-    assert script.asks(1) == script.piece(1, 1, 1, 0, 2)
-
-
 # -- a worker is lost -----------------------------------------------------------------------
-
-
-def test_a_worker_lost_at_the_common_beginning_is_waited_for_during_the_grace() -> None:
-    script = starting(3)
-    assert script.lose(1) == script.regroups(1, 0, 2)
-    assert script.report(0, "broken") == NOTHING
-    assert script.report(2, "broken") == NOTHING
-    assert script.tick(GRACE_S - 0.1) == NOTHING
-    assert script.tick(0.1) == [ForgetHistory(), *script.groups([0, 2], source=-1)]
-
-
-def test_after_a_loss_at_the_beginning_all_begin_together_once_all_are_back() -> None:
-    script = starting(3)
-    script.lose(1)
-    script.report(0, "broken")
-    assert script.register(1, attempt=1) == NOTHING
-    sent = script.report(2, "broken")
-    assert sent == [ForgetHistory(), *script.groups([0, 1, 2], source=-1)]
-
-
-def test_who_had_its_state_before_the_beginning_broke_gives_it_to_the_others() -> None:
-    script = starting(3)
-    script.asks(0)
-    assert script.lose(1) == [
-        *script.regroups(1, 2),
-        *script.groups([0, 2], source=0, to=[0]),
-    ]
-    assert script.report(2, "broken", generation=1) == script.groups([0, 2], source=0)
-
-
-def test_many_workers_whose_beginning_breaks_once_just_begin_again() -> None:
-    workers = 3 * MAX_FRUITLESS_GROUPS
-    script = starting(workers)
-    for worker in range(workers - 1):
-        assert script.report(worker, "broken") == NOTHING
-    sent = script.report(workers - 1, "broken")
-    assert sent == [ForgetHistory(), *script.groups([*range(workers)], source=-1)]
-
-
-def test_when_a_worker_is_lost_the_others_go_on_and_its_part_is_owed() -> None:
-    script = training(3)
-    assert script.lose(1) == script.groups([0, 2], source=0)
-    for worker in (0, 2):
-        assert script.works(worker) == script.piece(worker, worker, 0, 2, 4)
-    assert script.works(0) == NOTHING
-    assert script.works(2) == script.meeting([0, 2], validate=True)
-    assert script.progress.todo == (Span(1, 0, 2, 4), Span(1, 0, 0, 2))
 
 
 def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() -> None:
@@ -215,19 +100,6 @@ def test_a_newcomer_takes_its_state_from_a_ready_one_and_all_pay_what_is_owed() 
     assert sum(script.progress.examples) == 80
 
 
-def test_the_source_is_the_first_that_is_ready_not_the_first() -> None:
-    script = training(3)
-    script.lose(0)
-    assert script.register(0, attempt=1) == script.groups([0, 1, 2], source=1)
-
-
-def test_a_newcomer_that_cannot_get_a_state_is_told_again() -> None:
-    script = training()
-    script.lose(1)
-    script.register(1, attempt=1)
-    assert script.report(1, "broken") == script.groups([0, 1], source=0)
-
-
 def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() -> None:
     script = training(3)
     script.lose(1)
@@ -239,25 +111,6 @@ def test_a_second_newcomer_does_not_disturb_the_first_who_is_told_of_it_later() 
         *script.groups([0, 1, 2], source=0, to=[0, 1], progress=before),
         *script.piece(1, 1, 0, 2, 4),
     ]
-
-
-def test_an_epoch_does_not_end_while_a_newcomer_is_about_to_bring_work() -> None:
-    script = training()
-    script.lose(1)
-    script.register(1, attempt=1)
-    script.works(0)
-    assert script.works(0) == NOTHING
-    assert script.coordinator.phase == "training"
-    assert script.asks(1) == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
-
-
-def test_when_the_source_is_lost_another_newcomer_waits_for_it_to_come_back() -> None:
-    script = training()
-    script.lose(1)
-    script.register(1, attempt=1)
-    assert script.lose(0) == NOTHING
-    assert script.report(1, "broken") == NOTHING
-    assert script.register(0, attempt=1) == [ForgetHistory(), *script.groups([0, 1], source=-1)]
 
 
 def test_all_are_lost_and_training_begins_anew() -> None:
@@ -278,67 +131,10 @@ def test_all_are_lost_and_training_begins_anew() -> None:
     ]
 
 
-def test_all_are_lost_in_a_meeting_and_training_begins_anew() -> None:
-    script = meeting()
-    script.lose(0)
-    script.lose(1)
-    script.register(0, attempt=1)
-    sent = script.register(1, attempt=1)
-    assert sent == [ForgetHistory(), *script.groups([0, 1], source=-1)]
-    assert script.coordinator.phase == "training"
-    assert script.asks(0) == script.piece(0, 0, 0, 0, 2)
-
-
 # -- attempts -------------------------------------------------------------------------------
 
 
-def test_a_newer_attempt_takes_the_place_and_the_work_of_an_older_one() -> None:
-    script = training()
-    old = script.connection(1)
-    assert script.register(1, attempt=1) == [
-        Dismiss(connection=old, reason="attempt 1 of worker 1 has taken its place"),
-        *script.groups([0, 1], source=0),
-    ]
-    assert script.progress.todo[-1] == Span(1, 0, 0, 2)
-    assert script.handle(ConnectionLost(connection=old)) == NOTHING
-    assert script.coordinator.attempts == {0: 1, 1: 2}
-    assert script.coordinator.present[1].attempt == 1
-    assert script.asks(1) == script.piece(1, 1, 0, 2, 4)
-
-
-def test_nobody_waits_in_a_ring_for_an_attempt_that_was_replaced() -> None:
-    script = meeting(3)
-    ring = script.coordinator.generation
-    script.report(2, "met")
-    assert script.register(1, attempt=1)[1:] == [
-        *script.regroups(ring, 0),
-        *script.groups([0, 1, 2], source=0),
-    ]
-
-
-def test_what_comes_from_a_replaced_attempt_is_ignored() -> None:
-    script = training()
-    piece = script.pieces[1]
-    script.register(1, attempt=1)
-    done = WorkReported(connection=10, piece=piece, minibatches=2, examples=20)
-    assert script.handle(done) == NOTHING
-    ended = WorkerReported(connection=10, generation=1, ending="broken", progress=None)
-    assert script.handle(ended) == NOTHING
-    assert script.progress.steps == (0, 0)
-
-
 # -- meetings -------------------------------------------------------------------------------
-
-
-def test_pieces_are_broken_off_for_a_meeting_and_the_rest_is_done_after_it() -> None:
-    script = training(checkpoints=Due(minibatches=2))
-    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
-    assert script.works(1, 1, wants_more=False) == NOTHING
-    script.checkpoint()
-    kept, *pieces = script.all_meet(0, 1)
-    assert isinstance(kept, KeepCheckpoint)
-    assert pieces == script.piece(0, 0, 0, 2, 4) + script.piece(1, 1, 0, 2, 4)
-    assert script.progress.todo == (Span(1, 0, 1, 2),)
 
 
 def test_a_worker_lost_in_a_meeting_frees_those_who_are_still_in_it() -> None:
@@ -350,17 +146,6 @@ def test_a_worker_lost_in_a_meeting_frees_those_who_are_still_in_it() -> None:
     assert script.all_meet(0, 2, validated=1)[:1] == script.piece(0, 0, 1, 0, 2)
 
 
-def test_a_loss_after_all_others_have_met_needs_no_second_meeting() -> None:
-    script = meeting()
-    script.report(0, "met", validated=1)
-    before = script.progress
-    assert script.lose(1) == [
-        *script.groups([0], source=0, progress=before),
-        *script.piece(0, 0, 1, 0, 2),
-    ]
-    assert script.progress.averagings == 1
-
-
 def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
     script = training(3, checkpoints=Due(minibatches=2))
     script.lose(2)
@@ -369,28 +154,10 @@ def test_a_newcomer_lost_while_others_meet_does_not_disturb_them() -> None:
     assert script.lose(2) == script.groups([0, 1], source=0)
 
 
-def test_a_meeting_that_broke_with_nobody_lost_is_held_again() -> None:
-    script = meeting()
-    script.report(0, "met")
-    assert script.report(1, "broken") == script.meeting([0, 1], validate=True)
-    assert script.all_meet(0, 1)[:1] == script.piece(0, 0, 1, 0, 2)
-
-
 def test_an_epoch_is_validated_once_also_if_its_meeting_is_repeated() -> None:
     script = meeting()
     script.report(0, "met", validated=1)
     assert script.report(1, "broken", validated=1) == script.meeting([0, 1], validate=False)
-
-
-def test_a_newcomer_that_is_ready_in_a_meeting_gets_work_after_it() -> None:
-    script = training()
-    script.lose(1)
-    script.works(0)
-    script.works(0)
-    assert script.register(1, attempt=1) == script.groups([0, 1], source=0)
-    assert script.asks(1) == NOTHING
-    sent = script.report(0, "met", generation=3, validated=1)
-    assert sent == script.piece(0, 1, 0, 2, 4) + script.piece(1, 1, 0, 0, 2)
 
 
 def test_if_only_a_newcomer_is_left_of_a_meeting_it_meets_alone() -> None:
@@ -462,35 +229,7 @@ def test_tries_are_counted_anew_when_somebody_comes() -> None:
     )
 
 
-def test_a_common_beginning_that_never_succeeds_ends_the_run() -> None:
-    script = starting()
-    for _ in range(MAX_FRUITLESS_GROUPS - 1):
-        script.report(0, "broken")
-        assert script.report(1, "broken")[0] == ForgetHistory()
-    sent = script.report(0, "broken")
-    assert sent[:1] == script.regroups(script.coordinator.generation, 1)
-    assert isinstance(sent[-1], EndRun)
-    assert script.coordinator.phase == "over"
-
-
 # -- checkpoints ----------------------------------------------------------------------------
-
-
-def test_a_checkpoint_is_due_after_minibatches_and_kept_with_what_counts_in_it() -> None:
-    script = training(checkpoints=Due(minibatches=2))
-    assert script.works(0) == script.meeting([0, 1], checkpoint=True)
-    assert script.checkpoint() == NOTHING
-    assert script.report(0, "met") == NOTHING
-    # Worker 1's line is slower: its piece is reported after the checkpoint has come.
-    script.works(1, 2, wants_more=False)
-    sent = script.report(1, "met")
-    todo = (Span(0, 0, 2, 4), Span(1, 0, 2, 4))
-    assert sent[0] == KeepCheckpoint(
-        progress=Progress(
-            averagings=1, opened=1, todo=todo, steps=(2, 2), examples=(20, 20), iterations=7
-        )
-    )
-    assert sent[1:] == script.piece(0, 0, 0, 2, 4) + script.piece(1, 1, 0, 2, 4)
 
 
 def test_a_checkpoint_is_due_after_seconds_if_anything_was_learnt() -> None:
@@ -511,18 +250,6 @@ def test_a_checkpoint_that_is_due_at_the_epochs_end_needs_no_meeting_of_its_own(
     assert script.works(0) == script.meeting([0], checkpoint=True)
     script.checkpoint()
     assert script.all_meet(0)[1:] == script.piece(0, 0, 1, 0, 2)
-
-
-def test_a_checkpoint_whose_meeting_broke_is_asked_for_again() -> None:
-    script = training(checkpoints=Due(minibatches=2))
-    script.works(0)
-    script.works(1, 0, wants_more=False)
-    script.checkpoint()
-    script.report(0, "met")
-    assert script.report(1, "broken") == script.meeting([0, 1], checkpoint=True)
-    # The one that came is not kept for the one that is to come.
-    assert script.report(0, "met") == NOTHING
-    assert script.report(1, "met") == script.meeting([0, 1], checkpoint=True)
 
 
 def test_all_are_lost_and_training_goes_on_from_the_last_checkpoint() -> None:
@@ -555,11 +282,6 @@ def test_a_checkpoint_of_another_meeting_is_not_kept() -> None:
 # -- stop -----------------------------------------------------------------------------------
 
 
-def test_stop_at_the_common_beginning_ends_at_once() -> None:
-    script = starting()
-    assert script.stop() == [ForgetHistory(), *script.dismissals(0, 1), EndRun(stopped=True)]
-
-
 def test_stop_while_training_ends_with_a_last_meeting() -> None:
     script = training()
     assert script.stop() == script.meeting([0, 1])
@@ -569,13 +291,6 @@ def test_stop_while_training_ends_with_a_last_meeting() -> None:
     assert script.all_meet(0, 1) == script.request(0)
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(stopped=True)]
     assert script.progress.steps == (1, 0)
-
-
-def test_stop_in_a_meeting_makes_it_the_last() -> None:
-    script = meeting()
-    assert script.stop() == NOTHING
-    assert script.all_meet(0, 1) == script.request(0)
-    assert script.deliver(0)[-1] == EndRun(stopped=True)
 
 
 def test_stop_in_the_last_meeting_is_a_regular_end() -> None:
@@ -590,13 +305,6 @@ def test_a_last_meeting_that_is_repeated_does_without_validation_and_checkpoint(
     script.stop()
     script.report(0, "broken")
     assert script.report(1, "broken") == script.meeting([0, 1])
-
-
-def test_stop_while_owed_work_is_waited_for_ends_the_run() -> None:
-    script = owed()
-    assert script.stop() == script.meeting([0])
-    assert script.all_meet(0) == script.request(0)
-    assert script.deliver(0)[-1] == EndRun(stopped=True)
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
@@ -628,15 +336,6 @@ def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learnt_is_kept() 
     assert script.deliver(0) == [*script.dismissals(0, 1), EndRun(failure=FAILURE)]
 
 
-def test_who_fails_before_it_knows_of_a_meeting_still_comes_to_it() -> None:
-    script = training(checkpoints=Due(minibatches=2))
-    script.works(0)
-    script.works(1, 1, wants_more=False)
-    assert script.report(1, "failed", generation=1, failure=FAILURE) == NOTHING
-    assert script.report(0, "met") == NOTHING
-    assert script.report(1, "met") == script.request(0)
-
-
 def test_who_fails_in_a_meeting_comes_to_the_last_one() -> None:
     script = meeting()
     assert script.report(1, "failed", failure=FAILURE) == NOTHING
@@ -652,27 +351,7 @@ def test_a_failure_at_the_common_beginning_ends_the_run() -> None:
     ]
 
 
-def test_a_worker_that_fails_before_it_registers_ends_the_run_in_its_phase() -> None:
-    script = SharingScript()
-    script.register(0)
-    failed = WorkerFailed(failure=FAILURE)
-    assert script.handle(failed) == [*script.dismissals(0), EndRun(failure=FAILURE)]
-    script = training()
-    assert script.handle(failed) == script.meeting([0, 1])
-
-
 # -- delivering -----------------------------------------------------------------------------
-
-
-def test_one_who_met_delivers_rather_than_a_newcomer() -> None:
-    script = training()
-    script.lose(0)
-    script.works(1)
-    script.works(1)
-    script.register(0, attempt=1)
-    script.asks(0)
-    script.stop()
-    assert script.report(1, "met", generation=3) == script.request(1)
 
 
 def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing() -> None:
@@ -696,12 +375,3 @@ def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learnt_is_kept
     assert isinstance(end, EndRun)
     assert end.timed_out.startswith("worker 1 was lost, and its replacement did not register")
     assert not end.stopped
-
-
-def test_when_all_are_lost_and_none_comes_back_the_run_ends() -> None:
-    script = training()
-    script.lose(0)
-    script.lose(1)
-    (end,) = script.tick(120.1)
-    assert isinstance(end, EndRun)
-    assert end.timed_out.startswith("worker 0 was lost")

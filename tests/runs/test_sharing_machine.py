@@ -5,19 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import settings
-from hypothesis.stateful import initialize, invariant, rule
+from hypothesis.stateful import invariant, rule
 from tests.runs.machine import (
     EPOCHS,
-    JUDGED_EPOCHS,
-    SCORES,
     Attempt,
+    Judged,
     RunMachine,
+    case_of,
     check_no_training_before_a_verdict,
     check_the_verdicts,
     going_on,
-    new_judge,
-    under_way,
 )
 
 from sparkwright.runs._decisions import (
@@ -273,6 +270,10 @@ class Worker(Attempt):
             self.report_work()
         return True
 
+    @property
+    def may_fail(self) -> bool:
+        return self.group is not None and not self.silent
+
     def fail(self, failure: Failure) -> None:
         if self.ring is not None:
             self.leave("failed", failure)
@@ -312,15 +313,12 @@ class Runs(RunMachine):
     """Runs of gradient sharing."""
 
     def __init__(self) -> None:
-        self.gone: set[int] = set()  # connections that are lost or dismissed
         self.told: dict[int, Group] = {}  # by connection: as the driver sees it
         self.pieces: dict[int, Span] = {}  # likewise
         self.arrived: Checkpoint | None = None
         self.kept: frozenset[tuple[int, int, int]] = frozenset()  # in the last checkpoint
         self.validated: list[int] = []
         self.deliverer: Worker | None = None
-        self.any_lost = False
-        self.breaks = 0  # rings that broke without a loss
         super().__init__()
 
     def coordinate(self, common: dict[str, Any]) -> SharingCoordinator:
@@ -431,10 +429,6 @@ class Runs(RunMachine):
 
     # -- what may happen --------------------------------------------------------------------
 
-    @initialize(moments=st.sampled_from([6, 12, 3, 20, 0]))
-    def all_went_well_before(self, moments: int) -> None:
-        self.all_goes_well(moments)
-
     @going_on
     @rule(data=st.data())
     def messages_arrive_at_the_driver(self, data: st.DataObject) -> None:
@@ -457,21 +451,6 @@ class Runs(RunMachine):
             turns -= 1
 
     @going_on
-    @rule(data=st.data())
-    def a_ring_breaks_at_one_worker(self, data: st.DataObject) -> None:
-        worker = self.one(data, lambda w: w.ring is not None and not w.silent)
-        if worker is not None:
-            self.breaks += 1
-            worker.leave("broken")
-
-    @under_way
-    @rule(data=st.data())
-    def a_worker_fails(self, data: st.DataObject) -> None:
-        worker = self.one(data, lambda w: w.group is not None and not w.silent)
-        if worker is not None:
-            worker.fail(self.fails(worker.worker))
-
-    @going_on
     @rule(data=st.data(), arriving=st.sampled_from([ALWAYS, 0, 1, 2]), moments=st.integers(0, 4))
     def a_worker_is_killed(self, data: st.DataObject, arriving: int, moments: int) -> None:
         worker = self.one(data, lambda w: not w.silent)
@@ -491,16 +470,6 @@ class Runs(RunMachine):
         if replaced:  # before it is missed
             self.begin(worker.worker, attempt=self.latest[worker.worker].attempt + 1)
             self.take(self.latest[worker.worker].sent.popleft())
-
-    @going_on
-    @rule(data=st.data())
-    def a_worker_is_given_up_but_goes_on(self, data: st.DataObject) -> None:
-        worker = self.one(data, lambda w: not w.silent)
-        if worker is not None and worker.connection not in self.gone:
-            self.any_lost = True
-            worker.sent.clear()
-            worker.orders.append(Dismiss(connection=worker.connection))
-            self.handle(ConnectionLost(connection=worker.connection, silent=True))
 
     # -- what must hold ---------------------------------------------------------------------
 
@@ -539,15 +508,8 @@ class Runs(RunMachine):
             self.handle(TimerFired())
 
 
-class JudgedRuns(Runs):
+class JudgedRuns(Judged, Runs):
     """Runs with early stopping."""
-
-    epochs = JUDGED_EPOCHS
-    scores = SCORES
-
-    def __init__(self) -> None:
-        self.judge = new_judge()
-        super().__init__()
 
     def check_the_end(self, progress: Progress) -> None:
         check_the_verdicts(self.judge, progress)
@@ -561,7 +523,5 @@ class JudgedRuns(Runs):
         check_no_training_before_a_verdict(self.judge, self.coordinator.progress)
 
 
-TestRuns = Runs.TestCase
-TestJudgedRuns = JudgedRuns.TestCase
-TestJudgedRuns.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
-TestRuns.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestRuns = case_of(Runs, examples=200)
+TestJudgedRuns = case_of(JudgedRuns, examples=60)

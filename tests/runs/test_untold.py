@@ -93,25 +93,6 @@ def _examples(rows: list[tuple[int, int, int]], which: int) -> Counter[int]:
     return found
 
 
-def test_rounds_of_a_worker_that_trained_its_own_data() -> None:
-    plan = plan_of(50, 45, kind="averaging")
-    progress = Progress(
-        epoch=1,
-        round=1,
-        averagings=4,
-        opened=2,
-        todo=(Span(0, 1, 2, 5), Span(1, 1, 2, 5)),
-        steps=(7, 7),
-        examples=(70, 65),
-    )
-    told = columns([(0, 1, 10)] * 5 + [(0, 2, 10)] * 2 + [(1, 1, 10)] * 2)
-    found = untold_rows(plan, progress, told)
-    assert list(found) == [1]
-    assert found[1]["epoch"].tolist() == [1, 1, 1, 2, 2]
-    assert found[1]["round"].tolist() == [2, 2, 3, 1, 1]
-    assert found[1]["examples"].tolist() == [10, 10, 5, 10, 10]
-
-
 def test_rows_of_work_that_was_done_again_count_too() -> None:
     progress = Progress(epoch=1, opened=1, steps=(3, 5), examples=(30, 50))
     # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.

@@ -62,10 +62,6 @@ def examples() -> sw.DataSet:
     )
 
 
-def test_executors_that_run_the_same_engine_are_silent() -> None:
-    check_same(OWN, [there(), there(where="./sparkwright-aaa.zip/sparkwright")])
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

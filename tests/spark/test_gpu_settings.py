@@ -23,10 +23,6 @@ WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 
 
-def test_without_gpus_nothing_is_set() -> None:
-    assert gpu_settings(0, LOCAL) == {}
-
-
 def test_each_task_has_a_gpu_or_only_those_of_networks() -> None:
     with fake_gpus(4):
         assert gpu_settings(2, LOCAL)[TASK_AMOUNT] == "1"
@@ -76,11 +72,6 @@ def test_cpus_take_their_place_only_by_choice(
     assert not any("FALLBACK" in key for key in gpu_settings(1, {"spark.master": "spark://m:7077"}))
 
 
-def test_the_workers_of_a_standalone_cluster_find_their_gpus_themselves() -> None:
-    found = gpu_settings(2, {"spark.master": "spark://m:7077"})
-    assert found == {EXECUTOR_AMOUNT: "2", TASK_AMOUNT: "1"}
-
-
 def test_yarn_gets_the_script_into_each_container() -> None:
     chosen = {"spark.master": "yarn", "spark.yarn.dist.files": "hdfs:///a.txt"}
     found = gpu_settings(2, chosen)
@@ -100,11 +91,6 @@ def test_an_image_for_kubernetes_brings_its_script() -> None:
         gpu_settings(1, chosen)
     found = gpu_settings(1, {**chosen, EXECUTOR_SCRIPT: "/opt/find"})
     assert found["spark.executor.resource.gpu.vendor"] == "nvidia.com"
-
-
-def test_a_local_master_has_no_executors_to_give_gpus_to() -> None:
-    with pytest.raises(ConfigurationError, match=r"master='local\[2\]'"):
-        gpu_settings(1, {"spark.master": "local[2]"})
 
 
 @pytest.mark.parametrize(
@@ -158,3 +144,8 @@ def test_tasks_that_share_gpus_or_have_several_are_refused(amount: str) -> None:
     _gpus.check_gpus(session(**GPU))
     with pytest.raises(ConfigurationError, match=rf"gpu\.amount={amount}"):
         _gpus.check_gpus(session(**GPU, spark_task_resource_gpu_amount=amount))
+
+
+def test_a_local_master_has_no_executors_to_give_gpus_to() -> None:
+    with pytest.raises(ConfigurationError, match=r"master='local\[2\]'"):
+        gpu_settings(1, {"spark.master": "local[2]"})

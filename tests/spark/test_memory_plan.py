@@ -19,11 +19,6 @@ LENET = PRESETS["lenet"].make()
 cores_and_trainers = st.sampled_from([(1, 1), (4, 1), (4, 4), (8, 2), (6, 3)])
 
 
-@pytest.fixture(scope="module")
-def lenet() -> Any:
-    return sw.networks.lenet()
-
-
 def part(plan: MemoryPlan, name: str) -> int:
     return next(part.size_mib for part in plan.parts if part.name == name)
 
@@ -100,12 +95,6 @@ def test_the_written_sum_adds_up() -> None:
     assert "fewer `trainers` than 4" in str(caught.value)
 
 
-def test_a_container_without_a_chosen_heap_gives_it_a_quarter() -> None:
-    assert plan_memory(LENET, container="12g").heap_mib == 3 * 1024
-    assert plan_memory(LENET, container="3g").heap_mib == 1024
-    assert plan_memory(LENET).heap_mib == 1024
-
-
 def test_the_command_and_the_settings_say_the_same() -> None:
     plan = plan_memory(LENET, workers=3, cores=4, trainers=2)
     words = shlex.split(plan.spark_submit("train.py --epochs 5", master="k8s://https://host:443"))
@@ -143,12 +132,6 @@ def test_what_trainers_were_measured_to_take_is_planned(
     assert peak_mib <= planned <= 1.1 * peak_mib
 
 
-def test_a_keras_model_and_its_values_give_the_same_plan(lenet: Any) -> None:
-    from sparkwright.networks import describe_model
-
-    assert plan_memory(lenet) == plan_memory(describe_model(lenet))
-
-
 def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None:
     import keras
 
@@ -162,11 +145,6 @@ def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None
     usual.compile("adam", "mse")
     mib = part(plan_memory(own), "trainers") - part(plan_memory(usual), "trainers")
     assert 0 <= mib <= 5
-
-
-def test_mapped_data_counts_with_the_trainers() -> None:
-    plan, more = plan_memory(LENET), plan_memory(LENET, data="300m")
-    assert more.overhead_mib == plan.overhead_mib + 300
 
 
 @pytest.mark.parametrize(
@@ -212,3 +190,14 @@ def test_a_plan_that_does_not_fit_cannot_be_made_by_hand_either() -> None:
 )
 def test_amounts_are_read_as_spark_counts_them(text: str, mib: int) -> None:
     assert parse_mib("container", text) == mib
+
+
+def test_a_container_without_a_chosen_heap_gives_it_a_quarter() -> None:
+    assert plan_memory(LENET, container="12g").heap_mib == 3 * 1024
+    assert plan_memory(LENET, container="3g").heap_mib == 1024
+    assert plan_memory(LENET).heap_mib == 1024
+
+
+def test_mapped_data_counts_with_the_trainers() -> None:
+    plan, more = plan_memory(LENET), plan_memory(LENET, data="300m")
+    assert more.overhead_mib == plan.overhead_mib + 300

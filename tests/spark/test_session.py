@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_every_setting_can_be_overridden_for_one_session() -> None:
     [("workers", 0), ("cores_per_worker", 0), ("memory_per_worker_mb", 100)],
 )
 def test_options_that_cannot_be_meant_are_named(option: str, value: int) -> None:
-    with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be at least"):
+    with pytest.raises(sw.ConfigurationError, match=f"`{option}` must be an integer of at least"):
         sw.start_spark(**{option: value})  # pyright: ignore[reportArgumentType]
 
 
@@ -70,87 +71,24 @@ def test_java_that_is_missing_ends_in_what_to_install(
         _session._find_java()
 
 
+def test_sessions_of_one_second_have_folders_of_their_own() -> None:
+    options: Any = {"workers": 1, "cores": 1, "memory_mb": 512, "master": None, "app_name": "a"}
+    one, other = (_session._settings(**options)["spark.deploy.appIdPattern"] for _ in "ab")
+    assert one != other
+
+
+@pytest.mark.parametrize("problem", [None, ValueError("Couldn't find Spark")])
 def test_findspark_is_asked_only_when_pyspark_cannot_be_imported(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, problem: Exception | None
 ) -> None:
-    import findspark
-
-    asked: list[bool] = []
-    monkeypatch.setattr(findspark, "init", lambda: asked.append(True))
+    asked = Mock(side_effect=problem)
+    monkeypatch.setattr("findspark.init", asked)
     _session._find_pyspark()
-    assert not asked
+    assert not asked.called
     monkeypatch.setattr(_session.importlib.util, "find_spec", lambda name: None)
-    _session._find_pyspark()
-    assert asked
-
-    def fail() -> None:
-        raise ValueError("Couldn't find Spark")
-
-    monkeypatch.setattr(findspark, "init", fail)
+    if problem is None:
+        _session._find_pyspark()
+        assert asked.called
+        return
     with pytest.raises(sw.ConfigurationError, match="SPARK_HOME"):
         _session._find_pyspark()
-
-
-_DRIVER = """
-import sys
-from pyspark import SparkContext
-import sparkwright as sw
-from sparkwright.spark._defaults import spark_home
-SparkContext._ensure_initialized()
-print("ready", flush=True)
-for line in sys.stdin:
-    if line == "start\\n":
-        spark = sw.start_spark(workers=1, memory_per_worker_mb=512)
-        print(spark.sparkContext.applicationId, flush=True)
-    elif line == "stop\\n":
-        spark.stop()
-        print("stopped", flush=True)
-    else:
-        spark.range(5).count()
-        folder = spark_home() / "work" / spark.sparkContext.applicationId
-        names = [each.name for each in folder.iterdir()] if folder.exists() else "no folder"
-        print(names, flush=True)
-"""
-
-
-@pytest.mark.cluster
-def test_sessions_of_one_second_have_folders_of_their_own() -> None:
-    drivers = [
-        subprocess.Popen(
-            [sys.executable, "-c", _DRIVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-
-    def tell(command: str) -> list[str]:
-        for driver in drivers:
-            assert driver.stdin is not None
-            driver.stdin.write(f"{command}\n")
-            driver.stdin.flush()
-        return answers()
-
-    def answers() -> list[str]:
-        found: list[str] = []
-        for driver in drivers:
-            assert driver.stdout is not None
-            found.append(driver.stdout.readline().strip())
-        return found
-
-    try:
-        assert answers() == ["ready", "ready"]
-        for _ in range(10):
-            first, second = tell("start")
-            if first.split("-")[1] == second.split("-")[1]:
-                break
-            assert tell("stop") == ["stopped", "stopped"]
-        else:
-            pytest.skip("no two sessions were started in one second")
-        drivers.pop(0).communicate(timeout=60)  # the end of its input ends it
-        assert tell("look") == ["['0']"]
-        assert first != second
-    finally:
-        for driver in drivers:
-            driver.communicate(timeout=60)

@@ -8,7 +8,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.cluster import slots as _slots
-from sparkwright.cluster.slots import local_cluster, slots_at_most, wait_for_slots
+from sparkwright.cluster.slots import slots_at_most, wait_for_slots
 from sparkwright.spark import _session
 
 YARN, STANDALONE = "yarn", "spark://master:7077"
@@ -56,11 +56,6 @@ GPUS = {"spark.executor.resource.gpu.amount": "2"}
 )
 def test_settings_bound_the_slots(master: str, settings: dict[str, str], slots: int | None) -> None:
     assert slots_at_most(master, settings) == slots
-
-
-def test_only_a_local_cluster_is_one() -> None:
-    assert local_cluster("local-cluster[ 2, 3 ,1024]") == (2, 3)
-    assert local_cluster("local[2]") is None
 
 
 @pytest.mark.parametrize(

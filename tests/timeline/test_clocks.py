@@ -62,15 +62,6 @@ def test_a_later_exchange_takes_over_when_clocks_have_had_time_to_drift() -> Non
     assert late.uncertainty_s < 0.005
 
 
-def test_only_the_last_exchanges_are_kept() -> None:
-    estimator = OffsetEstimator().with_exchange(0.0, 1.0, 1.0, 1e-6)
-    for number in range(16):
-        estimator = estimator.with_exchange(number, number + 2.5, number + 2.5, number + 1.0)
-    found = estimator.estimate(16.0)
-    assert found is not None
-    assert found.offset_s == 2.0
-
-
 @pytest.mark.parametrize(
     "times",
     [

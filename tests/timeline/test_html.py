@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from tests.timeline.spans import append, append_rounds, small_timeline
+from tests.timeline.spans import append, small_timeline
 
 from sparkwright.timeline import PhaseCode, SpanStore, phase_of
 from sparkwright.timeline.grid import payload_of, shares_of
@@ -53,16 +53,6 @@ def test_the_page_asks_for_nothing_and_runs_only_its_own_script():
     assert "url(" not in text
 
 
-def test_names_of_hosts_and_runs_are_text():
-    store = SpanStore(workers=2)
-    append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0))
-    hostile = "</script><script>alert(1)</script>"
-    page = Page(store.timeline(name=hostile, hosts=[hostile, "&"]).html())
-    assert len(page.scripts) == 2
-    assert not page.all("img")
-    assert json.loads(page.scripts[0])["labels"][1] == f"worker 0, {hostile}"
-
-
 def test_pictures_have_a_text_and_tables_a_name():
     page = Page(small_timeline().html())
     (canvas,) = page.all("canvas")
@@ -89,46 +79,43 @@ def test_where_workers_are_left_out_those_stay_that_computed_longest(monkeypatch
     assert ">beta</td>" not in workers
 
 
-def spans_in(payload):
-    spans = payload["spans"]
+def pieces_of(payload):
+    """Rows, phases, shares of 255, starts and lengths of the pieces of time."""
     first, start, length = (
-        np.frombuffer(base64.b64decode(spans[key]), "<u4") for key in ("first", "start", "length")
+        np.frombuffer(base64.b64decode(payload[key]), "<u4") for key in ("first", "start", "length")
     )
-    phase = np.frombuffer(base64.b64decode(spans["phase"]), np.uint8)
-    return first, phase, start * spans["tick_s"], length * spans["tick_s"]
+    phase, share = (
+        np.frombuffer(base64.b64decode(payload[key]), np.uint8) for key in ("phase", "share")
+    )
+    row = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return row, phase, share, start * payload["tick_s"], length * payload["tick_s"]
 
 
 def test_few_spans_are_in_the_page_one_by_one():
     timeline = small_timeline(rounds=20)
     payload = payload_of(timeline)
-    first, phase, start_s, seconds = spans_in(payload)
+    row, phase, share, start_s, seconds = pieces_of(payload)
     labels = [each["label"] for each in payload["phases"]]
-    assert first.tolist() == [0, 3, 85, 167, 249]
+    assert np.bincount(row).tolist() == [3, 82, 82, 82]
     assert [labels[place] for place in phase[:5]] == [
         *("count", "waiting for workers", "training"),
         *("TensorFlow start", "model build"),
     ]
+    assert payload["exact"]
+    assert set(share.tolist()) == {255}
     assert (start_s[3], seconds[3]) == pytest.approx((1.0, 8.0), abs=1e-6)
     assert seconds.sum() == pytest.approx(timeline.tallies.seconds.sum(), rel=1e-6)
-
-
-def test_a_span_as_long_as_the_run_is_in_the_page_with_all_its_length():
-    store = SpanStore(workers=1)
-    append(store, 0, (PhaseCode.WORK, 0.0, 115.0))
-    _, _, _, seconds = spans_in(payload_of(store.timeline()))
-    assert seconds.tolist() == pytest.approx([115.0])
 
 
 def test_many_spans_are_shares_of_each_phase():
     timeline = small_timeline(exact_limit=10)
     payload = payload_of(timeline)
-    grid = payload["grid"]
-    cells = np.frombuffer(base64.b64decode(grid["cells"]), np.uint8)
-    cells = cells.reshape(4, len(payload["phases"]), grid["columns"])
-    seconds = cells.sum(axis=2) / 255 * grid["column_s"]
-    codes = {p["label"]: at for at, p in enumerate(payload["phases"])}
+    row, phase, share, _, seconds = pieces_of(payload)
+    labels = [each["label"] for each in payload["phases"]]
+    mine = (row == 1) & (phase == labels.index("TensorFlow start"))
     # Each cell is rounded to a 255th, and what is there at all is shown.
-    assert seconds[1, codes["TensorFlow start"]] == pytest.approx(8.0, rel=0.01)
+    assert (share * seconds)[mine].sum() / 255 == pytest.approx(8.0, rel=0.01)
+    assert not payload["exact"]
     assert "shares of 1 s each" in timeline.html()
 
 
@@ -153,11 +140,11 @@ def test_more_workers_than_rows_share_rows():
     for worker in (0, 4999):
         append(store, worker, (PhaseCode.COMPUTE, 0.0, 10.0))
     payload = payload_of(store.timeline())
-    assert len(payload["labels"]) == len(payload["ranges"]) == 1001
-    assert payload["labels"][-1] == "workers 4995–4999"  # noqa: RUF001
-    cells = np.frombuffer(base64.b64decode(payload["grid"]["cells"]), np.uint8)
-    # One of five workers computed all the time.
-    assert set(cells.reshape(1001, -1)[-1].tolist()) == {51}
+    assert len(payload["labels"]) == len(payload["ranges"]) == 314
+    assert payload["labels"][-1] == "workers 4992–4999"  # noqa: RUF001
+    row, _, share, _, _ = pieces_of(payload)
+    # One of eight workers computed all the time.
+    assert set(share[row == 313].tolist()) == {32}
 
 
 @given(
@@ -183,10 +170,11 @@ def test_shares_add_up_to_the_time_that_was_measured(rows, columns, keeps_none):
     assert found.sum(axis=1).max() <= 1.0 + 1e-5
 
 
-def test_rounds_that_do_not_end_with_the_columns_keep_their_shares():
-    store = SpanStore(workers=1)
-    end_s = append_rounds(store, 0, rounds=500, start_s=0.0)
-    timeline = store.timeline(elapsed_s=end_s)
-    phases = [phase_of(code) for code in (6, 7, 10, 11)]
-    found = shares_of(timeline, phases, row_of_lane=np.array([-1, 0]), columns=7)
-    assert found.sum(axis=1) == pytest.approx(np.ones((1, 7)), abs=1e-3)
+def test_names_of_hosts_and_runs_are_text():
+    store = SpanStore(workers=2)
+    append(store, 0, (PhaseCode.COMPUTE, 0.0, 1.0))
+    hostile = "</script><script>alert(1)</script>"
+    page = Page(store.timeline(name=hostile, hosts=[hostile, "&"]).html())
+    assert len(page.scripts) == 2
+    assert not page.all("img")
+    assert json.loads(page.scripts[0])["labels"][1] == f"worker 0, {hostile}"

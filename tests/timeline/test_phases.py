@@ -2,6 +2,7 @@ import itertools
 import re
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,14 +10,11 @@ import pytest
 import sparkwright
 from sparkwright.errors import ConfigurationError
 from sparkwright.timeline import (
-    DRIVER_PHASES,
     PHASES,
-    WORKER_PHASES,
     PhaseCode,
-    phase_named,
     phase_of,
 )
-from sparkwright.timeline.phases import DL4J_NAMES, GROUPS
+from sparkwright.timeline.phases import DL4J_NAMES, Group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "timeline.md").read_text(encoding="utf-8")
 LIGHT, DARK = "#f1f3f5", "#1f2429"  # what the lanes lie on
@@ -75,18 +73,11 @@ def test_codes_never_change_for_files_hold_them():
     }
 
 
-def test_every_code_has_one_phase_of_the_same_name():
-    assert [phase.code for phase in PHASES] == list(dict.fromkeys(p.code for p in PHASES))
-    assert {phase.code: phase.name for phase in PHASES} == {
-        int(code): code.name.lower() for code in PhaseCode
-    }
-
-
 @pytest.mark.parametrize("phase", PHASES, ids=lambda phase: phase.name)
 def test_every_phase_says_what_it_is(phase):
     assert phase.meaning.endswith(".")
-    assert phase.group in GROUPS
-    assert phase_of(phase.code) is phase_named(phase.name) is phase
+    assert phase.group in get_args(Group)
+    assert phase_of(phase.code) is phase
     assert set(phase.dl4j) <= set(DL4J_NAMES)
 
 
@@ -106,11 +97,6 @@ def sources_that_record():
     return "\n".join(texts)
 
 
-def test_labels_are_told_apart():
-    for phases in (WORKER_PHASES, DRIVER_PHASES):
-        assert len({phase.label for phase in phases}) == len(phases)
-
-
 def test_each_of_deeplearning4js_keys_has_a_phase():
     assert {key for phase in PHASES for key in phase.dl4j} == set(DL4J_NAMES)
 
@@ -126,7 +112,11 @@ def test_colors_stand_out_from_light_and_dark_pages(phase):
 @pytest.mark.parametrize("which", ["color", "dark_color"])
 def test_frequent_phases_have_colors_that_everybody_tells_apart(vision, which):
     seen = {
-        name: lab(np.clip(VISIONS[vision] @ linear(getattr(phase_named(name), which)), 0, 1))
+        name: lab(
+            np.clip(
+                VISIONS[vision] @ linear(getattr(phase_of(PhaseCode[name.upper()]), which)), 0, 1
+            )
+        )
         for name in OFTEN
     }
     closest = min(itertools.combinations(OFTEN, 2), key=lambda pair: distance(seen, pair))
@@ -137,11 +127,9 @@ def distance(seen, pair):
     return float(np.linalg.norm(seen[pair[0]] - seen[pair[1]]))
 
 
-def test_unknown_codes_and_names_are_refused():
+def test_unknown_codes_are_refused():
     with pytest.raises(ConfigurationError, match=r"one of \[0, 1, .*code=99"):
         phase_of(99)
-    with pytest.raises(ConfigurationError, match="There are: queued"):
-        phase_named("lunch")
 
 
 @pytest.mark.parametrize("key", DL4J_NAMES)

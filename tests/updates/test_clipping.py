@@ -1,5 +1,3 @@
-from typing import Any
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -42,12 +40,6 @@ def test_each_variable_may_have_its_own_threshold() -> None:
     np.testing.assert_allclose(residual, np.clip(-np.concatenate(local), -bound, bound))
 
 
-def test_excess_has_the_type_of_the_shared_vector() -> None:
-    indices, values = ResidualClipping().excess(np.ones(3, np.float32), [np.zeros(3)], 1.0)
-    assert (indices.dtype, indices.size) == (np.int64, 0)
-    assert values.dtype == np.float32
-
-
 def test_vectors_and_thresholds_must_fit() -> None:
     with pytest.raises(DataError, match="4 and 3 elements"):
         ResidualClipping().excess(np.ones(3), [np.zeros(4)], 1.0)
@@ -55,26 +47,3 @@ def test_vectors_and_thresholds_must_fit() -> None:
         ResidualClipping().excess(np.ones(3), [np.zeros(1), np.zeros(2)], [1.0])
     with pytest.raises(ConfigurationError, match="threshold="):
         ResidualClipping().excess(np.ones(3), [np.zeros(3)], -1.0)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"multiple": 0.9},
-        {"multiple": float("inf")},
-        {"multiple": "5"},
-        {"every": 0},
-        {"every": 2.5},
-        {"every": True},
-    ],
-)
-def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=f"{next(iter(options))}="):
-        ResidualClipping(**options)
-
-
-def test_dictionaries_give_the_same_configuration_back() -> None:
-    clipping = ResidualClipping(multiple=1, every=7)
-    assert ResidualClipping.from_dict(clipping.to_dict()) == clipping
-    with pytest.raises(ConfigurationError, match="'frequency'"):
-        ResidualClipping.from_dict({"frequency": 5})

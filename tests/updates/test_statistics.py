@@ -25,6 +25,8 @@ def test_figures_are_those_of_the_residual(size: int) -> None:
     assert found.maximum == magnitude.max()
     expected = np.percentile(magnitude, [50, 95, 99, 99.9, 99.99])
     np.testing.assert_allclose(found.percentiles, expected, rtol=1e-6)
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert found.count == encode_difference(shared, local, 0.5).selected
 
 
 def test_percentiles_of_a_long_vector_are_sampled_unless_asked_for_exactly() -> None:
@@ -41,12 +43,6 @@ def test_percentiles_of_a_long_vector_are_sampled_unless_asked_for_exactly() -> 
     assert exact.percentiles[0] == pytest.approx(np.median(magnitude), rel=1e-6)
 
 
-def test_count_is_what_encoding_selects() -> None:
-    shared, local = vectors(5000)
-    count = residual_statistics(shared, local, 1e-3).count
-    assert count == encode_difference(shared, local, 1e-3).selected
-
-
 def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
     shared = np.arange(101, dtype=np.float64)
     line = residual_statistics(shared, [np.zeros(101)], 10.0).line()
@@ -57,13 +53,6 @@ def test_line_names_every_figure_and_percentiles_in_thresholds() -> None:
     )
     sampled = residual_statistics(np.zeros(100_001), [np.zeros(100_001)], 1.0).line()
     assert "percentiles of 50,001 elements: " in sampled
-
-
-def test_dictionaries_can_be_written_as_json() -> None:
-    saved = residual_statistics(np.ones(4), [np.zeros(4)], 2.0).to_dict()
-    assert json.loads(json.dumps(saved)) == saved
-    assert saved["percentiles"]["99.99"] == 1.0
-    assert saved["sparsity"] == 0.0
 
 
 def test_nan_and_infinity_show() -> None:

@@ -13,10 +13,11 @@ from sparkwright.mesh._ring import Ring
 from sparkwright.workers._control import ControlLine, Dismissed
 
 SECRET = bytes(range(32))
+Line = tuple[ControlLine, Connection]
 
 
 @pytest.fixture
-def line() -> Iterator[tuple[ControlLine, Connection]]:
+def line() -> Iterator[Line]:
     """A worker's line and the coordinator's end of it."""
     arrived: queue.SimpleQueue[Connection] = queue.SimpleQueue()
     listener = Listener(
@@ -67,15 +68,35 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
     return found
 
 
-def test_orders_come_in_order(line: tuple[ControlLine, Connection]) -> None:
+def test_orders_come_in_order_and_stop_is_known_at_once(line: Line) -> None:
     control, driver = line
-    driver.send("group", {"generation": 1})
-    driver.send("deliver")
+    for kind in ("group", "stop", "deliver"):
+        driver.send(kind, {"generation": 1})
     assert [control.next_order().kind for _ in range(2)] == ["group", "deliver"]
+    assert control.stopping.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("generation", "used", "breaks"),
+    [(3, "before", True), (3, "after", True), (4, "after", False)],
+    ids=["in use", "ready only after its regroup", "the next generation's"],
+)
+def test_regroup_breaks_the_ring_of_its_generation(
+    line: Line, ring: Ring, generation: int, used: str, breaks: bool
+) -> None:
+    control, driver = line
+    known = given_up(control, 3)
+    if used == "before":
+        control.use_ring(ring, generation=generation)
+    driver.send("regroup", {"generation": 3})
+    assert known.wait(10)
+    if used == "after":
+        control.use_ring(ring, generation=generation)
+    assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
 def test_signs_of_life_are_sent_without_being_asked(
-    line: tuple[ControlLine, Connection],
+    line: Line,
 ) -> None:
     _, driver = line
     for _ in range(2):
@@ -85,7 +106,7 @@ def test_signs_of_life_are_sent_without_being_asked(
 
 
 def test_an_answer_about_an_epoch_is_no_order_and_late_ones_are_dropped(
-    line: tuple[ControlLine, Connection],
+    line: Line,
 ) -> None:
     control, driver = line
     driver.send("verdict", {"epoch": 1, "ends": False})
@@ -100,7 +121,7 @@ def test_an_answer_about_an_epoch_is_no_order_and_late_ones_are_dropped(
 
 
 def test_who_waits_for_an_answer_is_dismissed_like_everybody(
-    line: tuple[ControlLine, Connection],
+    line: Line,
 ) -> None:
     control, driver = line
     driver.send("dismiss", {"reason": "the run has ended"})
@@ -113,47 +134,8 @@ def test_who_waits_for_an_answer_is_dismissed_like_everybody(
         control.answer("verdict", epoch=1, timeout_s=30.0)
 
 
-def test_stop_is_known_at_once_and_is_no_order(line: tuple[ControlLine, Connection]) -> None:
-    control, driver = line
-    driver.send("stop")
-    assert control.stopping.wait(10)
-    driver.send("deliver")
-    assert control.next_order().kind == "deliver"
-
-
-def test_regroup_breaks_the_ring_that_is_in_use(
-    line: tuple[ControlLine, Connection], ring: Ring
-) -> None:
-    control, driver = line
-    control.use_ring(ring, generation=3)
-    driver.send("regroup", {"generation": 3})
-    assert is_broken(ring)
-
-
-def test_a_ring_that_is_ready_only_after_its_regroup_is_broken_at_once(
-    line: tuple[ControlLine, Connection], ring: Ring
-) -> None:
-    control, driver = line
-    known = given_up(control, 3)
-    driver.send("regroup", {"generation": 3})
-    assert known.wait(10)
-    control.use_ring(ring, generation=3)
-    assert is_broken(ring)
-
-
-def test_the_next_generations_ring_is_not_broken_by_the_last_regroup(
-    line: tuple[ControlLine, Connection], ring: Ring
-) -> None:
-    control, driver = line
-    known = given_up(control, 3)
-    driver.send("regroup", {"generation": 3})
-    assert known.wait(10)
-    control.use_ring(ring, generation=4)
-    assert not is_broken(ring, wait_s=0.5)
-
-
 def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
-    line: tuple[ControlLine, Connection],
+    line: Line,
 ) -> None:
     control, driver = line
     now = given_up(control, 3)
@@ -164,52 +146,21 @@ def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
 
 
 @pytest.mark.parametrize("how", ["dismiss", "close"])
-def test_the_end_breaks_every_ring_and_every_wait(
-    line: tuple[ControlLine, Connection], ring: Ring, how: str
-) -> None:
+def test_the_end_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how: str) -> None:
     control, driver = line
     meeting = given_up(control, 10**6)
     control.use_ring(ring, generation=1)
+    assert not control.lost
     if how == "dismiss":
-        driver.send("dismiss", {"reason": "the run has ended"})
-    else:
-        driver.close()
-    with pytest.raises(Dismissed):
+        driver.send("dismiss", {"reason": "done"})
+    driver.close()
+    with pytest.raises(Dismissed, match="done" if how == "dismiss" else "."):
         control.next_order()
     assert meeting.wait(10)
     assert is_broken(ring)
-
-
-def test_sending_to_a_driver_that_is_gone_ends_the_worker(
-    line: tuple[ControlLine, Connection],
-) -> None:
-    control, driver = line
-    driver.close()
     assert control.gone.wait(10)
+    assert control.lost == (how == "close")  # who was dismissed has lost nothing
     with pytest.raises(Dismissed):
         control.send("rows", {}, (b"x" * 1_000_000,))
-
-
-def test_closing_leaves_no_thread(line: tuple[ControlLine, Connection]) -> None:
-    control, _ = line
     control.close()
     join_threads("test-worker")
-
-
-def test_a_line_that_breaks_without_a_word_is_lost(line: tuple[ControlLine, Connection]) -> None:
-    control, driver = line
-    assert not control.lost
-    driver.close()
-    with pytest.raises(Dismissed):
-        control.next_order()
-    assert control.lost
-
-
-def test_who_was_dismissed_has_lost_nothing(line: tuple[ControlLine, Connection]) -> None:
-    control, driver = line
-    driver.send("dismiss", {"reason": "done"})
-    driver.close()
-    with pytest.raises(Dismissed, match="done"):
-        control.next_order()
-    assert control.gone.wait(5)
-    assert not control.lost

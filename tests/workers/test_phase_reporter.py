@@ -23,6 +23,10 @@ from sparkwright.workers._phases import PhaseRecorder, PhaseReporter, WorkerCloc
 
 SECRET = bytes(range(32))
 WORKERS = 3
+REGISTRATION = {
+    **{"worker": 0, "attempt": 0, "host": "host", "address": ["127.0.0.1", 1]},
+    **{"rows": 1, "validation_rows": 0},
+}
 
 
 class Driver:
@@ -74,14 +78,7 @@ class Worker:
         )
         self.control.send(
             "register",
-            {
-                "worker": worker,
-                "attempt": 0,
-                "host": "host",
-                "address": ["127.0.0.1", 1],
-                "rows": 1,
-                "validation_rows": 0,
-            },
+            {**REGISTRATION, "worker": worker},
         )
 
     def close(self) -> None:
@@ -164,6 +161,7 @@ def test_a_worker_that_has_done_nothing_sends_nothing(
 @pytest.mark.parametrize(
     "changes",
     [
+        {},
         {"count": 2},
         {"count": "many"},
         {"missed": None},
@@ -176,29 +174,18 @@ def test_garbage_ends_the_connection_and_not_the_run(
 ) -> None:
     with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
         line.socket.settimeout(5.0)
-        fields = {"worker": 0, "attempt": 0, "host": "", "address": ["", 1], "rows": 1}
-        line.send("register", {**fields, "validation_rows": 0})
+        line.send("register", REGISTRATION)
         good = {
             "count": 1,
             "missed": 0,
             "clock": {"source": "system", "wall_s": 0.0, "offset_s": 0.0, "uncertainty_s": None},
         }
-        line.send("phases", {**good, **changes}, (bytes(13),))
+        payload = b"\xff" if not changes else b"\0"  # an unknown phase
+        line.send("phases", {**good, **changes}, (bytes(12) + payload,))
         assert line.receive() is None  # hung up
     assert driver.heard.acquire(timeout=5.0)
     assert driver.lost == 1
     assert len(driver.times.timeline(hosts=[], name="")) == 0
-
-
-def test_spans_of_unknown_phases_end_the_connection(driver: Driver) -> None:
-    with contextlib.closing(connect(driver.server.address, secret=SECRET, timeout_s=5.0)) as line:
-        line.socket.settimeout(5.0)
-        fields = {"worker": 0, "attempt": 0, "host": "", "address": ["", 1], "rows": 1}
-        line.send("register", {**fields, "validation_rows": 0})
-        clock = {"source": "system", "wall_s": 0.0, "offset_s": 0.0, "uncertainty_s": None}
-        payload = bytes(12) + b"\xff"
-        line.send("phases", {"count": 1, "missed": 0, "clock": clock}, (payload,))
-        assert line.receive() is None
 
 
 def test_strangers_without_a_number_get_the_time_but_tell_nothing(driver: Driver) -> None:

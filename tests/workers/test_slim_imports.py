@@ -26,20 +26,10 @@ def test_hidden_packages_are_not_found_and_found_again_afterwards():
         import wave
     import wave
 
-    assert wave.__name__ in sys.modules
-
-
-def test_what_is_loaded_already_stays_in_view():
-    import wave
-
-    with hidden(["wave"]):
+    with hidden(["wave"]):  # what is loaded already stays in view
         import wave as again
     assert again is wave
-    assert sys.modules["wave"] is wave
-
-
-def test_an_error_meanwhile_hides_nothing_for_good():
-    sys.modules.pop("wave", None)
+    del sys.modules["wave"]
     with pytest.raises(KeyError), hidden(["wave"]):
         raise KeyError
     assert "wave" not in sys.modules

@@ -71,11 +71,6 @@ def test_a_step_is_timed_and_the_network_stays_as_it_was(make: Any) -> None:
     assert len(model.optimizer.variables) == variables
 
 
-def test_adams_state_is_twice_the_parameters() -> None:
-    found = measure_step(classifier("sparse_categorical_crossentropy"), 2, budget_s=0.001)
-    assert found.updater_bytes == 2 * found.vector_bytes
-
-
 def mean_squares(labels: Any, outputs: Any) -> Any:
     return keras.ops.mean(keras.ops.square(labels - outputs), axis=-1)
 

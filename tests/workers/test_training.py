@@ -68,6 +68,15 @@ def sharing(workers: int = 2, **options: Any) -> sw.SharedTrainingMaster:
     return sw.SharedTrainingMaster(workers=workers, **settings)
 
 
+def trains_as_here(build: Any, master: Any, data: DataSet, batches: Any = None) -> Any:
+    """A network trained by `master`, whose weights must be those of training it here."""
+    model, local = build(), build()
+    run = fit(model, master, data)
+    train_locally(local, list(data.batches(10)) if batches is None else batches)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+    return run.model
+
+
 def init(seed: int) -> Any:
     return keras.initializers.GlorotUniform(seed=seed)
 
@@ -120,11 +129,9 @@ def test_one_worker_equals_local_training(blobs: DataSet, name: str, save_update
     master = sw.ParameterAveragingTrainingMaster(
         workers=1, batch_size_per_worker=10, save_updater=save_updater, seed=3
     )
-    model, local = dense(optimizer(name)), dense(optimizer(name))
-    fit(model, master, part)
     order = epoch_order(30, seed=3, epoch=0, worker=0, shuffle=True)
-    train_locally(local, list(part.take(order).batches(10)))
-    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+    batches = list(part.take(order).batches(10))
+    model = trains_as_here(lambda: dense(optimizer(name)), master, part, batches)
     assert int(model.optimizer.iterations) == 3
 
 
@@ -225,10 +232,7 @@ def test_several_inputs_and_outputs_by_name() -> None:
 def test_sample_weights_count(blobs: DataSet) -> None:
     random = np.random.default_rng(0)
     weighted = DataSet(blobs.features, blobs.labels, weights=random.random(len(blobs)))
-    model, local = dense(), dense()
-    fit(model, one_worker(), weighted)
-    train_locally(local, list(weighted.batches(10)))
-    np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+    trains_as_here(dense, one_worker(), weighted)
 
 
 def test_batch_normalization_statistics_are_averaged_and_frozen_weights_stay(

@@ -85,10 +85,6 @@ def test_the_others_hear_it_from_the_first(word: bytes, ends: bool) -> None:
 @pytest.mark.parametrize("answers", [(), (verdict(ends=False, keep=True),)])
 def test_who_waits_too_long_says_for_whom(answers: tuple[Message, ...]) -> None:
     one = member(Line(*answers))
-    with pytest.raises(NetworkError) as refused:
+    with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's verdict on epoch 3\."):
         one.await_verdict(Ring(0))
-    assert str(refused.value) == (
-        "worker 0, and all others with it, waited 5 s for the driver's verdict on epoch 3. If the "
-        "driver is only busy, raise `MeshConfig(peer_timeout_s=…)`."
-    )
     assert one.progress.judged == 0

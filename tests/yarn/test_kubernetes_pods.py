@@ -55,7 +55,3 @@ def test_a_pod_has_its_environment_and_shared_memory(pods: Any, container: Any) 
     (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == "/dev/shm"]
     (volume,) = [one for one in pods[0]["spec"]["volumes"] if one["name"] == mount["name"]]
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}
-
-
-def test_executors_are_removed_when_the_session_ends(asked: Any) -> None:
-    assert any(path.startswith("/api/v1/namespaces/ml/pods") for path in asked["deleted"])

@@ -4,7 +4,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark._kubernetes import PodFacts, pod_facts, pod_settings
+from sparkwright.spark._kubernetes import PodFacts, pod_settings
 
 IMAGE = {"spark.kubernetes.container.image": "registry/train:1"}
 MASTER = {"spark.master": "k8s://https://api:6443"}
@@ -73,11 +73,3 @@ def test_what_the_user_says_of_the_driver_stays() -> None:
     said = {"spark.driver.host": "lab.ml.svc", "spark.kubernetes.namespace": "other"}
     found = pod_settings({**MASTER, **IMAGE, **said}, POD)
     assert not set(said) & set(found)
-
-
-def test_outside_kubernetes_there_is_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    assert pod_facts() is None
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setenv("HOSTNAME", "localhost")
-    assert pod_facts() == PodFacts(name="localhost", address="127.0.0.1", namespace="")

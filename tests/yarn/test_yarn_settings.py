@@ -15,11 +15,9 @@ from sparkwright.spark import _yarn
 from sparkwright.spark._defaults import default_settings
 from sparkwright.spark._memory_parts import overhead_settings
 from sparkwright.spark._yarn import (
-    jars_key,
     jars_settings,
     manager_addresses,
     parse_hadoop_settings,
-    setting,
     tag_settings,
     write_jars,
     yarn_settings,
@@ -45,10 +43,6 @@ def test_settings_are_read_as_they_were_written(settings: dict[str, str]) -> Non
     assert parse_hadoop_settings(as_xml(settings), name="x") == settings
 
 
-def test_a_setting_that_names_itself_has_no_value() -> None:
-    assert setting({"a": "${b}", "b": "${a}"}, "a") is None
-
-
 def test_each_of_several_resource_managers_has_an_address() -> None:
     settings = {
         "yarn.resourcemanager.ha.enabled": "true",
@@ -71,12 +65,6 @@ def test_without_a_folder_of_configuration_the_error_says_what_to_set(
 def test_a_folder_without_yarns_file_is_named(conf: Path) -> None:
     (conf / "core-site.xml").write_text(as_xml({}))
     with pytest.raises(ConfigurationError, match=r"HADOOP_CONF_DIR='.*', with core-site\.xml"):
-        yarn_settings({"spark.master": "yarn"})
-
-
-def test_a_file_that_is_no_xml_is_named(conf: Path) -> None:
-    (conf / "yarn-site.xml").write_text("<configuration>")
-    with pytest.raises(ConfigurationError, match=r"Received: .*yarn-site\.xml: no element"):
         yarn_settings({"spark.master": "yarn"})
 
 
@@ -122,10 +110,6 @@ def test_a_time_to_wait_that_is_none_is_named(text: str) -> None:
         tag_settings({"spark.sparkwright.yarnTimeout": text})
 
 
-def test_other_masters_need_no_configuration() -> None:
-    assert yarn_settings({"spark.master": "local[2]"}) == {}
-
-
 # -- jars ---------------------------------------------------------------------------------------
 
 
@@ -148,14 +132,6 @@ def test_an_archive_has_every_jar_and_says_where_each_ends(home: Path, tmp_path:
         assert archive.read("b.jar") == jars[1].read_bytes()
         # YARN's machines unpack it as a stream, which they cannot with stored entries.
         assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_DEFLATED}
-
-
-def test_another_jar_makes_another_archive(home: Path) -> None:
-    jars = sorted((home / "jars").iterdir())
-    before = jars_key(jars)
-    assert before == jars_key(jars)
-    jars[0].write_bytes(b"newer")
-    assert jars_key(jars) != before
 
 
 @pytest.mark.usefixtures("home")
@@ -220,31 +196,27 @@ PHYSICAL = (
 )
 
 
-def test_a_container_killed_for_memory_is_one_sentence_with_amounts_and_remedy() -> None:
-    settings = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "640m"}
-    told = memory_kill(PHYSICAL, settings, who="executor 3 on node7")
-    assert told is not None
-    assert "executor 3 on node7 took 1.4 GB of 1.2 GB" in told
-    assert "spark.executor.memoryOverhead=640m" in told
-    assert "Raise spark.executor.memoryOverhead" in told
-    assert "\n" not in told
-
-
-def test_reserved_addresses_are_another_matter_than_memory() -> None:
-    told = memory_kill(PHYSICAL.replace("physical", "virtual"), {})
-    assert told is not None
-    assert "yarn.nodemanager.vmem-check-enabled" in told
-
-
-def test_a_pod_killed_for_memory_is_told_likewise() -> None:
-    told = memory_kill("The executor with id 1 exited with exit code 137(SIGKILL, OOMKilled)", {})
-    assert told is not None
-    assert "spark.executor.memoryOverhead" in told
-
-
-@pytest.mark.parametrize("reason", ["", "Executor heartbeat timed out", "Exit code is 1"])
-def test_other_ends_of_executors_are_not_explained_by_memory(reason: str) -> None:
-    assert memory_kill(reason, {}) is None
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            PHYSICAL,
+            "executor 3 took 1.4 GB of 1.2 GB, and YARN ended it (spark.executor.",
+        ),
+        (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
+        ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),
+        ("", None),
+        ("Executor heartbeat timed out", None),
+        ("Exit code is 1", None),
+    ],
+)
+def test_an_executor_killed_for_memory_is_one_sentence_with_amounts_and_remedy(
+    reason: str, words: str | None
+) -> None:
+    told = memory_kill(reason, {"spark.executor.memory": "1g"}, who="executor 3")
+    assert (told is None) == (words is None)
+    assert "\n" not in (told or "")
+    assert (words or "") in (told or "")
 
 
 def test_a_failed_job_tells_memory_instead_of_javas_words() -> None:
@@ -268,3 +240,9 @@ def test_the_end_of_a_trainer_keeps_its_worker_host_and_words() -> None:
     assert isinstance(found, WorkerError)
     assert (found.worker, found.host, found.reason) == (1, "node7", reason)
     assert str(found) == str(raised)
+
+
+def test_a_file_that_is_no_xml_is_named(conf: Path) -> None:
+    (conf / "yarn-site.xml").write_text("<configuration>")
+    with pytest.raises(ConfigurationError, match=r"Received: .*yarn-site\.xml: no element"):
+        yarn_settings({"spark.master": "yarn"})

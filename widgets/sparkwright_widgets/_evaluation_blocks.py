@@ -3,7 +3,7 @@
 Every figure has alt text, one sentence below it, and a table that says the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,30 +28,18 @@ from ._worst_examples import worst_blocks as worst_blocks
 
 
 def evaluation_figures(evaluations: Any) -> list[Block]:
-    """All blocks of one evaluation or of several, in the order given.
-
-    Args:
-        evaluations: an evaluation, or `WorstExamples`; a list of these; or a dict by name, whose
-            names are not shown: `comparison_blocks` sets several side by side.
+    """All blocks of one evaluation, or of a list of them, in the order given.
 
     Raises:
         ConfigurationError: if something else is among them.
     """
-    if isinstance(evaluations, Mapping):
-        given: Iterable[Any] = evaluations.values()
-    elif isinstance(evaluations, AbstractEvaluation | WorstExamples):
-        given = [evaluations]
-    else:
-        given = evaluations
-    return [block for evaluation in given for block in blocks_of(evaluation)]
+    return [block for evaluation in _listed(evaluations) for block in blocks_of(evaluation)]
 
 
 def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
     """Headline and figures of one evaluation, or the cards of the worst examples.
 
-    Args:
-        evaluation: of any kind.
-        options: of its `figures`, or of `worst_blocks`.
+    `options` are those of its `figures`, or of `worst_blocks`.
 
     Raises:
         ConfigurationError: if it is none.
@@ -63,20 +51,14 @@ def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
             "`evaluations` must be evaluations, such as `Evaluation` or `ROC`. "
             f"Received: {type(evaluation).__name__}."
         )
+    named = {}
     if isinstance(evaluation, RegressionEvaluation):
-        figures = evaluation.figures(**options)
-        shown = _shown(figures, kind="regression-metrics", label="Errors of each output")
-    else:
-        shown = _shown(evaluation.figures(**options))
-    return [headline_block(evaluation), *shown]
+        named = {"kind": "regression-metrics", "label": "Errors of each output"}
+    return [headline_block(evaluation), *_shown(evaluation.figures(**options), **named)]
 
 
 def comparison_blocks(results: Mapping[str, Sequence[AbstractEvaluation]]) -> list[Block]:
-    """A table of the headline metrics of each result, and their ROC curves over each other.
-
-    Args:
-        results: name -> its evaluations, of any kinds.
-    """
+    """A table of the headline metrics of each result, and their ROC curves over each other."""
     return _shown(comparison_figures(results), kind="comparison", label="Comparison")
 
 
@@ -139,11 +121,7 @@ def evaluation_section(evaluations: Any) -> list[Block]:
 
 
 def compared(evaluations: Mapping[str, Any]) -> list[Block]:
-    """Headline figures and curves side by side.
-
-    Args:
-        evaluations: name -> one evaluation or a list of them.
-    """
+    """Headline figures and curves side by side, of one evaluation or a list of them by name."""
     known = {
         str(name): [each for each in _listed(given) if isinstance(each, AbstractEvaluation)]
         for name, given in evaluations.items()
@@ -153,7 +131,7 @@ def compared(evaluations: Mapping[str, Any]) -> list[Block]:
 
 def _headed(name: str, evaluations: Any) -> list[Block]:
     heading = Block(html=f"<h3>{escaped(name)}</h3>", text=name, kind="heading")
-    return [heading, *evaluation_figures(_listed(evaluations))]
+    return [heading, *evaluation_figures(evaluations)]
 
 
 def _listed(given: Any) -> list[Any]:

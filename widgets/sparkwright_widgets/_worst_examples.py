@@ -31,10 +31,7 @@ _MOST_CHANNELS = 4
 def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Block]:
     """The examples with the highest loss, each with what was, what was said, and where it lies.
 
-    Args:
-        worst: the examples.
-        look: how to show their features: "image", "sequence" (steps first), "row"; default:
-            what fits their shape.
+    Features look like an "image", "sequence" (steps first) or "row"; default: what fits the shape.
     """
     caption = (
         f"The {count_text(len(worst))} examples with the highest loss, of "

@@ -23,10 +23,6 @@ def engine_finder() -> Callable[[str], Look]:
 
     Spark carries it to executors that may have no engine, or another one. So it is made inside
     this function, which has it pickled whole, and uses nothing but the standard library.
-
-    Returns:
-        A function of the package's name; what it returns has `where` (a path, empty: not found),
-        `version`, `fingerprint`, and `files`: content by path, the package's folder included.
     """
 
     def find(package: str) -> dict[str, Any]:

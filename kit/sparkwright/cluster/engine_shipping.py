@@ -43,9 +43,6 @@ def ship_engine(spark: "SparkSession") -> None:
     On this machine nothing is sent if the executors' Python finds the same files by itself. The
     setting `spark.sparkwright.ship` says otherwise: "auto" (default), "always" or "never".
 
-    Args:
-        spark: the session.
-
     Raises:
         ConfigurationError: if the setting is none of these.
     """
@@ -89,10 +86,6 @@ def ensure_engine(spark: "SparkSession") -> None:
 
 def check_same(own: Look, answers: Iterable[Look]) -> None:
     """Compare the driver's engine with what executors found.
-
-    Args:
-        own: the driver's, as `engine_finder` describes it.
-        answers: the executors', with `host` beside.
 
     Raises:
         ConfigurationError: naming both, and the host.

@@ -31,12 +31,7 @@ _NEWS_TIMEOUT_S = 1.0
 
 
 def translated(error: BaseException, *, because: str | None = None) -> BaseException:
-    """A failed task's own exception instead of py4j's; anything else unchanged.
-
-    Args:
-        error: what was raised.
-        because: why executors were ended, if the caller knows; told if no task had its say.
-    """
+    """A failed task's own exception instead of py4j's; anything else unchanged."""
     if isinstance(error, SparkwrightError) or not _is_java(error):
         return error
     text = str(error)
@@ -79,11 +74,6 @@ def _is_java(error: BaseException) -> bool:
 def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "") -> str | None:
     """One sentence for a user whose executor was ended for its memory; None for other reasons.
 
-    Args:
-        reason: why Spark lost the executor, in its words, or a longer text with them in it.
-        settings: Spark's; those of executors' memory are named.
-        who: which executor; default: one.
-
     Example:
         >>> text = "Container killed by YARN for exceeding physical memory limits. 1.2 GB of 1 GB"
         >>> memory_kill(text, {"spark.executor.memory": "512m"})  # doctest: +ELLIPSIS
@@ -122,11 +112,7 @@ class LostExecutors:
     """
 
     def __init__(self, spark: "SparkSession") -> None:
-        """Prepare it.
-
-        Args:
-            spark: the session.
-        """
+        """Prepare it."""
         self._context: Any = spark.sparkContext
         self._watched = self._context.master.startswith(("yarn", "k8s:"))
         self._known: set[str] = set()

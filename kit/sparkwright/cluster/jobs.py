@@ -26,12 +26,7 @@ Element = TypeVar("Element")
 
 
 class SparkJob:
-    """An action on a thread and in a job group of its own.
-
-    Attributes:
-        value: the action's result, once it is over.
-        error: what the action raised; None if nothing.
-    """
+    """An action on a thread and in a job group of its own."""
 
     def __init__(
         self,
@@ -64,10 +59,6 @@ class SparkJob:
 
     def wait(self, error: Callable[[], BaseException | None] = lambda: None) -> Any:
         """The action's result.
-
-        Args:
-            error: called while the job runs; an error that it returns cancels the job. Default:
-                no error.
 
         Raises:
             The error that `error` returns.
@@ -143,14 +134,6 @@ def run_job(
 ) -> Result:
     """Run a Spark action so that an interrupt cancels its jobs.
 
-    Args:
-        spark: the session.
-        action: what to do.
-        description: shown in Spark's pages.
-        error: called while the job runs; an error that it returns cancels the job and is raised.
-            Default: no error.
-        needs_engine: whether executors must have the driver's engine.
-
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the jobs have been cancelled.
         Whatever `SparkJob.wait` raises.
@@ -170,11 +153,6 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
 
     A task that meets a DataError returns it and ends well, so Spark does not run it three times
     more. An accumulator brings the error to the driver while other tasks still run.
-
-    Args:
-        spark: the session.
-        rdd: the elements.
-        description: shown in Spark's pages.
 
     Raises:
         DataError: the first one that a task has met.

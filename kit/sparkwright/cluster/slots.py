@@ -66,26 +66,27 @@ def slots_at_most(master: str, settings: Settings) -> int | None:
         4
     """
     cpus, gpus = _number(settings, "spark.task.cpus", 1), gpus_of_executor(settings)
-
-    def of_executor(cores: int) -> int:
-        return min(cores // cpus, gpus) if gpus else cores // cpus
-
-    if master.startswith("local") and (cores := _cores_of_driver(master)) is not None:
-        return cores // cpus
+    cores, dynamic = _number(settings, "spark.executor.cores", 0), is_dynamic(settings)
     if (local := local_cluster(master)) is not None:
-        cores = _number(settings, "spark.executor.cores", local.cores)
-        return local.workers * (local.cores // cores) * of_executor(cores)
-    if master.startswith(("yarn", "k8s:")):
-        dynamic = is_dynamic(settings)
+        cores = cores or local.cores
+        executors = local.workers * (local.cores // cores)
+    elif master.startswith("local"):
+        found = re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master)
+        all_cores = (os.cpu_count() or 1) if found and found[1] == "*" else 0
+        return (all_cores or int(found[1] if found else 1)) // cpus
+    elif master.startswith(("yarn", "k8s:")):
         name = "spark.dynamicAllocation.maxExecutors" if dynamic else _INSTANCES
-        executors = _number(settings, name, 0 if dynamic else _DEFAULT_EXECUTORS)
-        found = executors * of_executor(_number(settings, "spark.executor.cores", 1))
-        return found if executors else None
-    most = _number(settings, "spark.cores.max", 0)
-    if not master.startswith("spark:") or is_dynamic(settings) or not most:
-        return None
-    cores = _number(settings, "spark.executor.cores", 0)
-    return most // cores * of_executor(cores) if cores else most // cpus
+        cores, executors = cores or 1, _number(settings, name, 0 if dynamic else _DEFAULT_EXECUTORS)
+        if not executors:
+            return None
+    else:
+        most = _number(settings, "spark.cores.max", 0)
+        if not master.startswith("spark:") or dynamic or not most:
+            return None
+        if not cores:
+            return most // cpus
+        executors = most // cores
+    return executors * (min(cores // cpus, gpus) if gpus else cores // cpus)
 
 
 def slots_now(spark: "SparkSession") -> int:
@@ -170,13 +171,6 @@ def _tasks_now(spark: "SparkSession") -> int:
     return int(scala.maxNumConcurrentTasks(profile))
 
 
-def _cores_of_driver(master: str) -> int | None:
-    """Cores that "local" masters use in the driver; None for a local cluster."""
-    if match := re.fullmatch(r"local\[\s*(\d+|\*)\s*(?:,.*)?\]", master):
-        return (os.cpu_count() or 1) if match[1] == "*" else int(match[1])
-    return 1 if master == "local" else None
-
-
 def _number(settings: Settings, name: str, default: int) -> int:
     return int(settings.get(name) or default)
 
@@ -187,14 +181,6 @@ def wait_for_slots(
     """Wait until the executors that have come can run `workers` tasks at once.
 
     Spark itself would wait for ever for executors that no machine can give it.
-
-    Args:
-        spark: the session.
-        workers: tasks that must run at the same time; where executors have GPUs, each on one.
-        cancelled: whether nobody waits any more; default: somebody does.
-
-    Returns:
-        The slots there are; None with dynamic allocation, where executors come when tasks wait.
 
     Raises:
         SlotsError: after the seconds of `spark.sparkwright.slotTimeout`, default 120, or when
@@ -210,18 +196,18 @@ def wait_for_slots(
             raise SlotsError(f"cancelled while {slots} of {workers} task slots had come.")
         if time.monotonic() > deadline_s:
             gpus = gpus_of_executor(conf)
-            raise SlotsError(
-                "each worker of a run must have a task slot of its own"
-                f"{', with a GPU' if gpus else ''}. Received: workers={workers}; the driver waited "
-                f"{timeout_s:g} s for Spark ({spark.sparkContext.master}) and has {slots} slots in "
-                f"{executor_count(spark)} executors{f' of {gpus} GPUs' if gpus else ''}. See "
-                "whether the cluster has so much free"
-                + (
+            place, size, remedy = "", "", ", or use fewer workers."
+            if gpus:
+                place, size = ", with a GPU", f" of {gpus} GPUs"
+                remedy = (
                     " and its machines find their GPUs, use fewer workers, or train on CPUs: "
                     "`start_spark(gpus_per_executor=0)`."
-                    if gpus
-                    else ", or use fewer workers."
                 )
+            raise SlotsError(
+                f"each worker of a run must have a task slot of its own{place}. Received: "
+                f"workers={workers}; the driver waited {timeout_s:g} s for Spark "
+                f"({spark.sparkContext.master}) and has {slots} slots in {executor_count(spark)} "
+                f"executors{size}. See whether the cluster has so much free{remedy}"
             )
         if not told:
             _log.info("waiting for Spark's executors: %d of %d slots are there", slots, workers)

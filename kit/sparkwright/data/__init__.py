@@ -44,8 +44,7 @@ from ._join_sources import (
 )
 from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
-from ._map_file import rebuild_map_index as rebuild_map_index
-from ._map_file_reader import MapFileReader as MapFileReader
+from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
 from ._minibatch_files import from_minibatches as from_minibatches
 from ._normalizer import Normalizer as Normalizer
 from ._normalizers import (
@@ -76,6 +75,6 @@ from ._table_files import (
 )
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
-from ._tfrecord_files import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
+from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
 from .sources import DataSource as DataSource, DataSplit as DataSplit

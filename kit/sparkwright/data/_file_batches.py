@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 from sparkwright.errors import DataError
@@ -92,13 +92,14 @@ class FileBatch:
         Raises:
             DataError: naming `url`, if it is no such archive, or damaged, or too large.
         """
-        files: dict[str, list[Any]] = {"uris": [], "contents": []}
+        uris: list[str] = []
+        contents: list[bytes] = []
         for uri, _, found in iterate(content, url):
             if isinstance(found, DataError):
                 raise found
-            files["uris"].append(uri)
-            files["contents"].append(found)
-        return cls(**{name: tuple(values) for name, values in files.items()})
+            uris.append(uri)
+            contents.append(found)
+        return cls(uris=tuple(uris), contents=tuple(contents))
 
 
 def read_file_batch(url: str) -> FileBatch:
@@ -116,18 +117,23 @@ def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataEr
 
     An unreadable file is yielded as the error that names it; those after it are read.
     """
-    if not content:
-        raise DataError(f"a file batch must not be empty. Received: {url} with 0 bytes.")
     with _opened(io.BytesIO(content), f"{url} with {len(content):,} bytes") as archive:
-        uris, entries = _checked(archive, url)
-        for uri, entry in zip(uris, entries, strict=True):
-            yield uri, entry.filename, _file_in(archive, entry, uri, url)
+        for uri, entry in _checked(archive, url):
+            try:
+                yield uri, entry.filename, read_entry(archive, entry)
+            except (*DAMAGE, OSError) as error:
+                found = DataError(
+                    "each file of a file batch must be intact. Received: "
+                    f"{entry.filename} ({uri}) in {url}: {error}. Write the archive again."
+                )
+                found.__cause__ = error
+                yield uri, entry.filename, found
 
 
 def uris_in(file: BinaryIO, url: str) -> list[str]:
     """Return the URIs alone, without reading the files; needs `seek`."""
     with _opened(file, url) as archive:
-        return _checked(archive, url)[0]
+        return [uri for uri, _ in _checked(archive, url)]
 
 
 @contextmanager
@@ -142,6 +148,29 @@ def _opened(file: BinaryIO, received: str) -> Generator[zipfile.ZipFile]:
             f"a file batch must be an intact ZIP archive. Received: {received}: {error}. "
             "Write it again."
         ) from error
+
+
+def _checked(archive: zipfile.ZipFile, url: str) -> list[tuple[str, zipfile.ZipInfo]]:
+    """Return URIs and entries in order, after all checks that need no file's content."""
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    index = entries.pop(INDEX, None)
+    for group in (entries.values(), [index] if index else []):
+        check_sizes([entry.file_size for entry in group], what=f"the file batch {url}")
+    few = f"{len(entries)} files, such as {', '.join(sorted(entries)[:3])!r:.80}"
+    try:
+        lines = b"" if index is None else read_entry(archive, index)
+        uris = [line.rstrip("\r") for line in lines.decode().rstrip("\r\n").split("\n")]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{INDEX!r} must be UTF-8. Received: {url}: {error}.") from None
+    found = {int(m[1]): entries[name] for name in entries if (m := _NAME.fullmatch(name))}
+    count = len(archive.infolist()) - 1
+    if not lines.strip() or len(found) != count or sorted(found) != list(range(len(uris))):
+        raise DataError(
+            f"a file batch must hold {INDEX!r} and one file for each line of it, once and named "
+            f"`file_NUMBER.EXTENSION`, numbered from 0. Received: {url} with "
+            f"{len(uris) if lines.strip() else 0} lines and {few}."
+        )
+    return [(uri, found[number]) for number, uri in enumerate(uris)]
 
 
 def uri_of(url: str) -> str:
@@ -182,54 +211,6 @@ def check_sizes(sizes: Sequence[int], *, what: str) -> None:
         )
 
 
-def _checked(archive: zipfile.ZipFile, url: str) -> tuple[list[str], list[zipfile.ZipInfo]]:
-    """Return URIs and entries in order, after all checks that need no file's content."""
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    if len(entries) != len(archive.infolist()):
-        raise DataError(f"each entry of a file batch must occur once. Received: {url} repeats one.")
-    index = entries.pop(INDEX, None)
-    if index is None:
-        raise DataError(f"a file batch must hold {INDEX!r}. Received: {url} with {_few(entries)}.")
-    check_sizes([e.file_size for e in entries.values()], what=f"the file batch {url}")
-    check_sizes([index.file_size], what=f"the index of {url}")
-    numbered: dict[int, zipfile.ZipInfo] = {}
-    for name, entry in entries.items():
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise DataError(
-                "a file batch must hold only its index and files named `file_NUMBER.EXTENSION`. "
-                f"Received: {name!r:.80} in {url}."
-            )
-        numbered[int(match[1])] = entry
-    try:
-        lines = read_entry(archive, index).decode().split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{INDEX!r} must be UTF-8. Received: {url}: {error}.") from None
-    uris = [line.rstrip("\r") for line in lines]
-    while uris and not uris[-1]:
-        uris.pop()
-    if sorted(numbered) != list(range(len(uris))) or len(numbered) != len(entries) or not uris:
-        raise DataError(
-            "a file batch must hold one file for each line of its index, numbered from 0. "
-            f"Received: {url} with {len(uris)} lines and {_few(entries)}."
-        )
-    return uris, [numbered[number] for number in range(len(uris))]
-
-
-def _file_in(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, uri: str, url: str
-) -> bytes | DataError:
-    try:
-        return read_entry(archive, entry)
-    except (*DAMAGE, OSError) as error:
-        found = DataError(
-            "each file of a file batch must be intact. Received: "
-            f"{entry.filename} ({uri}) in {url}: {error}. Write the archive again."
-        )
-        found.__cause__ = error
-        return found
-
-
 def _entry(name: str) -> zipfile.ZipInfo:
     # A fixed time: equal files make equal archives.
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
@@ -244,8 +225,3 @@ def _extension(uri: str) -> str:
 def _quoted(path: str) -> str:
     # The characters that a path of a Java URI may hold.
     return quote(path, safe="/!*'():@&=+$,;", errors="surrogateescape")
-
-
-def _few(entries: dict[str, zipfile.ZipInfo]) -> str:
-    names = sorted(entries)[:3]
-    return f"{len(entries)} files" + (f", such as {', '.join(names)}" if names else "")

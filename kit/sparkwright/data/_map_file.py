@@ -9,49 +9,58 @@ References:
 
 import operator
 from array import array
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property, lru_cache
+from itertools import islice, pairwise
 from typing import Any
 
-from sparkwright.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage._files import join, write_atomically
 from sparkwright.storage._listing import StoredFile, list_files
 
-from ._record_bytes import DECODERS, LONG, Decoders, decoder_of
-from ._record_conversion import out_of_order
+from ._arrow import batched
+from ._dataset import DataSet
+from ._record_bytes import DECODERS, LONG, Decoders, decoder_of, naming
+from ._record_conversion import Convert, RecordConversion, check_functions, out_of_order
 from ._record_writing import DATA, INDEX, write_index
-from ._sequence_file import SequenceFileReader, opened
+from ._sequence_file import STRICT, Record, SequenceFileReader, opened
+from ._wording import clipped
 
-REBUILD = "Rebuild it: `rebuild_map_index(url)`."
+_REBUILD = "Rebuild it: `rebuild_map_index(url)`."
+_OPEN_PARTS = 32
+_BLOCKS_KEPT = 32
+_BUFFER_BYTES = 16 << 10
+_INTEGER_KEYS = tuple(
+    f"org.apache.hadoop.io.{name}"
+    for name in ("LongWritable", "IntWritable", "VLongWritable", "VIntWritable")
+)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MapFolder:
-    """The files of one MapFile.
-
-    Attributes:
-        url: its folder.
-        data: the file of records.
-        index: the file of positions; None if it is missing.
-    """
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapPart:
+    """A MapFile and its index: keys in ascending order, and where their records or blocks begin."""
 
     url: str
     data: StoredFile
-    index: StoredFile | None
+    key_class: str
+    keys: Sequence[Any]
+    positions: Sequence[int]
 
 
-def map_folders(url: str) -> list[MapFolder]:
-    """Return the MapFiles at `url`: a folder of one or of several, or a pattern; sorted by URL."""
-    files = {file.url: file for file in list_files(url)}
-    found = [
-        MapFolder(url=folder, data=file, index=files.get(join(folder, INDEX)))
-        for file in files.values()
-        for folder, _, name in [file.url.rpartition("/")]
-        if name == DATA
-    ]
+def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
+    """Return the files by name of each MapFile at `url`, by folder, sorted by URL."""
+    folders: dict[str, dict[str, StoredFile]] = {}
+    for file in list_files(url):
+        folder, _, name = file.url.rpartition("/")
+        folders.setdefault(folder, {})[name] = file
+    found = {folder: files for folder, files in folders.items() if DATA in files}
     if not found:
         raise DataError(
             f"a MapFile must be a folder with a file `{DATA}`. "
@@ -60,29 +69,15 @@ def map_folders(url: str) -> list[MapFolder]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MapIndex:
-    """An index in memory.
-
-    Attributes:
-        key_class: Java class of the keys.
-        keys: Python values, in ascending order.
-        positions: where the record of each, or its block, begins in the data; ascending.
-    """
-
-    key_class: str
-    keys: Sequence[Any]
-    positions: Sequence[int]
-
-
-def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
-    """Read the index of `folder`."""
-    if folder.index is None:
+def read_index(url: str, files: dict[str, StoredFile], decoders: Decoders | None = None) -> MapPart:
+    """Read the index of the MapFile `url`, of which `files` are the files by name."""
+    if INDEX not in files:
         raise DataError(
             f"a MapFile must have a file `{INDEX}` beside `{DATA}`. "
-            f"Received: {folder.url} without. {REBUILD}"
+            f"Received: {url} without. {_REBUILD}"
         )
-    with opened(folder.index) as reader:
+    data, index = files[DATA], files[INDEX]
+    with opened(index) as reader:
         header = reader.header
         if header.value_class != LONG:
             raise DataError(
@@ -101,21 +96,21 @@ def read_index(folder: MapFolder, decoders: Decoders | None = None) -> MapIndex:
     falls = any(map(operator.lt, islice(keys, 1, None), keys))
     stays = any(map(operator.le, islice(positions, 1, None), positions))
     edges = (positions[0], positions[-1]) if positions else (0, 0)
-    if falls or stays or edges[0] < 0 or edges[1] >= folder.data.size_bytes:
+    if falls or stays or edges[0] < 0 or edges[1] >= data.size_bytes:
         raise DataError(
             "an index must have keys and positions that rise, within the data beside it. "
             f"Received: another order, or positions from {edges[0]} to {edges[1]}, in "
-            f"{folder.index.url} for {folder.data.size_bytes} bytes of data. "
-            f"It is damaged, or of other data. {REBUILD}"
+            f"{index.url} for {data.size_bytes} bytes of data. "
+            f"It is damaged, or of other data. {_REBUILD}"
         )
     if not positions:
-        with opened(folder.data) as reader:
+        with opened(data) as reader:
             if next(reader.records(), None) is not None:
                 raise DataError(
                     "an index must have at least one entry where there is data. "
-                    f"Received: {folder.index.url} without any. {REBUILD}"
+                    f"Received: {index.url} without any. {_REBUILD}"
                 )
-    return MapIndex(key_class=header.key_class, keys=keys, positions=positions)
+    return MapPart(url=url, data=data, key_class=header.key_class, keys=keys, positions=positions)
 
 
 def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
@@ -133,8 +128,8 @@ def rebuild_map_index(url: str, *, index_interval: int = 1) -> int:
     """
     check_count("index_interval", index_interval)
     count = 0
-    for folder in map_folders(url):
-        with opened(folder.data) as reader, write_atomically(join(folder.url, INDEX)) as file:
+    for folder, files in map_folders(url).items():
+        with opened(files[DATA]) as reader, write_atomically(join(folder, INDEX)) as file:
             count += write_index(file, reader.header.key_class, _entries(reader), index_interval)
     return count
 
@@ -152,12 +147,245 @@ def _entries(reader: SequenceFileReader) -> Iterator[tuple[bytes, int]]:
         yield content, position
 
 
-@contextmanager
-def naming(source: str) -> Generator[None]:
-    """Add the name of a file to a DataError about a key or value."""
-    try:
-        yield
-    except DataError as error:
-        if source in str(error):
-            raise
-        raise DataError(f"{error} It is in {source}, which is damaged.") from None
+class MapFileReader:
+    """Random access to the examples of MapFiles.
+
+    Opening reads the indexes only. Parts whose keys are integers without gaps, as
+    `write_map_file` writes them, are one sequence: `len(reader)`, `reader[i]`, `reader.take`. In
+    other MapFiles use `find`. A reader is for one thread at a time.
+
+    Example:
+        >>> import tempfile
+        >>> from sparkwright.data import DataSet, write_map_file
+        >>> folder = tempfile.mkdtemp()
+        >>> write_map_file(DataSet(np.arange(6.0).reshape(3, 2), np.arange(3)), folder)
+        3
+        >>> with MapFileReader(folder) as reader:
+        ...     len(reader), reader[1].labels["labels"], reader.take([2, 0]).labels["labels"]
+        (3, array([1]), array([2, 0]))
+    """
+
+    def __init__(
+        self, url: str, *, convert: Convert | None = None, decoders: Decoders | None = None
+    ) -> None:
+        """Read the indexes.
+
+        Args:
+            url: the folder of a MapFile, a folder of several, or a pattern.
+            convert: key, value -> a DataSet, or (features, label) of one example; default None:
+                the files are Sparkwright's own.
+            decoders: Java class name -> function of a key's or value's bytes; default none.
+
+        Raises:
+            FileNotFoundError: if there is nothing at `url`.
+            ConfigurationError: if an option is invalid.
+            DataError: if there is no MapFile, or an index is missing, damaged or of other data.
+        """
+        check_functions(convert, decoders)
+        self.url = url
+        self._conversion: dict[str, Any] = {"convert": convert, "decoders": decoders}
+        self._files = ExitStack()
+        self._open: dict[MapPart, tuple[SequenceFileReader, RecordConversion]] = {}
+        self._block = lru_cache(_BLOCKS_KEPT)(self._read_block)
+        parts = [read_index(*found, decoders) for found in map_folders(url).items()]
+        try:
+            self._parts = sorted((p for p in parts if p.keys), key=lambda part: part.keys[0])
+        except TypeError:
+            raise DataError(
+                f"the keys of all parts must be of one class. Received: several in {url}."
+            ) from None
+
+    def __enter__(self) -> "MapFileReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files; they are opened again when needed."""
+        self._files.close()
+        self._open.clear()
+        self._block.cache_clear()
+
+    def __len__(self) -> int:
+        """Return the number of examples.
+
+        Raises:
+            DataError: if the keys are not integers without gaps.
+        """
+        return self._edges[-1]
+
+    def __getitem__(self, index: int) -> DataSet:
+        """Return the example with this number, from 0; from the end if negative.
+
+        Raises:
+            IndexError: if there is none.
+            DataError: if the keys are not integers without gaps, or the file is damaged.
+        """
+        return self.take([index])
+
+    def take(self, indices: Sequence[int] | NDArray[Any]) -> DataSet:
+        """Return the examples with these numbers, in this order; a number may occur repeatedly.
+
+        Raises:
+            IndexError: if there is no example with one of the numbers.
+            ConfigurationError: if `indices` are not integers, or empty.
+            DataError: as for `reader[i]`; also if the examples differ in shape.
+        """
+        edges = self._edges
+        wanted = _checked(indices, edges[-1], self.url)
+        found: dict[int, DataSet] = {}
+        for index in np.unique(wanted).tolist():  # in the order of the files: fewer jumps
+            part = self._parts[bisect_right(edges, index) - 1]
+            key = index + self._parts[0].keys[0]
+            if (example := self._find(part, key)) is None:
+                raise DataError(
+                    "examples have numbers only where keys follow each other without gaps. "
+                    f"Received: no key {key} in {part.url}. Use `find(key)`."
+                )
+            found[index] = example
+        return DataSet.concatenate([found[index] for index in wanted.tolist()])
+
+    def find(self, key: Any) -> DataSet | None:
+        """Return the example with this key, or None; of several with it any.
+
+        Raises:
+            DataError: if the key is of another class, or the file is damaged.
+        """
+        for part in self._parts:
+            try:
+                if part.keys[0] <= key and (found := self._find(part, key)) is not None:
+                    return found
+            except TypeError:
+                raise DataError(
+                    f"a key must be of the same type as {clipped(repr(part.keys[0]))}. "
+                    f"Received: {clipped(repr(key))}."
+                ) from None
+        return None
+
+    def __iter__(self) -> Iterator[DataSet]:
+        """Yield the examples one at a time, part after part."""
+        return self.batches(1)
+
+    def batches(self, batch_size: int) -> Iterator[DataSet]:
+        """Yield all examples in minibatches of exactly `batch_size`, the last one smaller.
+
+        Raises:
+            ConfigurationError: if `batch_size` is below 1.
+            DataError: if the file is damaged.
+        """
+        check_count("batch_size", batch_size)
+        chunks = (chunk for part in self._parts for chunk in self._datasets(part))
+        if batch_size == 1:  # examples may differ in shape
+            return (example for chunk in chunks for example in chunk.batches(1))
+        return batched(chunks, batch_size)
+
+    @cached_property
+    def _edges(self) -> list[int]:
+        """Where each part begins, counted in examples, and the number of all."""
+        for part in self._parts:
+            if part.key_class not in _INTEGER_KEYS:
+                raise DataError(
+                    "examples have numbers only where keys are integers. Received: keys of "
+                    f"{part.key_class} in {part.url}. Use `find(key)`."
+                )
+        lasts = [self._last_key(part) for part in self._parts]
+        for last, (before, after) in zip(lasts, pairwise(self._parts), strict=False):
+            if after.keys[0] != last + 1:
+                raise DataError(
+                    "examples have numbers only where the keys of all parts follow each other. "
+                    f"Received: {last} at the end of {before.url}, "
+                    f"{after.keys[0]} at the start of {after.url}. Use `find(key)`, "
+                    "or read them in order: `from_map_file`."
+                )
+        if not lasts:
+            return [0]
+        first = self._parts[0].keys[0]
+        return [*(part.keys[0] - first for part in self._parts), lasts[-1] + 1 - first]
+
+    def _last_key(self, part: MapPart) -> Any:
+        last = part.keys[-1]
+        for at, keys, _ in self._blocks(part, len(part.keys) - 1):
+            if keys and keys[-1] < last:
+                raise DataError(out_of_order(keys[-1], last, at, part.data.url))
+            last = keys[-1] if keys else last
+        return last
+
+    def _find(self, part: MapPart, key: Any) -> DataSet | None:
+        entry = bisect_right(part.keys, key) - 1
+        if entry < 0:
+            return None
+        for at, keys, records in self._blocks(part, entry):
+            if at == part.positions[entry]:
+                indexed = part.keys[entry]
+                if (place := bisect_left(keys, indexed)) == len(keys) or keys[place] != indexed:
+                    shown = f"no key {clipped(repr(indexed))} at byte {at} of {part.data.url}"
+                    raise _misfit(f"{shown}, where its index has it")
+            place = bisect_left(keys, key)
+            if place < len(keys):
+                if keys[place] != key:
+                    return None
+                conversion = self._opened(part)[1]
+                return DataSet.concatenate(list(conversion.datasets([records[place]], STRICT)))
+        return None
+
+    def _blocks(self, part: MapPart, entry: int) -> Iterator[tuple[int, list[Any], list[Record]]]:
+        """Yield offset, keys and records of each block from an entry of the index on."""
+        position = part.positions[entry]
+        while position < part.data.size_bytes:
+            at = position
+            keys, records, position = self._block(part, at)
+            yield at, keys, records
+
+    def _read_block(self, part: MapPart, position: int) -> tuple[list[Any], list[Record], int]:
+        """Return keys and records of the block or records at `position`, and where they end."""
+        reader, conversion = self._opened(part)
+        records, end = reader.read_at(position)
+        assert conversion.key is not None
+        with naming(reader.source):
+            return [conversion.key(key) for _, key, _ in records], records, end
+
+    def _datasets(self, part: MapPart) -> Iterator[DataSet]:
+        """Yield all examples, from a file handle of its own, which `find` does not move."""
+        with opened(part.data) as reader:
+            conversion = self._conversion_of(part, reader)
+            yield from conversion.datasets(conversion.in_order(reader.records(), STRICT), STRICT)
+
+    def _opened(self, part: MapPart) -> tuple[SequenceFileReader, RecordConversion]:
+        if part not in self._open:
+            if len(self._open) >= _OPEN_PARTS:
+                self.close()
+            context = opened(part.data, buffer_bytes=_BUFFER_BYTES)
+            reader = self._files.enter_context(context)
+            self._open[part] = reader, self._conversion_of(part, reader)
+        return self._open[part]
+
+    def _conversion_of(self, part: MapPart, reader: SequenceFileReader) -> RecordConversion:
+        if reader.header.key_class != part.key_class:
+            raise _misfit(
+                f"keys of {reader.header.key_class} in {reader.source}, of {part.key_class} in its "
+                "index"
+            )
+        return RecordConversion.of(reader.header, source=reader.source, **self._conversion)
+
+
+def _misfit(received: str) -> DataError:
+    return DataError(f"an index must be of the data beside it. Received: {received}. {_REBUILD}")
+
+
+def _checked(indices: Any, count: int, url: str) -> NDArray[np.int64]:
+    """Return `indices` as (n,) int64 numbers from 0."""
+    found = np.asarray(indices)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not found.size:
+        raise ConfigurationError(
+            "`indices` must be at least one integer. "
+            f"Received: an array of shape {found.shape} and dtype {found.dtype}."
+        )
+    numbers = found.astype(np.int64)
+    outside = (numbers < -count) | (numbers >= count)
+    if outside.any():
+        raise IndexError(
+            f"an example's number must be from {-count} to {count - 1} in {url}. "
+            f"Received: {int(numbers[outside][0])}."
+        )
+    return np.where(numbers < 0, numbers + count, numbers)

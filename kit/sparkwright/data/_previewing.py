@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,11 +29,11 @@ from sparkwright.data._image_labels import (
 from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
 from sparkwright.data._map_file import map_folders
 from sparkwright.data._paths import export_at, find_files
-from sparkwright.data._record_files import cut_files, read_records
-from sparkwright.data._record_writing import INDEX
+from sparkwright.data._record_files import cut_files, read_records, sequence_records
+from sparkwright.data._record_writing import DATA, INDEX
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
-from sparkwright.data._tf_example import parse_example, values_of
+from sparkwright.data._tf_example import parse_example
 from sparkwright.data._tfrecord import compression_of, read_frames
 from sparkwright.data._wording import clipped
 from sparkwright.data.formats import guess_format
@@ -207,11 +208,12 @@ def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
 def _of_records(source: DataSource, rows: int) -> DataPreview:
     is_map = source.format == "map_file"
     if is_map:
-        files = [folder.data for folder in map_folders(source.url)]
+        files = [folder[DATA] for folder in map_folders(source.url).values()]
     else:
         files = [f for f in list_files(source.url) if f.url.rpartition("/")[2] != INDEX]
     log = Findings()
-    data = next(read_records(cut_files(files[:1], 1)[0], log, ordered=is_map), None)
+    prepare = partial(sequence_records, ordered=is_map)
+    data = next(read_records(cut_files(files[:1], 1)[0], log, prepare=prepare), None)
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
     if data is None:
@@ -230,7 +232,7 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
             source=file.url,
             compression=compression_of(file.url, source.all_options["compression"]),
         )
-        records = [values_of(parse_example(content)) for _, content in islice(frames, _EXAMPLES)]
+        records = [parse_example(content) for _, _, content in islice(frames, _EXAMPLES)]
     names = sorted({name for record in records for name in record})
     is_all = len(files) == 1 and len(records) < _EXAMPLES
     return DataPreview(

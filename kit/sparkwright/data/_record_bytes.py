@@ -1,4 +1,4 @@
-"""Bytes of record files: a window over a file, Hadoop's encodings and Hadoop's compressions.
+"""Bytes of record files: a file read with jumps, Hadoop's encodings and Hadoop's compressions.
 
 No length is used before it has been compared with what is left of the file, the value or the block.
 
@@ -9,7 +9,8 @@ References:
 import bz2
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
@@ -24,21 +25,15 @@ MAX_UNPACKED_BYTES = 1 << 30
 Decoders = Mapping[str, Callable[[bytes], Any]]
 
 
-class ByteWindow:
-    """A buffer over an open file, read front to back with jumps.
-
-    Attributes:
-        source: the name of the file, for errors.
-        size_bytes: the length of the file.
-        position: offset of the next byte; set it to jump.
-    """
+class ByteReader:
+    """An open file, read front to back; set `position` to jump. Errors name the file."""
 
     def __init__(
-        self, file: BinaryIO, *, size_bytes: int, source: str, read_ahead_bytes: int = 1 << 20
+        self, file: BinaryIO, *, size_bytes: int, source: str, buffer_bytes: int = 1 << 20
     ) -> None:
-        """Start at the first byte; read at least `read_ahead_bytes` at a time."""
+        """Start at the first byte; read at least `buffer_bytes` at a time."""
         self.source, self.size_bytes, self.position = source, size_bytes, 0
-        self._file, self._read_ahead_bytes = file, read_ahead_bytes
+        self._file, self._buffer_bytes = file, buffer_bytes
         self._buffer, self._start = b"", 0
 
     @property
@@ -47,7 +42,11 @@ class ByteWindow:
         return self.size_bytes - self.position
 
     def buffered(self, count: int, what: str) -> tuple[bytes, int]:
-        """Return the buffer, which holds the next `count` bytes, and where they begin in it."""
+        """Return the buffer, which holds the next `count` bytes, and where they begin in it.
+
+        Raises:
+            DataError: naming `what`, if the file does not hold so many.
+        """
         if not 0 <= count <= self.left:
             raise DataError(
                 f"{what} must lie within the file. Received: {count} bytes announced at byte "
@@ -55,51 +54,51 @@ class ByteWindow:
                 "The file is damaged or incomplete."
             )
         offset = self.position - self._start
-        if offset < 0 or offset + count > len(self._buffer):
-            self._fill(count)
-            offset = 0
-        return self._buffer, offset
-
-    def peek(self, count: int, what: str) -> bytes:
-        """Return the next `count` bytes, without moving; raises as `buffered`."""
-        buffer, offset = self.buffered(count, what)
-        return buffer[offset : offset + count]
-
-    def take(self, count: int, what: str) -> bytes:
-        """Return the next `count` bytes and move behind them; raises as `buffered`."""
-        content = self.peek(count, what)
-        self.position += count
-        return content
-
-    def vint(self, what: str) -> int:
-        """Return the VInt at the position and move behind it; raises as `buffered`."""
-        size = vint_size(self.peek(1, what)[0])
-        return decode_vint(self.take(size, what))[0]
-
-    def find(self, pattern: bytes, start: int, end: int) -> int | None:
-        """Return where `pattern` next begins, from `start` on and before `end`, or None."""
-        self.position = max(start, 0)
-        while self.left >= len(pattern) and self.position < end:
-            count = min(self.left, max(self._read_ahead_bytes, 2 * len(pattern)))
-            at = self.peek(count, "a sync mark").find(pattern)
-            if at >= 0:
-                return self.position + at if self.position + at < end else None
-            self.position += count - len(pattern) + 1
-        return None
-
-    def _fill(self, count: int) -> None:
-        wanted = min(max(count, self._read_ahead_bytes), self.left)
+        if 0 <= offset <= len(self._buffer) - count:
+            return self._buffer, offset
         self._file.seek(self.position)
-        parts: list[bytes] = []
-        while wanted > 0 and (part := self._file.read(wanted)):
-            parts.append(part)
-            wanted -= len(part)
-        self._buffer, self._start = b"".join(parts), self.position
+        self._start = self.position
+        self._buffer = self._file.read(min(max(count, self._buffer_bytes), self.left))
         if len(self._buffer) < count:
             raise DataError(
                 f"a file must keep its length while it is read. Received: {self.source} ends at "
                 f"byte {self._start + len(self._buffer)}, not at {self.size_bytes}."
             )
+        return self._buffer, 0
+
+    def take(self, count: int, what: str) -> bytes:
+        """Return the next `count` bytes and move behind them; raises as `buffered`."""
+        buffer, offset = self.buffered(count, what)
+        self.position += count
+        return buffer[offset : offset + count]
+
+    def vint(self, what: str) -> int:
+        """Return the next VInt and move behind it; raises as `buffered`."""
+        first = self.take(1, what)
+        return decode_vint(first + self.take(_vint_size(first[0]) - 1, what))[0]
+
+    def find(self, pattern: bytes, start: int, end: int) -> int | None:
+        """Return where `pattern` next begins, from `start` on and before `end`, or None."""
+        self.position = start
+        while self.position < end and self.left >= len(pattern):
+            count = min(self.left, max(self._buffer_bytes, 2 * len(pattern)))
+            at, first = self.take(count, "a sync mark").find(pattern), self.position - count
+            if at >= 0:
+                return first + at if first + at < end else None
+            self.position = first + count - len(pattern) + 1
+        return None
+
+
+@contextmanager
+def naming(source: str, at: int | None = None) -> Generator[None]:
+    """Add the name of a file, and the byte, to a DataError about a part of its content."""
+    try:
+        yield
+    except DataError as error:
+        if source in str(error):
+            raise
+        place = f"in {source}, which is damaged" if at is None else f"at byte {at} of {source}"
+        raise DataError(f"{error} It is {place}.") from None
 
 
 def encode_vint(value: int) -> bytes:
@@ -119,13 +118,8 @@ def encode_vint(value: int) -> bytes:
     return bytes([(first - size) & 0xFF]) + magnitude.to_bytes(size, "big")
 
 
-def vint_size(first: int) -> int:
-    """Return the size of a VInt whose first byte is `first` (0 to 255), including that byte.
-
-    Example:
-        >>> vint_size(127), vint_size(0x8F), vint_size(0x80)
-        (1, 2, 9)
-    """
+def _vint_size(first: int) -> int:
+    """Return the size of a VInt whose first byte is `first` (0 to 255), including that byte."""
     if first < 0x80 or first >= 0x90:
         return 1
     return 0x91 - first if first >= 0x88 else 0x89 - first
@@ -141,7 +135,7 @@ def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
     if offset >= len(content):
         raise DataError(f"a VInt must have at least one byte. Received: none at {offset}.")
     first = content[offset]
-    end = offset + vint_size(first)
+    end = offset + _vint_size(first)
     if end == offset + 1:
         return (first if first < 0x80 else first - 0x100), end
     magnitude = int.from_bytes(content[offset + 1 : end], "big")
@@ -154,12 +148,7 @@ def decode_vint(content: bytes, offset: int = 0) -> tuple[int, int]:
 
 
 def decode_lengths(content: bytes, count: int) -> list[int]:
-    """Return `count` lengths, written as VInts, which must fill `content`.
-
-    Example:
-        >>> decode_lengths(bytes([8, 8, 0x8F, 200]), 3)
-        [8, 8, 200]
-    """
+    """Return `count` lengths, written as VInts, which must fill `content`."""
     if content:
         first, end = decode_vint(content)
         if first >= 0 and content == content[:end] * count:
@@ -177,12 +166,7 @@ def decode_lengths(content: bytes, count: int) -> list[int]:
 
 
 def encode_text(value: str) -> bytes:
-    """Encode a Text: the length of its UTF-8 as a VInt, then the UTF-8.
-
-    Example:
-        >>> encode_text("né").hex()
-        '036ec3a9'
-    """
+    """Encode a Text: the length of its UTF-8 as a VInt, then the UTF-8."""
     content = value.encode()
     return encode_vint(len(content)) + content
 
@@ -206,9 +190,8 @@ def decode_bytes(content: bytes) -> bytes:
         raise DataError(
             f"a BytesWritable must start with 4 bytes of length. Received: {len(content)} bytes."
         )
-    _check_length(
-        "BytesWritable", int.from_bytes(content[:4], "big", signed=True), len(content) - 4
-    )
+    length = int.from_bytes(content[:4], "big", signed=True)
+    _check_length("BytesWritable", length, len(content) - 4)
     return content[4:]
 
 
@@ -221,13 +204,16 @@ def decoder_of(
     """
     found = (decoders or {}).get(class_name) or DECODERS.get(class_name)
     if found is None:
-        known = ", ".join(sorted(name.rpartition(".")[2] for name in DECODERS))
         raise DataError(
-            f"the {role}s of a record file must be of a known class: {known}. "
+            f"the {role}s of a record file must be of a known class: {_names(DECODERS)}. "
             f"Received: {class_name!r} in {source}. Give a function that decodes its bytes: "
             f"`decoders={{{class_name!r}: function}}`."
         )
     return found
+
+
+def _names(classes: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(name.rpartition(".")[2] for name in classes))
 
 
 def _check_length(kind: str, announced: int, found: int) -> None:
@@ -282,9 +268,8 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 def check_codec(class_name: str, *, source: str) -> None:
     """Raise for an unknown compression."""
     if class_name not in _UNPACKERS:
-        known = ", ".join(sorted(name.rpartition(".")[2] for name in _UNPACKERS))
         raise DataError(
-            f"a record file must be compressed with one of {known}. "
+            f"a record file must be compressed with one of {_names(_UNPACKERS)}. "
             f"Received: {class_name!r} in {source}. Let Hadoop read it: "
             "`from_rdd(spark, spark.sparkContext.sequenceFile(url).map(function))`."
         )

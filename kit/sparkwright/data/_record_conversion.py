@@ -1,9 +1,11 @@
 """What records mean: Sparkwright's own examples, lines of a table, or what a function returns."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import groupby, islice
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,54 +17,45 @@ from ._csv_parse import CsvColumns, convert_block
 from ._dataset import Array, DataSet
 from ._pieces import SkipLog
 from ._record_bytes import BYTES, Decoders, decoder_of
-from ._record_examples import NOTE, RecordLayout, decode_examples, layout_from_json
+from ._record_examples import NOTE, Layout, decode_examples, read_columns_note
 from ._sequence_file import Record, SequenceHeader
 from ._table_schema import TableSchema
 from ._wording import clipped
 from .tables import to_dataset
 
 Convert = Callable[[Any, Any], Any]
+Made = TypeVar("Made")
 # A DataSet, or the columns of one example without the axis of the examples.
 Example = DataSet | Mapping[str, Array]
+# How a text becomes an example: columns and their use; delimiter and quote.
+TextLines = tuple[TableSchema, CsvFormat]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TextLines:
-    """How the text of a record becomes an example.
-
-    Attributes:
-        schema: columns and their use.
-        form: delimiter and quote.
-    """
-
-    schema: TableSchema
-    form: CsvFormat
-
-
 class RecordConversion:
-    """How the records of one file become DataSets.
+    """How the records of one file become DataSets: by `convert`, as `lines`, or by `layout`."""
 
-    Attributes:
-        source: the file, for errors.
-        key: bytes of a key -> Python value.
-        value: bytes of a value -> Python value.
-    """
+    source: str
+    key: Callable[[bytes], Any] | None  # None: the records have no keys
+    value: Callable[[bytes], Any]
+    convert: Callable[[Any, Any], Example] | None = None
+    lines: TextLines | None = None
+    layout: Layout = field(default_factory=dict[str, Any])
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         header: SequenceHeader,
         *,
         source: str,
         convert: Convert | None = None,
         lines: TextLines | None = None,
         decoders: Decoders | None = None,
-    ) -> None:
+    ) -> "RecordConversion":
         """Check the header; without `convert` and `lines` the file must be Sparkwright's own."""
-        self.source = source
-        self.key = decoder_of(header.key_class, decoders, role="key", source=source)
-        self.value = decoder_of(header.value_class, decoders, role="value", source=source)
-        self._convert, self._text_lines = convert, lines
-        self._layout: RecordLayout = {}
+        layout: Layout = {}
+        key = decoder_of(header.key_class, decoders, role="key", source=source)
+        value = decoder_of(header.value_class, decoders, role="value", source=source)
         if convert is None and lines is None:
             text = header.notes.get(NOTE)
             if text is None or header.value_class != BYTES:
@@ -72,10 +65,16 @@ class RecordConversion:
                     f"Received: {source} with keys of {header.key_class} and values of "
                     f"{header.value_class}."
                 )
-            self._layout = layout_from_json(text, source=source)
+            what = f"the note {NOTE!r} of a record file"
+            layout, _ = read_columns_note(text, what=what, source=source)
+        made = None if convert is None else partial(_made, convert)
+        return cls(source=source, key=key, value=value, convert=made, lines=lines, layout=layout)
 
     def datasets(self, records: Iterable[Record], log: SkipLog) -> Iterator[DataSet]:
         """Yield the examples of `records` of this file, in order; `log` receives invalid ones."""
+        if self.convert is not None:
+            yield from stacked(made for _, made in self._each(records, self._example, log))
+            return
         group: list[Record] = []
         size_bytes = 0
         for record in records:
@@ -87,64 +86,97 @@ class RecordConversion:
         yield from self._together(group, log)
 
     def _together(self, group: list[Record], log: SkipLog) -> Iterator[DataSet]:
-        if self._text_lines is not None:
-            return self._parsed(group, self._text_lines, log)
-        if self._convert is not None:
-            return stacked(self._converted(group, self._convert, log))
+        if self.lines is not None:
+            return self._parsed(group, *self.lines, log)
         values = (record[2] for record in group)
         return decode_examples(
-            values, self._layout, lambda index, why: self._skip(log, group[index], why)
+            values, self.layout, lambda index, why: self._skip(log, group[index], why)
         )
 
-    def _converted(
-        self, group: list[Record], convert: Convert, log: SkipLog
-    ) -> Iterator[DataSet | Mapping[str, Array]]:
-        for record in group:
+    def _each(
+        self, records: Iterable[Record], make: Callable[[Record], Made], log: SkipLog
+    ) -> Iterator[tuple[Record, Made]]:
+        """Yield records and what `make` makes of them; `log` receives those on which it fails."""
+        for record in records:
             try:
-                found = example_of(convert(self.key(record[1]), self.value(record[2])))
+                made = make(record)
+            except DataError as error:
+                self._skip(log, record, str(error))
             except Exception as error:  # whatever a function of the user's raises
-                self._skip(log, record, reason_of(error))
+                text = f"{type(error).__name__}: {clipped(str(error), limit=200)}"
+                self._skip(log, record, f"`convert` must not fail. Received: {text}.")
             else:
-                yield found
+                yield record, made
 
-    def _parsed(self, group: list[Record], lines: TextLines, log: SkipLog) -> Iterator[DataSet]:
-        found = [(record, line) for record in group if (line := self._line(record, log))]
-        if not found:
-            return
-        schema = lines.schema
-        made = convert_block(
-            b"".join(line + b"\n" for _, line in found),
-            lines.form,
-            CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts),
-            partial(to_dataset, schema=schema),
-            lambda line: self._place(found[line][0]),
-            log,
-        )
-        if made is not None:
-            yield made
+    def _example(self, record: Record) -> Example:
+        assert self.convert is not None
+        return self.convert(self.key and self.key(record[1]), self.value(record[2]))
 
-    def _line(self, record: Record, log: SkipLog) -> bytes | None:
-        try:
-            value: Any = self.value(record[2])
-        except Exception as error:  # whatever a decoder of the user's raises
-            self._skip(log, record, str(error))
-            return None
+    def _line(self, record: Record) -> bytes:
+        value = self.value(record[2])
         line = value.encode() if isinstance(value, str) else value
         if isinstance(line, bytes) and line and not (b"\n" in line or b"\r" in line):
             return line
         received = line[:40] if isinstance(line, bytes) else type(value)
-        self._skip(log, record, f"a text must be one line of a table. Received: {received!r}.")
-        return None
+        raise DataError(f"a text must be one line of a table. Received: {received!r}.")
+
+    def _parsed(
+        self, group: list[Record], schema: TableSchema, form: CsvFormat, log: SkipLog
+    ) -> Iterator[DataSet]:
+        found = list(self._each(group, self._line, log))
+        made = (
+            convert_block(
+                b"".join(line + b"\n" for _, line in found),
+                form,
+                CsvColumns(names=schema.columns, used=schema.used, texts=schema.texts),
+                partial(to_dataset, schema=schema),
+                lambda line: self._place(found[line][0]),
+                log,
+            )
+            if found
+            else None
+        )
+        if made is not None:
+            yield made
 
     def _skip(self, log: SkipLog, record: Record, why: str) -> None:
         log.skip("unusable record", f"{why} It is {self._place(record)}.")
 
     def _place(self, record: Record) -> str:
         try:
-            key = clipped(repr(self.key(record[1])))
+            key = "" if self.key is None else f"with key {clipped(repr(self.key(record[1])))} "
         except Exception:  # whatever a decoder of the user's raises
-            key = f"of bytes {record[1][:20].hex()}"
-        return f"the record with key {key} at byte {record[0]} of {self.source}"
+            key = f"with key of bytes {record[1][:20].hex()} "
+        return f"the record {key}at byte {record[0]} of {self.source}"
+
+    def in_order(self, records: Iterable[Record], log: SkipLog) -> Iterator[Record]:
+        """Yield `records` without those whose key is smaller than the one before."""
+        last: Any = None
+        assert self.key is not None
+        for record in records:
+            try:
+                key = self.key(record[1])
+            except Exception:
+                yield record  # the conversion reports it
+                continue
+            if last is not None and key < last:
+                log.skip("key out of order", out_of_order(key, last, record[0], self.source))
+                continue
+            last = key
+            yield record
+
+
+def out_of_order(key: Any, last: Any, position: int, source: str) -> str:
+    """Return the message about a key that is smaller than the one before."""
+    return (
+        "the keys of a MapFile must not fall. "
+        f"Received: {clipped(repr(key))} after {clipped(repr(last))} at byte {position} of "
+        f"{source}. Read it as a SequenceFile, or write it again."
+    )
+
+
+def _made(convert: Convert, key: Any, value: Any) -> Example:
+    return example_of(convert(key, value))
 
 
 def example_of(made: Any) -> Example:
@@ -173,63 +205,26 @@ def example_of(made: Any) -> Example:
 
 def stacked(examples: Iterable[Example]) -> Iterator[DataSet]:
     """Yield DataSets as they are, and single examples joined to chunks while shapes agree."""
-    waiting: list[Mapping[str, Array]] = []
-    layout: Any = None
-    size_bytes = 0
-    for example in examples:
-        found = None
-        if not isinstance(example, DataSet):
-            found = {name: (array.dtype, array.shape) for name, array in example.items()}
-        if waiting and (found != layout or size_bytes >= CHUNK_BYTES):
-            yield _stack(waiting)
-            waiting, size_bytes = [], 0
-        if isinstance(example, DataSet):
-            yield example
-        else:
-            waiting.append(example)
-            layout = found
-            size_bytes += sum(array.nbytes for array in example.values())
-    if waiting:
-        yield _stack(waiting)
-
-
-def _stack(examples: list[Mapping[str, Array]]) -> DataSet:
-    return DataSet.from_columns({n: np.stack([e[n] for e in examples]) for n in examples[0]})
-
-
-def in_order(
-    records: Iterable[Record], conversion: RecordConversion, log: SkipLog
-) -> Iterator[Record]:
-    """Yield `records` without those whose key is smaller than the one before."""
-    last: Any = None
-    for record in records:
-        try:
-            key = conversion.key(record[1])
-        except Exception:
-            yield record  # the conversion reports it
+    for layout, group in groupby(examples, key=_layout):
+        if layout is None:
+            yield from group  # pyright: ignore[reportReturnType]
             continue
-        if last is not None and key < last:
-            log.skip("key out of order", out_of_order(key, last, record[0], conversion.source))
-            continue
-        last = key
-        yield record
+        size_bytes = sum(dtype.itemsize * math.prod(shape) for dtype, shape in layout.values())
+        while chunk := list(islice(group, max(1, CHUNK_BYTES // max(1, size_bytes)))):
+            yield DataSet.from_columns({n: np.stack([e[n] for e in chunk]) for n in layout})  # pyright: ignore
 
 
-def out_of_order(key: Any, last: Any, position: int, source: str) -> str:
-    """Return the message about a key that is smaller than the one before."""
-    return (
-        "the keys of a MapFile must not fall. "
-        f"Received: {clipped(repr(key))} after {clipped(repr(last))} at byte {position} of "
-        f"{source}. Read it as a SequenceFile, or write it again."
-    )
+def _layout(example: Example) -> dict[str, Any] | None:
+    if isinstance(example, DataSet):
+        return None
+    return {name: (array.dtype, array.shape) for name, array in example.items()}
 
 
 def check_functions(convert: Any, decoders: Any) -> None:
     """Raise for options that cannot be called."""
     if convert is not None and not callable(convert):
         raise ConfigurationError(
-            "`convert` must be a function of a key and a value, or None. "
-            f"Received: convert={convert!r}."
+            f"`convert` must be a function, or None. Received: convert={convert!r}."
         )
     if decoders is not None and not (
         isinstance(decoders, dict) and all(map(callable, decoders.values()))
@@ -238,11 +233,3 @@ def check_functions(convert: Any, decoders: Any) -> None:
             "`decoders` must be a dict: Java class name -> function of bytes. "
             f"Received: decoders={decoders!r}."
         )
-
-
-def reason_of(error: Exception) -> str:
-    """Return the message about what a user's function raised."""
-    if isinstance(error, DataError):
-        return str(error)
-    text = clipped(str(error), limit=200)
-    return f"`convert` must not fail. Received: {type(error).__name__}: {text}."

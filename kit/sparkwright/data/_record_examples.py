@@ -25,14 +25,14 @@ DTYPES = {
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 }
-# Column -> dtype, number of axes without that of the examples.
-RecordLayout = Mapping[str, tuple[str, int]]
+# Column -> dtype, shape of an example; -1 for an axis that varies or is not known.
+Layout = Mapping[str, tuple[str, tuple[int, ...]]]
 _FORMAT = 1
-_MAX_AXES = 32
+MAX_AXES = 32
 
 
-def layout_of(dataset: DataSet) -> RecordLayout:
-    """Return what all examples of a file have in common."""
+def layout_of(dataset: DataSet) -> Layout:
+    """Return the columns of `dataset`; a DataError if no record holds their dtypes."""
     columns = dataset.columns()
     for name, array in columns.items():
         if array.dtype.name not in DTYPES:
@@ -40,17 +40,32 @@ def layout_of(dataset: DataSet) -> RecordLayout:
                 f"a column in a record file must have one of the dtypes {sorted(DTYPES)}. "
                 f"Received: {name!r} with {array.dtype.name}."
             )
-    return {name: (array.dtype.name, array.ndim - 1) for name, array in columns.items()}
+    return {name: (array.dtype.name, array.shape[1:]) for name, array in columns.items()}
 
 
-def notes_of(layout: RecordLayout) -> dict[str, str]:
-    """Return the notes in the header of a file of `layout`."""
-    return {NOTE: columns_note(layout)}
+def merged_layout(one: Layout, other: Layout, *, varying: int = MAX_AXES) -> Layout:
+    """Return what both have in common; -1 for the axes that differ, at most `varying` a column.
 
-
-def layout_from_json(text: str, *, source: str) -> RecordLayout:
-    """Parse the note of a header, and check everything in it."""
-    return read_columns_note(text, int, f"the note {NOTE!r} of a record file", source)[0]
+    Example:
+        >>> merged_layout({"features/x": ("int8", (3, 2))}, {"features/x": ("int8", (5, 2))})
+        {'features/x': ('int8', (-1, 2))}
+    """
+    if one == other:
+        return one
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, (dtype, shape) in one.items():
+        other_dtype, other_shape = other.get(name, ("", ()))
+        merged = tuple(a if a == b else -1 for a, b in zip(shape, other_shape, strict=False))
+        if dtype == other_dtype and len(shape) == len(other_shape):
+            found[name] = dtype, merged
+    most = max((shape.count(-1) for _, shape in found.values()), default=0)
+    if found.keys() != one.keys() or found.keys() != other.keys() or most > varying:
+        raise DataError(
+            "all examples of record files must have the same columns, dtypes and numbers of axes; "
+            "those of TFRecord files the same shapes but for one axis. "
+            f"Received: {dict(other)} after {dict(one)}. Pad or resize them first."
+        )
+    return found
 
 
 def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
@@ -60,34 +75,27 @@ def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
 
 
 def read_columns_note(
-    content: str | bytes, axes_of: Callable[[Any], Any], what: str, source: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse what `columns_note` made.
-
-    Args:
-        content: the JSON.
-        axes_of: converts the shape or number of axes.
-        what: the note, for errors.
-        source: the file, for errors.
-
-    Returns:
-        The columns; and all fields of the note.
+    content: str | bytes, *, what: str, source: str
+) -> tuple[Layout, dict[str, Any]]:
+    """Parse what `columns_note` made: the columns, and all fields; `what` and `source` for errors.
 
     Raises:
         DataError: if it is invalid, or of a later format.
     """
     try:
         noted: Any = strict_json(content)
-        found = {str(name): (str(dtype), axes_of(axes)) for name, dtype, axes in noted["columns"]}
+        found: dict[str, tuple[str, tuple[int, ...]]] = {}
+        for name, dtype, axes in noted["columns"]:
+            count = axes if isinstance(axes, int) else len(axes)
+            if dtype not in DTYPES or not 0 <= count <= MAX_AXES:
+                raise ValueError
+            found[str(name)] = dtype, (-1,) * count if isinstance(axes, int) else tuple(axes)
         if noted["format"] != _FORMAT or not found or len(found) < len(noted["columns"]):
             raise ValueError
-        empty: dict[str, Array] = {}
-        for name, (dtype, axes) in found.items():
-            count = axes if isinstance(axes, int) else len(axes)
-            if dtype not in DTYPES or not 0 <= count <= _MAX_AXES:
-                raise ValueError
-            empty[name] = np.zeros((0, *[1] * count), dtype)
-        DataSet.from_columns(empty)  # damage may have changed names
+        # Damage may have changed names.
+        DataSet.from_columns(
+            {n: np.zeros((0, *[1] * len(shape)), dtype) for n, (dtype, shape) in found.items()}
+        )
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError, DataError):
         raise DataError(
             f"{what} must hold a layout of format {_FORMAT}. "
@@ -97,21 +105,16 @@ def read_columns_note(
     return found, noted
 
 
-def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
+def encode_examples(dataset: DataSet) -> Iterator[bytes]:
     """Yield the value of each example of `dataset`."""
-    if (found := layout_of(dataset)) != layout:
-        raise DataError(
-            "all examples of a record file must have the same columns, dtypes and numbers of axes. "
-            f"Received: {found} after {layout}."
-        )
-    columns = dataset.columns()
+    columns, count = dataset.columns(), len(dataset)
     axes = b"".join(encode_vint(size) for a in columns.values() for size in a.shape[1:])
-    numbers = sum(array.nbytes for array in columns.values()) // max(len(dataset), 1)
+    numbers = sum(array.nbytes for array in columns.values()) // max(count, 1)
     prefix = (len(axes) + numbers).to_bytes(4, "big") + axes
-    parts = [np.frombuffer(prefix, np.uint8)[None].repeat(len(dataset), axis=0)]
+    parts = [np.frombuffer(prefix, np.uint8)[None].repeat(count, axis=0)]
     for array in columns.values():
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        parts.append(little.reshape(len(dataset), -1).view(np.uint8))
+        parts.append(little.reshape(count, -1).view(np.uint8))
     rows = np.concatenate(parts, axis=1)
     width, content = rows.shape[1], rows.tobytes()
     for start in range(0, len(content), width):
@@ -119,7 +122,7 @@ def encode_examples(dataset: DataSet, layout: RecordLayout) -> Iterator[bytes]:
 
 
 def decode_examples(
-    values: Iterable[bytes], layout: RecordLayout, on_bad: Callable[[int, str], None]
+    values: Iterable[bytes], layout: Layout, on_bad: Callable[[int, str], None]
 ) -> Iterator[DataSet]:
     """Yield the examples of `values`, in order; neighbors of the same shapes together.
 
@@ -148,14 +151,14 @@ def decode_examples(
         yield _joined(group, layout, shapes, len(prefix))
 
 
-def _shapes(value: bytes, layout: RecordLayout) -> tuple[list[tuple[int, ...]], int]:
+def _shapes(value: bytes, layout: Layout) -> tuple[list[tuple[int, ...]], int]:
     """Return the shape of each column, and where the numbers begin."""
     decode_bytes(value)  # checks its length
     shapes: list[tuple[int, ...]] = []
     start = 4
-    for _, count in layout.values():
+    for _, known in layout.values():
         axes: list[int] = []
-        for _ in range(count):
+        for _ in known:
             size, start = decode_vint(value, start)
             axes.append(size)
         shapes.append(tuple(axes))
@@ -170,13 +173,13 @@ def _shapes(value: bytes, layout: RecordLayout) -> tuple[list[tuple[int, ...]], 
     return shapes, start
 
 
-def _sizes(layout: RecordLayout, shapes: list[tuple[int, ...]]) -> list[int]:
+def _sizes(layout: Layout, shapes: list[tuple[int, ...]]) -> list[int]:
     kinds = zip(layout.values(), shapes, strict=True)
     return [math.prod(shape) * np.dtype(dtype).itemsize for (dtype, _), shape in kinds]
 
 
 def _joined(
-    group: list[bytes], layout: RecordLayout, shapes: list[tuple[int, ...]], start: int
+    group: list[bytes], layout: Layout, shapes: list[tuple[int, ...]], start: int
 ) -> DataSet:
     rows = np.frombuffer(b"".join(group), np.uint8).reshape(len(group), -1)
     columns: dict[str, Array] = {}

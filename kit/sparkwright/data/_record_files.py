@@ -1,23 +1,24 @@
 """SequenceFiles and MapFiles as distributed data: files cut into byte ranges, read on executors."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.storage._files import open_to_read
 from sparkwright.storage._listing import StoredFile, list_files
 
 from ._csv_format import CsvFormat
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._map_file import map_folders
-from ._pieces import OnError, SkipLog, check_on_error, from_pieces
+from ._pieces import OnError, SkipLog, from_pieces
 from ._record_bytes import Decoders
-from ._record_conversion import Convert, RecordConversion, TextLines, check_functions, in_order
+from ._record_conversion import Convert, RecordConversion, TextLines, check_functions
 from ._record_writing import DATA, INDEX
-from ._sequence_file import Record, opened
+from ._sequence_file import Record, SequenceFileReader
 from ._table_schema import TableSchema
 from ._wording import session_first
 
@@ -69,8 +70,10 @@ def from_sequence_file(
     files = [f for f, (folder, _, name) in places.items() if name != INDEX or folder not in folders]
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
-    lines = text_lines(schema, delimiter, quote, convert)
-    return _from_files(spark, files, convert, lines, decoders, on_error, partitions, ordered=False)
+    return _sequence_files(
+        spark, files, schema, delimiter, quote, on_error, partitions,
+        convert=convert, decoders=decoders, ordered=False,
+    )  # fmt: skip
 
 
 @session_first
@@ -96,9 +99,11 @@ def from_map_file(
         ConfigurationError: if an option is invalid.
         DataError: if there is no MapFile at `url`; when the data is read, if a record is invalid.
     """
-    files = [folder.data for folder in map_folders(url)]
-    lines = text_lines(schema, delimiter, quote, convert)
-    return _from_files(spark, files, convert, lines, decoders, on_error, partitions, ordered=True)
+    files = [found[DATA] for found in map_folders(url).values()]
+    return _sequence_files(
+        spark, files, schema, delimiter, quote, on_error, partitions,
+        convert=convert, decoders=decoders, ordered=True,
+    )  # fmt: skip
 
 
 def text_lines(
@@ -113,56 +118,71 @@ def text_lines(
             f"`convert`. Received: schema={schema!r}, convert={convert!r}."
         )
     form = CsvFormat(header=False, column_names=schema.columns, delimiter=delimiter, quote=quote)
-    return TextLines(schema=schema, form=form)
+    return schema, form
 
 
-def _from_files(
+def _sequence_files(
     spark: "SparkSession",
     files: Sequence[StoredFile],
-    convert: Convert | None,
-    lines: TextLines | None,
-    decoders: Decoders | None,
+    schema: TableSchema | None,
+    delimiter: str,
+    quote: str | None,
     on_error: OnError,
     partitions: int | None,
-    *,
-    ordered: bool,
+    **options: Any,
 ) -> DistributedDataSet:
-    check_functions(convert, decoders)
-    check_on_error(on_error)
-    wanted = partitions or spark.sparkContext.defaultParallelism
-    pieces = cut_files(files, wanted)
-    fingerprint = None  # a change of a function cannot be seen
-    if convert is None and decoders is None:
-        described = repr((files, lines, ordered, on_error, wanted))
-        fingerprint = hashlib.sha256(described.encode()).hexdigest()
-    data = from_pieces(
+    check_functions(options["convert"], options["decoders"])
+    lines = text_lines(schema, delimiter, quote, options["convert"])
+    data = from_records(
         spark,
-        pieces,
-        partial(read_records, convert=convert, lines=lines, decoders=decoders, ordered=ordered),
-        sizes=[piece.end - piece.start for piece in pieces],
-        partitions=partitions,
+        cut_files(files, partitions or spark.sparkContext.defaultParallelism),
+        partial(sequence_records, lines=lines, **options),
         on_error=on_error,
-        fingerprint=fingerprint,
-        class_names=None if lines is None else lines.schema.class_names,
+        partitions=partitions,
+        class_names=None if schema is None else schema.class_names,
     )
-    if lines is not None:
-        data.schema = lines.schema
+    data.schema = schema
     return data
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordPiece:
-    """A range of bytes of a SequenceFile.
-
-    Attributes:
-        file: the file.
-        start: first byte of the range.
-        end: the byte behind it.
-    """
+    """A range of bytes of a file of records, to the byte before `end`."""
 
     file: StoredFile
     start: int
     end: int
+
+
+# Opened file, range, log -> its records and what they mean; a DataError if the file is unusable.
+Prepare = Callable[[BinaryIO, RecordPiece, SkipLog], tuple[Iterable[Record], RecordConversion]]
+
+
+def from_records(
+    spark: "SparkSession",
+    pieces: Sequence[RecordPiece],
+    prepare: "partial[tuple[Iterable[Record], RecordConversion]]",
+    *,
+    on_error: OnError,
+    partitions: int | None,
+    class_names: Mapping[str, Sequence[str]] | None = None,
+) -> DistributedDataSet:
+    """Distribute the examples of `pieces`; `prepare` is a function of `Prepare` and its options."""
+    options = prepare.keywords
+    fingerprint = None  # a change of a function cannot be seen
+    if options.get("convert") is None and options.get("decoders") is None:
+        described = repr((prepare.func.__name__, sorted(options.items()), pieces, on_error))
+        fingerprint = hashlib.sha256(described.encode()).hexdigest()
+    return from_pieces(
+        spark,
+        pieces,
+        partial(read_records, prepare=prepare),
+        sizes=[piece.end - piece.start for piece in pieces],
+        partitions=partitions,
+        on_error=on_error,
+        fingerprint=fingerprint,
+        class_names=class_names,
+    )
 
 
 def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]:
@@ -176,29 +196,24 @@ def cut_files(files: Sequence[StoredFile], partitions: int) -> list[RecordPiece]
     ]
 
 
-def read_records(
-    piece: RecordPiece, log: SkipLog, *, ordered: bool = False, **conversion_options: Any
-) -> Iterator[DataSet]:
-    """Yield the examples of one range; `log` receives what is invalid.
+def sequence_records(
+    content: BinaryIO, piece: RecordPiece, log: SkipLog, *, ordered: bool = False, **options: Any
+) -> tuple[Iterable[Record], RecordConversion]:
+    """Prepare a range of a SequenceFile; in one that is `ordered` keys must not fall."""
+    url = piece.file.url
+    reader = SequenceFileReader(content, size_bytes=piece.file.size_bytes, source=url)
+    conversion = RecordConversion.of(reader.header, source=url, **options)
+    records = reader.records(piece.start, piece.end, log)
+    return conversion.in_order(records, log) if ordered else records, conversion
 
-    Args:
-        piece: the range.
-        log: raises or counts.
-        ordered: whether keys must not fall, as in a MapFile; default False.
-        conversion_options: those of `RecordConversion`.
-    """
+
+def read_records(piece: RecordPiece, log: SkipLog, *, prepare: Prepare) -> Iterator[DataSet]:
+    """Yield the examples of one range; `log` receives what is invalid."""
     begun = False
     try:
-        with opened(piece.file) as reader:
-            conversion = RecordConversion(reader.header, source=reader.source, **conversion_options)
+        with open_to_read(piece.file.url) as content:
+            records, conversion = prepare(content, piece, log)
             begun = True
-            records: Iterable[Record] = reader.records(
-                piece.start,
-                piece.end,
-                on_damage=lambda error: log.skip("damaged part of a file", str(error)),
-            )
-            if ordered:
-                records = in_order(records, conversion, log)
             yield from conversion.datasets(records, log)
     except OSError as error:
         log.skip("unreadable file", f"a file must be readable. Received: {error}.")

@@ -1,12 +1,13 @@
-"""Examples as the parts of a folder: which part gets which, written here or by all executors.
+"""Examples as the parts of a folder: which part gets which, written here or by all executors."""
 
-A function of the format writes one part; see `PartWriter`.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
+from operator import itemgetter
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
@@ -20,67 +21,56 @@ from sparkwright.storage._files import (
 )
 from sparkwright.storage._listing import list_entries
 
-from ._arrow import error_to_bytes, from_bytes, to_bytes
+from ._arrow import cut, from_bytes
 from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._paths import check_reached
+from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
+from ._shuffling import place
 
-_FAILED = -1  # the key of an error, which sorts before all examples
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
+
+Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenPart:
-    """The content of a part.
-
-    Attributes:
-        count: number of examples.
-        entry: name of its file or folder; empty without examples.
-        layout: of its examples, for the function that completes the folder.
-    """
+    """A part: its examples, the name of its file or folder."""
 
     count: int
-    entry: str = ""
-    layout: Any = None
+    entry: str
+    layout: Layout
 
 
-Examples = DistributedDataSet | DataSet | tuple[Any, ...] | Iterable[DataSet]
-# Examples, URL of the part, first key, step between keys. Without examples it writes nothing.
-PartWriter = Callable[[Iterable[DataSet], str, int, int], WrittenPart]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordFormat:
+    """How the parts of a format are written.
+
+    Attributes:
+        encode: examples -> the value of each.
+        write: URL, layout, keys and values -> the name of the file or folder that was written.
+        numbered: whether keys must be 0, 1, 2 and so on, or only different.
+        varying_axes: how many axes of a column may differ between examples.
+        finish: completes a folder of parts.
+    """
+
+    encode: Callable[[DataSet], Iterable[bytes]]
+    write: Callable[[str, Layout, Iterable[tuple[int, bytes]]], str]
+    numbered: bool = False
+    varying_axes: int = MAX_AXES
+    finish: Callable[[str, list[WrittenPart]], None] | None = None
 
 
 def write_parts(
     datasets: Examples,
     url: str,
-    write: PartWriter,
+    form: RecordFormat,
     *,
     examples_per_part: int | None,
     max_files: int | None,
     overwrite: bool,
-    numbered: bool,
-    finish: Callable[[str, list[WrittenPart]], None] | None = None,
 ) -> int:
-    """Write examples as parts in a folder: all of them, or nothing.
-
-    Args:
-        datasets: distributed, written by the executors; or written here, without Spark: DataSets,
-            or a (features, labels) or (features, labels, weights) tuple of arrays.
-        url: the folder.
-        write: writes one part.
-        examples_per_part: part i holds the examples from `i * examples_per_part` on; None: one
-            part, or one for each partition.
-        max_files: at most so many parts, of distributed data; None: no limit.
-        overwrite: whether the content of the folder is replaced once all is written, or an error.
-        numbered: whether keys must be 0, 1, 2 and so on, or only different.
-        finish: receives a folder with the parts in it, before it becomes `url`.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        ConfigurationError: if an option is invalid, or the folder is not empty.
-        DataError: if there is no example; whatever `write` raises.
-    """
+    """Write examples as parts in a folder: all of them, or nothing; see `write_sequence_file`."""
     for name, value in (("examples_per_part", examples_per_part), ("max_files", max_files)):
         check_count(name, value, optional=True)
     here = not isinstance(datasets, DistributedDataSet)
@@ -99,30 +89,27 @@ def write_parts(
     with write_folder(url) as new:
         if isinstance(datasets, DistributedDataSet):
             check_reached(datasets.spark, new)
-            parts = _distributed(datasets, new, write, examples_per_part, max_files, numbered)
+            parts = _distributed(datasets, new, form, examples_per_part, max_files)
         else:
-            pieces = _cut(_datasets(datasets), 0, examples_per_part)
-            parts = list(_written(pieces, new, write, examples_per_part))
-        if not (count := sum(part.count for part in parts)):
+            parts = _written_here(_datasets(datasets), new, form, examples_per_part)
+        if not parts:
             raise DataError(
                 "there must be at least one example to write. Received: none. "
                 "A file without examples would not say what they look like."
             )
         _check_complete(new, parts)
-        if finish is not None:
-            finish(new, [part for part in parts if part.count])
+        if form.finish is not None:
+            form.finish(new, parts)
     # Only now: object stores have just copied part after part.
     with write_atomically(join(url, _DONE)):
         pass
-    return count
+    return sum(part.count for part in parts)
 
 
 def _datasets(data: Any) -> Iterator[DataSet]:
     """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets."""
-    received = type(data).__name__
     if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
         parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
-        received = f"a tuple of {len(parts)}"
         if 1 <= len(parts) <= 3:
             data = DataSet(*parts[:2], weights=parts[2] if len(parts) == 3 else None)
     if isinstance(data, DataSet):
@@ -133,15 +120,15 @@ def _datasets(data: Any) -> Iterator[DataSet]:
             kind = type(dataset).__name__  # pyright: ignore[reportUnknownArgumentType]
             raise ConfigurationError(
                 "the data to write must be a DataSet, a DistributedDataSet, a (features, labels) "
-                f"tuple of arrays, or an iterable of DataSets. Received: {kind} in {received}. "
-                "Of a table that was read here, it is `table.data`."
+                f"tuple of arrays, or an iterable of DataSets. Received: {kind} in "
+                f"{type(data).__name__}. Of a table that was read here, it is `table.data`."  # pyright: ignore[reportUnknownArgumentType]
             )
         yield dataset
 
 
 def _check_complete(folder: str, parts: list[WrittenPart]) -> None:
     """Check that the driver sees what executors have written, and nothing else."""
-    reported = {part.entry for part in parts if part.count}
+    reported = {part.entry for part in parts}
     found = {name.rstrip("/") for name in list_entries(folder) if not name.startswith((".", "_"))}
     if found != reported:
         missing, more = sorted(reported - found), sorted(found - reported)
@@ -153,114 +140,94 @@ def _check_complete(folder: str, parts: list[WrittenPart]) -> None:
         )
 
 
-def _cut(
-    datasets: Iterable[DataSet], first: int, size: int | None
-) -> Iterator[tuple[int, DataSet]]:
-    """Yield the number of the first example, and the examples, cut where a part ends."""
+def _written_here(
+    datasets: Iterable[DataSet], url: str, form: RecordFormat, size: int | None
+) -> list[WrittenPart]:
+    return [
+        _write_part((dataset for _, dataset in group), url, form, number, number * (size or 0), 1)
+        for number, group in groupby(_numbered(datasets, size), key=itemgetter(0))
+    ]
+
+
+def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:
+    """Yield the number of a part and examples, cut where a part ends."""
+    first = 0
     for dataset in datasets:
         start = 0
         while start < len(dataset):
-            end = len(dataset)
-            if size is not None:
-                end = min(end, start + size - (first + start) % size)
-            whole = end - start == len(dataset)
-            yield first + start, dataset if whole else dataset.take(slice(start, end))
+            number = 0 if size is None else (first + start) // size
+            end = len(dataset) if size is None else min(len(dataset), (number + 1) * size - first)
+            yield number, dataset.take(slice(start, end))
             start = end
         first += len(dataset)
 
 
-def _written(
-    pieces: Iterable[tuple[int, DataSet]],
-    url: str,
-    write: PartWriter,
-    size: int | None,
-    total: int | None = None,
-) -> Iterator[WrittenPart]:
-    """Write the parts to which `pieces` belong, of `total` examples if that is known."""
-    for number, group in groupby(pieces, key=lambda piece: 0 if size is None else piece[0] // size):
-        first = number * (size or 0)
-        part = write((dataset for _, dataset in group), part_url(url, number), first, 1)
-        if size is not None and total is not None:
-            _check_count(part, min(size, total - first))
-        yield part
+def _write_part(
+    datasets: Iterator[DataSet], url: str, form: RecordFormat, number: int, first: int, step: int
+) -> WrittenPart:
+    """Write a part of at least one DataSet, with keys from `first` on."""
+    head = next(datasets)
+    layout, count = layout_of(head), 0
+
+    def records() -> Iterator[tuple[int, bytes]]:
+        nonlocal layout, count
+        for dataset in chain([head], datasets):
+            layout = merged_layout(layout, layout_of(dataset), varying=form.varying_axes)
+            for value in chain.from_iterable(map(form.encode, cut(dataset))):
+                yield first + count * step, value
+                count += 1
+
+    entry = form.write(join(url, f"part-r-{number:05d}"), layout, records())
+    return WrittenPart(count=count, entry=entry, layout=layout)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Parts:
+    """Sends each example to its part of `size`; `offsets` are of the partitions."""
+
+    offsets: list[int]
+    size: int
+
+    def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
+        first = self.offsets[source]
+        return (np.arange(first + start, first + stop) // self.size).astype(np.int32)
 
 
 def _distributed(
-    data: DistributedDataSet,
-    url: str,
-    write: PartWriter,
-    size: int | None,
-    max_files: int | None,
-    numbered: bool,
+    data: DistributedDataSet, url: str, form: RecordFormat, size: int | None, max_files: int | None
 ) -> list[WrittenPart]:
-    def run(rdd: Any, task: Callable[[int, Iterable[Any]], Iterator[WrittenPart]]) -> Any:
-        return collect(data.spark, rdd.mapPartitionsWithIndex(task), description="write records")
-
     rdd: Any = data.rdd
-    counts: Sequence[int] = ()  # unless they are known
-    if size is None and not numbered:
+    counts: list[int] = []  # examples of each part, if they must be known
+    if size is None and not form.numbered:
         rdd = rdd if max_files is None else rdd.coalesce(max_files)
         # Different keys without counting: partition p of n gives p, p + n, p + 2n and so on.
         step = rdd.getNumPartitions()
         numbers = offsets = list(range(step))
     else:
-        counts, step = data.partition_counts(), 1
+        counts, step = list(data.partition_counts()), 1
+        total = sum(counts)
+        if max_files is not None and max_files < sum(map(bool, counts)):
+            size = -(-total // max_files)
+        if size is not None and total:
+            parts = _Parts(offsets=[0, *accumulate(counts)], size=size)
+            ends = [*range(size, total, size), total]
+            rdd = place(rdd, parts, source_counts=counts, partitions=len(ends))
+            counts = np.diff([0, *ends]).tolist()
         offsets = [0, *accumulate(counts)]
-        numbers = [0, *accumulate(count > 0 for count in counts)]
-        if max_files is not None and max_files < numbers[-1]:
-            size = -(-offsets[-1] // max_files)
-    if size is None:
+        numbers = [0, *accumulate(map(bool, counts))]
 
-        def whole_partitions(index: int, chunks: Iterable[bytes]) -> Iterator[WrittenPart]:
-            place = part_url(url, numbers[index])
-            part = write(map(from_bytes, chunks), place, offsets[index], step)
-            if counts:
-                _check_count(part, counts[index])
-            yield part
+    def write(index: int, chunks: Iterable[bytes]) -> Iterator[WrittenPart]:
+        datasets = (dataset for dataset in map(from_bytes, chunks) if len(dataset))
+        if (head := next(datasets, None)) is not None:
+            datasets = chain([head], datasets)
+            yield _write_part(datasets, url, form, numbers[index], offsets[index], step)
 
-        return run(rdd, whole_partitions)
-    total = offsets[-1]
-    if not total:
-        return []
-
-    def equal_parts(_: int, pieces: Iterable[tuple[int, bytes]]) -> Iterator[WrittenPart]:
-        decoded = ((first, from_bytes(content)) for first, content in pieces)
-        return _written(decoded, url, write, size, total)
-
-    return run(_by_part(rdd, offsets, size), equal_parts)
-
-
-def _by_part(rdd: Any, offsets: list[int], size: int) -> Any:
-    """Return an RDD of (first example, bytes): each part in one partition, in order."""
-    parts = -(-offsets[-1] // size)
-    partitions = min(parts, len(offsets) - 1)
-
-    def cut(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        try:
-            for first, dataset in _cut(map(from_bytes, chunks), offsets[index], size):
-                yield first, to_bytes(dataset)
-        except DataError as error:
-            yield _FAILED, error_to_bytes(error)
-
-    return rdd.mapPartitionsWithIndex(cut).repartitionAndSortWithinPartitions(
-        partitions, lambda first: max(0, first) // size * partitions // parts
-    )
-
-
-def part_url(url: str, part: int) -> str:
-    """Return the URL of a part.
-
-    Example:
-        >>> part_url("hdfs://host/faces", 3)
-        'hdfs://host/faces/part-r-00003'
-    """
-    return join(url, f"part-r-{part:05d}")
-
-
-def _check_count(part: WrittenPart, expected: int) -> None:
-    if part.count != expected:
+    written = collect(data.spark, rdd.mapPartitionsWithIndex(write), description="write records")
+    found = [part.count for part in written]
+    if counts and found != (expected := [count for count in counts if count]):
         raise DataError(
             "distributed data must hold the same examples each time it is computed. "
-            f"Received: {part.count} in a part, after {expected} had been counted. "
-            "Persist it, or make its computation repeatable."
+            f"Received: {sum(found)} in {len(found)} parts, after {sum(expected)} in "
+            f"{len(expected)} had been counted. Persist it, or make its computation repeatable."
         )
+    return written

@@ -1,37 +1,19 @@
-"""Writing SequenceFiles and MapFiles: the formats, and examples as the parts of a folder."""
+"""Writing SequenceFiles and MapFiles: examples as the parts of a folder."""
 
-import os
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import BinaryIO
 
-from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_count
 from sparkwright.storage._files import join, write_atomically
 
-from ._dataset import DataSet
-from ._record_bytes import BYTES, DEFAULT_CODEC, LONG, MAX_UNPACKED_BYTES, encode_vint
-from ._record_examples import encode_examples, layout_of, notes_of
-from ._record_parts import Examples, WrittenPart, write_parts
-from ._sequence_file import (
-    ESCAPE,
-    LENGTHS,
-    MAX_BLOCK_RECORDS,
-    SYNC_BYTES,
-    Compression,
-    SequenceHeader,
-)
+from ._record_bytes import BYTES, LONG
+from ._record_examples import NOTE, Layout, columns_note, encode_examples
+from ._record_parts import Examples, RecordFormat, write_parts
+from ._sequence_file import Compression, SequenceFileWriter
 
 DATA, INDEX = "data", "index"
-COMPRESSIONS = (None, "record", "block")
-# As Hadoop: a mark costs 20 bytes, and a reader that looks for one reads twice this at most.
-_SYNC_INTERVAL_BYTES = 100 * 1024
-_BLOCK_BYTES = 1_000_000
-_LARGEST_RECORD = (1 << 31) - 1
-_WRITE_BYTES = 1 << 20
+_COMPRESSIONS = (None, "record", "block")
 
 
 def write_sequence_file(
@@ -65,18 +47,17 @@ def write_sequence_file(
 
     Raises:
         ConfigurationError: if an option is invalid, or the folder is not empty.
-        DataError: if examples differ in columns, dtypes or numbers of axes.
+        DataError: if there is no example, or examples differ in columns, dtypes or numbers of axes.
         OSError: if a file cannot be written, naming it.
     """
-    check_choice("compression", compression, COMPRESSIONS)
+    check_choice("compression", compression, _COMPRESSIONS)
     return write_parts(
         datasets,
         url,
-        partial(write_part, index_interval=None, compression=compression),
+        RecordFormat(encode=encode_examples, write=partial(_write, compression=compression)),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
-        numbered=False,
     )
 
 
@@ -97,154 +78,63 @@ def write_map_file(
     file with `compression="block"` decompresses its block.
 
     Args:
-        datasets: as for `write_sequence_file`, as are the other options.
+        datasets: as for `write_sequence_file`, as are the other options, results and errors.
         url: the folder, which the executors must reach too.
         examples_per_part: the number of examples in a part.
         max_files: at most so many parts, of distributed data.
         index_interval: each so-many-th example is in the index; default 1: the quickest to find.
         compression: None (default), "record" or "block".
         overwrite: whether the content of the folder is replaced.
-
-    Returns:
-        The number of examples.
-
-    Raises:
-        ConfigurationError: if an option is invalid, or the folder is not empty.
-        DataError: if examples differ in columns, dtypes or numbers of axes.
-        OSError: if a file cannot be written, naming it.
     """
     check_count("index_interval", index_interval)
-    check_choice("compression", compression, COMPRESSIONS)
+    check_choice("compression", compression, _COMPRESSIONS)
     return write_parts(
         datasets,
         url,
-        partial(write_part, index_interval=index_interval, compression=compression),
+        RecordFormat(
+            encode=encode_examples,
+            write=partial(_write, compression=compression, index_interval=index_interval),
+            numbered=True,
+        ),
         examples_per_part=examples_per_part,
         max_files=max_files,
         overwrite=overwrite,
-        numbered=True,
     )
 
 
-def write_part(
-    datasets: Iterable[DataSet],
+def _write(
     url: str,
-    first_key: int,
-    key_step: int,
+    layout: Layout,
+    records: Iterable[tuple[int, bytes]],
     *,
-    index_interval: int | None,
     compression: Compression | None,
-) -> WrittenPart:
-    """Write a SequenceFile, or with `index_interval` a MapFile; see `PartWriter`."""
-    stream = (dataset for dataset in datasets if len(dataset))
-    if (first := next(stream, None)) is None:
-        return WrittenPart(count=0)
-    layout = layout_of(first)
-    with ExitStack() as files:
-        # The data appears last: where it is, its index is too.
-        data_url = url if index_interval is None else join(url, DATA)
-        data = SequenceFileWriter(
-            files.enter_context(write_atomically(data_url)),
+    index_interval: int | None = None,
+) -> str:
+    """Write a SequenceFile, or with `index_interval` a MapFile; return its name."""
+    axes = {name: (dtype, len(shape)) for name, (dtype, shape) in layout.items()}
+    # The data appears last: where it is, its index is too.
+    with write_atomically(url if index_interval is None else join(url, DATA)) as file:
+        writer = SequenceFileWriter(
+            file,
             key_class=LONG,
             value_class=BYTES,
             compression=compression,
-            notes=notes_of(layout),
+            notes={NOTE: columns_note(axes)},
         )
 
         def entries() -> Iterator[tuple[bytes, int]]:
-            number = first_key
-            for dataset in chain([first], stream):
-                for value in encode_examples(dataset, layout):
-                    key = number.to_bytes(8, "big")
-                    yield key, data.append(key, value)
-                    number += key_step
-            data.finish()
+            for number, value in records:
+                key = number.to_bytes(8, "big")
+                yield key, writer.append(key, value)
+            writer.finish()
 
         if index_interval is None:
-            count = sum(1 for _ in entries())
+            for _ in entries():
+                pass
         else:
-            index = files.enter_context(write_atomically(join(url, INDEX)))
-            count = write_index(index, LONG, entries(), index_interval)
-    return WrittenPart(count=count, entry=url.rpartition("/")[2])
-
-
-class SequenceFileWriter:
-    """Writes records into an open file, which it neither flushes nor closes."""
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        *,
-        key_class: str,
-        value_class: str,
-        compression: Compression | None = None,
-        notes: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write the header."""
-        sync = os.urandom(SYNC_BYTES)
-        self._file, self._sync, self._compression = file, ESCAPE + sync, compression
-        self._held = bytearray()
-        self._block: list[tuple[bytes, bytes]] = []
-        self._block_bytes = self._position = 0
-        header = SequenceHeader(
-            key_class=key_class,
-            value_class=value_class,
-            sync=sync,
-            compression=compression,
-            codec=None if compression is None else DEFAULT_CODEC,
-            notes=notes or {},
-        )
-        self._write(header.to_bytes())
-        self._last_sync = self._position
-
-    def append(self, key: bytes, value: bytes) -> int:
-        """Add one record, and return the offset of the record or of its block."""
-        size = len(key) + len(value)
-        limit = _LARGEST_RECORD if self._compression is None else MAX_UNPACKED_BYTES
-        if size > limit:
-            raise DataError(
-                f"a record must have at most {limit} bytes. Received: {size} bytes. "
-                "Use smaller examples; without compression 2 GiB are the limit."
-            )
-        if self._compression == "block":
-            if self._block_bytes + size > MAX_UNPACKED_BYTES:
-                self._write_block()
-            at = self._position
-            self._block.append((key, value))
-            self._block_bytes += size
-            if self._block_bytes >= _BLOCK_BYTES or len(self._block) >= MAX_BLOCK_RECORDS:
-                self._write_block()
-            return at
-        at = self._position
-        if self._compression == "record":
-            value = zlib.compress(value)
-        if at >= self._last_sync + _SYNC_INTERVAL_BYTES:
-            self._last_sync = at
-            self._write(self._sync)
-        self._write(LENGTHS.pack(len(key) + len(value), len(key)) + key + value)
-        return at
-
-    def finish(self) -> None:
-        """Write what is held back."""
-        if self._block:
-            self._write_block()
-        self._file.write(self._held)
-        self._held = bytearray()
-
-    def _write_block(self) -> None:
-        self._write(self._sync + encode_vint(len(self._block)))
-        for column in zip(*self._block, strict=True):  # the keys, then the values
-            for buffer in ([encode_vint(len(one)) for one in column], column):
-                packed = zlib.compress(b"".join(buffer))
-                self._write(encode_vint(len(packed)) + packed)
-        self._block, self._block_bytes = [], 0
-
-    def _write(self, content: bytes) -> None:
-        self._held += content
-        self._position += len(content)
-        if len(self._held) >= _WRITE_BYTES:  # stores take as long for a few bytes as for many
-            self._file.write(self._held)
-            self._held = bytearray()
+            with write_atomically(join(url, INDEX)) as index:
+                write_index(index, LONG, entries(), index_interval)
+    return url.rpartition("/")[2]
 
 
 def write_index(

@@ -1,4 +1,4 @@
-"""SequenceFile, version 6: its header, and a reader that skips damage.
+"""SequenceFile, version 6: its header, a reader that skips damage, and a writer.
 
     header = "SEQ" 6 | class of keys | class of values | compressed? | in blocks? | codec, if so
              | number of notes, int32 | name and text of each note | sync mark, 16 bytes
@@ -13,8 +13,10 @@ References:
     Apache Hadoop, `org.apache.hadoop.io.SequenceFile`, section "SequenceFile Formats".
 """
 
+import os
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -24,32 +26,50 @@ from sparkwright.errors import DataError
 from sparkwright.storage._files import open_to_read
 from sparkwright.storage._listing import StoredFile
 
-from ._record_bytes import ByteWindow, check_codec, decode_lengths, encode_text, unpack
+from ._pieces import SkipLog
+from ._record_bytes import (
+    DEFAULT_CODEC,
+    MAX_UNPACKED_BYTES,
+    ByteReader,
+    check_codec,
+    decode_lengths,
+    decode_text,
+    encode_text,
+    encode_vint,
+    naming,
+    unpack,
+)
 
 Compression = Literal["record", "block"]
 # Offset of the record or its block, key, value: both as Hadoop's bytes.
 Record = tuple[int, bytes, bytes]
-SYNC_BYTES = 16
 ESCAPE = b"\xff\xff\xff\xff"
-# Records may be empty, and each takes more memory than its bytes.
-MAX_BLOCK_RECORDS = 1_000_000
-LENGTHS = struct.Struct(">ii")
 _MAGIC = b"SEQ\x06"
+_SYNC_BYTES = 16
+_LENGTHS = struct.Struct(">ii")
+# Records may be empty, and each takes more memory than its bytes.
+_MAX_BLOCK_RECORDS = 1_000_000
 _MAX_NOTES = 10_000
+# As Hadoop: a mark costs 20 bytes, and a reader that looks for one reads twice this at most.
+_SYNC_INTERVAL_BYTES = 100 * 1024
+_BLOCK_BYTES = 1_000_000
+_LARGEST_RECORD = (1 << 31) - 1
+_WRITE_BYTES = 1 << 20
+
+
+class _Strict(SkipLog):
+    """Raises each problem; there is no `on_error` that could be advised."""
+
+    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+        raise DataError(message)
+
+
+STRICT: SkipLog = _Strict("raise")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceHeader:
-    """The header of a SequenceFile.
-
-    Attributes:
-        key_class: Java class of the keys.
-        value_class: Java class of the values.
-        sync: 16 random bytes that mark where a record or block begins.
-        compression: None, "record" (each value) or "block" (many records together).
-        codec: Java class of the compression; None without.
-        notes: texts by name (Hadoop's metadata).
-    """
+    """The header of a SequenceFile: Java's classes, "record" or "block", and texts by name."""
 
     key_class: str
     value_class: str
@@ -74,78 +94,59 @@ class SequenceHeader:
         )
 
     @classmethod
-    def read(cls, window: ByteWindow) -> "SequenceHeader":
+    def read(cls, stream: ByteReader) -> "SequenceHeader":
         """Read the header at the start of a file."""
-        source = window.source
-        start = window.take(min(4, window.left), "the header")
+        start = stream.take(min(4, stream.left), "the header")
         if start != _MAGIC:
             raise DataError(
                 f"a SequenceFile must start with {_MAGIC!r}, of which the last byte is the "
-                f"version. Received: {start!r} in {source}. The file is empty, of another kind, "
-                "or of an older version, which Hadoop can rewrite."
+                f"version. Received: {start!r} in {stream.source}. The file is empty, of another "
+                "kind, or of an older version, which Hadoop can rewrite."
             )
-        key_class, value_class = _text(window), _text(window)
-        compressed, in_blocks = (byte != 0 for byte in window.take(2, "the header"))
-        codec = _text(window) if compressed else None
+        key_class, value_class = _text(stream), _text(stream)
+        compressed, in_blocks = (byte != 0 for byte in stream.take(2, "the header"))
+        codec = _text(stream) if compressed else None
         if codec is not None:
-            check_codec(codec, source=source)
-        count = int.from_bytes(window.take(4, "the header"), "big", signed=True)
+            check_codec(codec, source=stream.source)
+        count = int.from_bytes(stream.take(4, "the header"), "big", signed=True)
         if not 0 <= count <= _MAX_NOTES or (in_blocks and not compressed):
             raise DataError(
                 f"a SequenceFile must have 0 to {_MAX_NOTES} notes in its header, and be "
                 f"compressed if it is in blocks. Received: {count} notes, in_blocks={in_blocks}, "
-                f"compressed={compressed} in {source}. It is damaged."
+                f"compressed={compressed} in {stream.source}. It is damaged."
             )
-        notes = {_text(window): _text(window) for _ in range(count)}
         return cls(
             key_class=key_class,
             value_class=value_class,
-            sync=window.take(SYNC_BYTES, "the header's sync mark"),
+            notes={_text(stream): _text(stream) for _ in range(count)},
+            sync=stream.take(_SYNC_BYTES, "the header's sync mark"),
             compression=("block" if in_blocks else "record") if codec else None,
             codec=codec,
-            notes=notes,
         )
 
 
-def _text(window: ByteWindow) -> str:
-    content = window.take(window.vint("a text's length"), "a text of the header")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            "a text of the header must be valid UTF-8. "
-            f"Received: {content[:40]!r} in {window.source} ({error}). It is damaged."
-        ) from None
+def _text(stream: ByteReader) -> str:
+    content = stream.take(stream.vint("a text's length"), "a text of the header")
+    with naming(stream.source):
+        return decode_text(encode_vint(len(content)) + content)
 
 
 class SequenceFileReader:
-    """The records of an open file.
-
-    Attributes:
-        header: the header of the file.
-        first: offset behind the header.
-        source: the name of the file, for errors.
-    """
+    """The records of an open file."""
 
     def __init__(
-        self, file: BinaryIO, *, size_bytes: int, source: str, read_ahead_bytes: int = 1 << 20
+        self, file: BinaryIO, *, size_bytes: int, source: str, buffer_bytes: int = 1 << 20
     ) -> None:
         """Read the header."""
         self.source = source
-        self._window = ByteWindow(
-            file, size_bytes=size_bytes, source=source, read_ahead_bytes=read_ahead_bytes
+        self._stream = ByteReader(
+            file, size_bytes=size_bytes, source=source, buffer_bytes=buffer_bytes
         )
-        self.header = SequenceHeader.read(self._window)
-        self.first = self._window.position
-        self._sync = ESCAPE + self.header.sync
-        self._begun = self.first  # start of the record or block that is being read
+        self.header = SequenceHeader.read(self._stream)
+        self._first = self._begun = self._stream.position
 
     def records(
-        self,
-        start: int = 0,
-        end: int | None = None,
-        *,
-        on_damage: Callable[[DataError], None] | None = None,
+        self, start: int = 0, end: int | None = None, log: SkipLog = STRICT
     ) -> Iterator[Record]:
         """Yield the records that belong to the bytes from `start` to `end`, in order.
 
@@ -155,65 +156,71 @@ class SequenceFileReader:
         Args:
             start: first byte; default 0.
             end: the byte behind the last; default None: the end of the file.
-            on_damage: receives what is wrong, and may raise it; otherwise reading continues at the
-                next sync mark. Default None: raise.
+            log: receives damage, behind which reading continues at the next sync mark.
 
         Raises:
-            DataError: if the file is damaged, naming the byte.
+            DataError: if the file is damaged, naming the byte, unless `log` skips it.
             OSError: if the file cannot be read.
         """
-        window = self._window
-        end = window.size_bytes if end is None else end
-        at = self.first if start <= self.first else window.find(self._sync, start, end)
+        stream, mark = self._stream, ESCAPE + self.header.sync
+        end = stream.size_bytes if end is None else end
+        at = self._first if start <= self._first else stream.find(mark, start, end)
         while at is not None and at < end:
+            stream.position = at
             try:
-                yield from self._until(at, end)
+                while (found := self._next(end)) is not None:
+                    yield from found
             except DataError as error:
-                if on_damage is None:
-                    raise
-                on_damage(error)
-                at = window.find(self._sync, self._begun + 1, end)
+                log.skip("damaged part of a file", str(error))
+                at = stream.find(mark, self._begun + 1, end)
             else:
                 return
 
     def read_at(self, position: int) -> tuple[list[Record], int]:
-        """Return the block, or the one record, at `position`, and where the next one begins."""
-        if not self.first <= position <= self._window.size_bytes:
+        """Return the block, or some records, at `position`, and where the next one begins."""
+        stream = self._stream
+        if not self._first <= position <= stream.size_bytes:
             raise DataError(
-                f"a record must begin behind the header and within the file: bytes {self.first} "
-                f"to {self._window.size_bytes} of {self.source}. Received: {position}. "
+                f"a record must begin behind the header and within the file: bytes {self._first} "
+                f"to {stream.size_bytes} of {self.source}. Received: {position}. "
                 "The index belongs to another file, or is damaged."
             )
-        self._window.position = position
-        if self._is_at_mark() and self.header.compression != "block":
-            position = self._window.position
-        return self._one(position), self._window.position
-
-    def _until(self, position: int, end: int) -> Iterator[Record]:
-        """Yield records from `position` to the first sync mark at `end` or behind it."""
-        window, plain = self._window, self.header.compression is None
-        while position < window.size_bytes:
-            window.position = self._begun = position  # another iterator may have moved it
-            if plain and (found := self._buffered_records()):
-                position = window.position
-                yield from found
-                continue
-            if self._is_at_mark():
-                if position >= end:
-                    return
-                if self.header.compression != "block":
-                    position = window.position
-                    continue
-            found = self._one(position)
-            position = window.position
-            yield from found
-
-    def _buffered_records(self) -> list[Record]:
-        """Return the records that the buffer holds, up to a sync mark, its end or damage."""
-        window, unpack_lengths = self._window, LENGTHS.unpack_from
-        buffer, start = window.buffered(min(LENGTHS.size, window.left), "a record's lengths")
+        stream.position = position
         found: list[Record] = []
-        at, last = window.position, len(buffer) - LENGTHS.size
+        while not found and stream.left:
+            found = list(self._next(stream.size_bytes) or [])
+        return found, stream.position
+
+    def _next(self, end: int) -> Iterable[Record] | None:
+        """Return the next records, or none behind a sync mark; None if it is at or behind `end`."""
+        stream, blocks = self._stream, self.header.compression == "block"
+        at = self._begun = stream.position
+        if at >= stream.size_bytes:
+            return None
+        buffer, start = stream.buffered(4, "a record's length")
+        if not buffer.startswith(ESCAPE, start):
+            if blocks:
+                raise self._damage("a block must begin with a sync mark", "none", at)
+            return self._records(at)
+        mark = stream.take(4 + _SYNC_BYTES, "a sync mark")[4:]
+        if mark != self.header.sync:
+            raise self._damage("a sync mark must be the header's", mark.hex(), at)
+        if at >= end:
+            return None
+        return self._block(at) if blocks else []
+
+    def _records(self, at: int) -> Iterable[Record]:
+        """Return the record at `at`, and those behind it that the buffer holds, up to a mark."""
+        stream, unpack_lengths = self._stream, _LENGTHS.unpack_from
+        buffer, start = stream.buffered(_LENGTHS.size, "a record's lengths")
+        size, key_size = unpack_lengths(buffer, start)
+        if not 0 <= key_size <= size:
+            raise self._damage(
+                "a record's key must not be longer than the record", f"{key_size} of {size}", at
+            )
+        buffer, start = stream.buffered(8 + size, "a record")
+        found: list[Record] = []
+        last = len(buffer) - _LENGTHS.size
         while start <= last:
             size, key_size = unpack_lengths(buffer, start)
             value = start + 8 + key_size
@@ -223,56 +230,28 @@ class SequenceFileReader:
             found.append((at, buffer[start + 8 : value], buffer[value:end]))
             at += 8 + size
             start = end
-        window.position = at
-        return found
+        stream.position = at
+        return found if self.header.codec is None else map(self._unpacked, found)
 
-    def _is_at_mark(self) -> bool:
-        """Move behind a sync mark, if there is one; check that it is the header's."""
-        window = self._window
-        at = window.position
-        if window.left and window.peek(4, "a record's length") != ESCAPE:
-            return False
-        if (mark := window.take(len(self._sync), "a sync mark")) != self._sync:
-            raise self._damage("a sync mark must be the header's", mark[4:].hex(), at)
-        return True
-
-    def _one(self, at: int) -> list[Record]:
-        """Return the block at `at`, whose sync mark has been read, or the record there."""
-        blocks, window = self.header.compression == "block", self._window
-        if blocks and window.position == at:
-            raise self._damage("a block must begin with a sync mark", "none", at)
-        try:
-            return self._block(at) if blocks else [self._record(at)]
-        except DataError as error:
-            if self.source in str(error):
-                raise
-            raise DataError(f"{error} It is at byte {at} of {self.source}.") from None
-
-    def _record(self, at: int) -> Record:
-        window = self._window
-        size, key_size = LENGTHS.unpack(window.take(8, "a record's lengths"))
-        if not 0 <= key_size <= size:
-            raise self._damage(
-                "a record's key must not be longer than the record", f"{key_size} of {size}", at
-            )
-        key = window.take(key_size, "a key")
-        value = window.take(size - key_size, "a value")
-        codec = self.header.codec
-        return at, key, value if codec is None else unpack(codec, value)
+    def _unpacked(self, record: Record) -> Record:
+        assert self.header.codec is not None
+        with naming(self.source, record[0]):
+            return *record[:2], unpack(self.header.codec, record[2])
 
     def _block(self, at: int) -> list[Record]:
-        window = self._window
-        count = window.vint("a block's count")
-        if not 0 <= count <= MAX_BLOCK_RECORDS:
+        stream = self._stream
+        count = stream.vint("a block's count")
+        if not 0 <= count <= _MAX_BLOCK_RECORDS:
             raise self._damage(
-                f"a block must hold 0 to {MAX_BLOCK_RECORDS} records", str(count), at
+                f"a block must hold 0 to {_MAX_BLOCK_RECORDS} records", str(count), at
             )
         packed = [
-            window.take(window.vint(f"the length of {what}"), what)
+            stream.take(stream.vint(f"the length of {what}"), what)
             for what in ("lengths of keys", "keys", "lengths of values", "values")
         ]
-        keys = self._split(packed[0], packed[1], count, at)
-        values = self._split(packed[2], packed[3], count, at)
+        with naming(self.source, at):
+            keys = self._split(packed[0], packed[1], count, at)
+            values = self._split(packed[2], packed[3], count, at)
         return [(at, key, value) for key, value in zip(keys, values, strict=True)]
 
     def _split(self, packed_lengths: bytes, packed: bytes, count: int, at: int) -> list[bytes]:
@@ -294,9 +273,88 @@ class SequenceFileReader:
 
 
 @contextmanager
-def opened(file: StoredFile, *, read_ahead_bytes: int = 1 << 20) -> Generator[SequenceFileReader]:
+def opened(file: StoredFile, *, buffer_bytes: int = 1 << 20) -> Generator[SequenceFileReader]:
     """Open a file for reading its records."""
     with open_to_read(file.url) as content:
         yield SequenceFileReader(
-            content, size_bytes=file.size_bytes, source=file.url, read_ahead_bytes=read_ahead_bytes
+            content, size_bytes=file.size_bytes, source=file.url, buffer_bytes=buffer_bytes
         )
+
+
+class SequenceFileWriter:
+    """Writes records into an open file, which it neither flushes nor closes."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        key_class: str,
+        value_class: str,
+        compression: Compression | None = None,
+        notes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the header."""
+        sync = os.urandom(_SYNC_BYTES)
+        self._file, self._mark, self._compression = file, ESCAPE + sync, compression
+        self._held = bytearray()
+        self._block: list[tuple[bytes, bytes]] = []
+        self._block_bytes = self._position = 0
+        header = SequenceHeader(
+            key_class=key_class,
+            value_class=value_class,
+            sync=sync,
+            compression=compression,
+            codec=None if compression is None else DEFAULT_CODEC,
+            notes=notes or {},
+        )
+        self._write(header.to_bytes())
+        self._last_sync = self._position
+
+    def append(self, key: bytes, value: bytes) -> int:
+        """Add one record, and return the offset of the record or of its block."""
+        size = len(key) + len(value)
+        limit = _LARGEST_RECORD if self._compression is None else MAX_UNPACKED_BYTES
+        if size > limit:
+            raise DataError(
+                f"a record must have at most {limit} bytes. Received: {size} bytes. "
+                "Use smaller examples; without compression 2 GiB are the limit."
+            )
+        if self._compression == "block":
+            if self._block_bytes + size > MAX_UNPACKED_BYTES:
+                self._write_block()
+            at = self._position
+            self._block.append((key, value))
+            self._block_bytes += size
+            if self._block_bytes >= _BLOCK_BYTES or len(self._block) >= _MAX_BLOCK_RECORDS:
+                self._write_block()
+            return at
+        at = self._position
+        if self._compression == "record":
+            value = zlib.compress(value)
+        if at >= self._last_sync + _SYNC_INTERVAL_BYTES:
+            self._last_sync = at
+            self._write(self._mark)
+        self._write(_LENGTHS.pack(len(key) + len(value), len(key)) + key + value)
+        return at
+
+    def finish(self) -> None:
+        """Write what is held back."""
+        if self._block:
+            self._write_block()
+        self._file.write(self._held)
+        self._held = bytearray()
+
+    def _write_block(self) -> None:
+        self._write(self._mark + encode_vint(len(self._block)))
+        for column in zip(*self._block, strict=True):  # the keys, then the values
+            for buffer in ([encode_vint(len(one)) for one in column], column):
+                packed = zlib.compress(b"".join(buffer))
+                self._write(encode_vint(len(packed)) + packed)
+        self._block, self._block_bytes = [], 0
+
+    def _write(self, content: bytes) -> None:
+        self._held += content
+        self._position += len(content)
+        if len(self._held) >= _WRITE_BYTES:  # stores take as long for a few bytes as for many
+            self._file.write(self._held)
+            self._held = bytearray()

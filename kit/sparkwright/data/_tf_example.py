@@ -19,33 +19,6 @@ from ._record_examples import DTYPES, from_little
 
 # No list of numbers holds these exactly, or none as small as their bytes.
 _AS_BYTES = {"float64", "uint8", "uint64"}
-_VALUES = "field {{ name: 'value' number: 1 label: LABEL_REPEATED type: TYPE_{} }}"
-_ONE = "label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: '.sparkwright."
-_EXAMPLE = f"""
-name: 'example.proto' package: 'sparkwright' syntax: 'proto3'
-message_type {{ name: 'BytesList' {_VALUES.format("BYTES")} }}
-message_type {{ name: 'FloatList' {_VALUES.format("FLOAT")} }}
-message_type {{ name: 'Int64List' {_VALUES.format("INT64")} }}
-message_type {{
-  name: 'Feature'
-  oneof_decl {{ name: 'kind' }}
-  field {{ name: 'bytes_list' number: 1 oneof_index: 0 {_ONE}BytesList' }}
-  field {{ name: 'float_list' number: 2 oneof_index: 0 {_ONE}FloatList' }}
-  field {{ name: 'int64_list' number: 3 oneof_index: 0 {_ONE}Int64List' }}
-}}
-message_type {{
-  name: 'Features'
-  field {{ name: 'feature' number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE
-          type_name: '.sparkwright.Features.FeatureEntry' }}
-  nested_type {{
-    name: 'FeatureEntry'
-    options {{ map_entry: true }}
-    field {{ name: 'key' number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }}
-    field {{ name: 'value' number: 2 {_ONE}Feature' }}
-  }}
-}}
-message_type {{ name: 'Example' field {{ name: 'features' number: 1 {_ONE}Features' }} }}
-"""
 
 
 @functools.cache
@@ -53,52 +26,64 @@ def _example_class(*, floats_as_bytes: bool) -> Any:
     """Return the class of tf.train.Example, in a pool of its own: TensorFlow owns the usual one."""
     # Packed floats are float32 numbers one after another, as a byte string is, which is ten times
     # as fast to write. Not for reading: floats need not be packed.
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    text = _EXAMPLE.replace("TYPE_FLOAT", "TYPE_BYTES") if floats_as_bytes else _EXAMPLE
+    form: Any = descriptor_pb2.FieldDescriptorProto
+    file: Any = descriptor_pb2.FileDescriptorProto(
+        name="example.proto", package="sparkwright", syntax="proto3"
+    )
+    one, many, message = form.LABEL_OPTIONAL, form.LABEL_REPEATED, form.TYPE_MESSAGE
+    floats = form.TYPE_BYTES if floats_as_bytes else form.TYPE_FLOAT
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    lists = {"Bytes": form.TYPE_BYTES, "Float": floats, "Int64": form.TYPE_INT64}
+    for number, (name, kind) in enumerate(lists.items(), start=1):
+        values = file.message_type.add(name=f"{name}List")
+        values.field.add(name="value", number=1, label=many, type=kind)
+        field = feature.field.add(name=f"{name.lower()}_list", number=number, label=one)
+        field.MergeFrom(form(type=message, type_name=f".sparkwright.{name}List", oneof_index=0))
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry", options={"map_entry": True})
+    entry.field.add(name="key", number=1, label=one, type=form.TYPE_STRING)
+    for owner, name, number, label, kind in (
+        (entry, "value", 2, one, "Feature"),
+        (features, "feature", 1, many, "Features.FeatureEntry"),
+        (file.message_type.add(name="Example"), "features", 1, one, "Features"),
+    ):
+        type_name = f".sparkwright.{kind}"
+        owner.field.add(name=name, number=number, label=label, type=message, type_name=type_name)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
+    pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("sparkwright.Example"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureSpec:
-    """One feature of an Example, and the column that it becomes.
-
-    Attributes:
-        key: its name in the Example.
-        column: flat name of the column.
-        shape: of one example, one axis may be -1; None: (count,), of a single label ().
-        dtype: NumPy's name; None: float32, of integers among labels int32.
-        default: the value where the feature is missing; None: that is an error.
-    """
+    """One feature of an Example, and the column that it becomes."""
 
     key: str
     column: str
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
-    default: float | None = None
+    shape: tuple[int, ...] | None = None  # one axis may be -1; None: (count,), of a label ()
+    dtype: str | None = None  # None: float32, of integers among labels int32
+    default: float | None = None  # None: the feature must not be missing
 
     def __post_init__(self) -> None:
         """Check the fields; raises ConfigurationError."""
-        shape, default = self.shape, self.default
-        sizes = all(isinstance(n, int) and (n == -1 or n >= 1) for n in shape or ())  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not sizes or (shape or ()).count(-1) > 1:
-            rule = "a shape of integers of at least 1, of which one may be -1"
-        elif self.dtype is not None and self.dtype not in DTYPES:
-            rule = f"one of the dtypes {sorted(DTYPES)}"
-        elif default is None:
-            return
-        elif shape is None or -1 in shape:
-            rule = "a shape without -1 where it has a default"
-        elif not _fits(default, self.dtype or "float32"):
-            rule = "a default that is a number and that its dtype holds"
-        else:
-            return
-        raise ConfigurationError(
-            f"a feature must have {rule}. Received: {self.key!r} with dtype={self.dtype!r}, "
-            f"shape={shape!r}, default={default!r}. To decode texts or images, use `convert`."
-        )
+        shape, dtype, default = self.shape or (), self.dtype, self.default
+        rules = {
+            "a shape of integers of at least 1, of which one may be -1": shape.count(-1) <= 1
+            and all(isinstance(size, int) and (size == -1 or size >= 1) for size in shape),  # pyright: ignore[reportUnnecessaryIsInstance]
+            f"one of the dtypes {sorted(DTYPES)}": dtype in {None, *DTYPES},
+            "a shape without -1 where it has a default": default is None
+            or (self.shape is not None and -1 not in shape),
+            "a default that is a number and that its dtype holds": default is None
+            or _fits(default, dtype or "float32"),
+        }
+        for rule in (rule for rule, holds in rules.items() if not holds):
+            raise ConfigurationError(
+                f"a feature must have {rule}. Received: {self.key!r} with dtype={dtype!r}, shape="
+                f"{self.shape!r}, default={default!r}. To decode texts or images, use `convert`."
+            )
 
 
 def _fits(default: Any, dtype: str) -> bool:
@@ -125,9 +110,9 @@ def feature_specs(group: str, asked: Any) -> tuple[FeatureSpec, ...]:
         named = dict.fromkeys(named)
     try:
         return tuple(_spec(group, key, kind) for key, kind in named.items())
-    except ConfigurationError:
-        raise
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
         raise ConfigurationError(
             f"`{group}` must be names, or a dict: name -> (shape, dtype) or (shape, dtype, "
             f"default). Received: {group}={asked!r}."
@@ -148,21 +133,17 @@ def _spec(group: str, key: Any, kind: Any) -> FeatureSpec:
     return FeatureSpec(key=key, column=f"{group}/{key}", shape=shape, dtype=dtype, default=default)
 
 
-def parse_example(content: bytes) -> Any:
-    """Parse a serialized Example: key -> tf.train.Feature."""
+def parse_example(content: bytes) -> dict[str, Any]:
+    """Parse a serialized Example: key -> array of float32 or int64, or list of bytes."""
     from google.protobuf.message import DecodeError
 
     try:
-        return _example_class(floats_as_bytes=False).FromString(content).features.feature
+        features = _example_class(floats_as_bytes=False).FromString(content).features.feature
     except DecodeError as error:
         raise DataError(
             f"a record must be a serialized tf.train.Example. Received: {content[:20]!r}… "
             f"({error})."
         ) from None
-
-
-def values_of(features: Any) -> dict[str, Any]:
-    """Return all features for a user's function: arrays of float32 or int64, or lists of bytes."""
     dtypes = {"float_list": np.float32, "int64_list": np.int64}
     found: dict[str, Any] = {}
     for key, feature in features.items():
@@ -172,18 +153,16 @@ def values_of(features: Any) -> dict[str, Any]:
     return found
 
 
-def columns_of(features: Any, specs: Sequence[FeatureSpec]) -> dict[str, Array]:
+def columns_of(example: Mapping[str, Any], specs: Sequence[FeatureSpec]) -> dict[str, Array]:
     """Return the columns of one example, without the axis of the examples."""
-    return {spec.column: _column(features, spec) for spec in specs}
+    return {spec.column: _column(example, spec) for spec in specs}
 
 
-def _column(features: Any, spec: FeatureSpec) -> Array:
-    feature = features.get(spec.key)  # [] would make an empty one
-    kind = None if feature is None else feature.WhichOneof("kind")
-    values = None if kind is None else getattr(feature, kind).value
-    if not values:
+def _column(example: Mapping[str, Any], spec: FeatureSpec) -> Array:
+    values: Any = example.get(spec.key, [])
+    if not len(values):
         if spec.default is None:
-            known = ", ".join(sorted(map(repr, features))[:10])
+            known = ", ".join(sorted(map(repr, example))[:10])
             raise DataError(
                 f"an example must have the feature {spec.key!r}, with a value. "
                 f"Received: one with {known or 'no feature'}. Give a default: "
@@ -192,36 +171,33 @@ def _column(features: Any, spec: FeatureSpec) -> Array:
         assert spec.shape is not None
         return np.full(spec.shape, spec.default, spec.dtype)
     is_label = spec.column.startswith("labels/")
-    dtype = spec.dtype or ("int32" if is_label and kind == "int64_list" else "float32")
+    integers = isinstance(values, np.ndarray) and values.dtype == np.int64
+    dtype = spec.dtype or ("int32" if is_label and integers else "float32")
     target = np.dtype(dtype)
-    if kind == "bytes_list":
+    if isinstance(values, list):
         if spec.dtype is None or len(values) != 1 or len(values[0]) % target.itemsize:
             received = f"bytes, {len(values)} pieces, the first of {len(values[0])} bytes"
             raise _unfit(
                 spec, f"the bytes of {spec.dtype or 'known'} numbers, in one piece", received
             )
         array = from_little(np.frombuffer(values[0], np.uint8), dtype)
-    elif kind == "float_list":
-        if target.kind != "f":
-            raise _unfit(spec, f"values that become {target}", "floats")
-        array = np.array(values, np.float32).astype(target, copy=False)
+    elif not integers and target.kind != "f":
+        raise _unfit(spec, f"values that become {target}", "floats")
     else:
-        numbers = np.array(values, np.int64)
-        array = numbers.astype(target, copy=False)
+        array = values.astype(target, copy=False)
         # If the smallest and the largest fit, all do.
-        extremes = (numbers.argmin(), numbers.argmax())
-        if target.kind in "biu" and any(int(numbers[i]) != int(array[i]) for i in extremes):
-            received = f"integers from {numbers.min()} to {numbers.max()}"
+        extremes = (values.argmin(), values.argmax())
+        if target.kind in "biu" and any(int(values[i]) != int(array[i]) for i in extremes):
+            received = f"integers from {values.min()} to {values.max()}"
             raise _unfit(spec, f"numbers that fit into {target}", received)
-    shape = spec.shape
-    if shape is None:
+    if spec.shape is None:
         return array.reshape(()) if array.size == 1 and is_label else array
     try:
         if not array.size:
             raise ValueError
-        return array.reshape(shape)
+        return array.reshape(spec.shape)
     except ValueError:
-        raise _unfit(spec, f"as many values as its shape {shape}", str(array.size)) from None
+        raise _unfit(spec, f"as many values as its shape {spec.shape}", str(array.size)) from None
 
 
 def _unfit(spec: FeatureSpec, rule: str, received: str) -> DataError:

@@ -25,7 +25,7 @@ from sparkwright.data._minibatch_files import from_minibatches
 from sparkwright.data._record_files import from_map_file, from_sequence_file
 from sparkwright.data._sequences import from_csv_sequences
 from sparkwright.data._table_files import from_arrow, from_csv, from_parquet
-from sparkwright.data._tfrecord_files import from_tfrecord
+from sparkwright.data._tfrecord import from_tfrecord
 from sparkwright.options import Option
 
 SourceFormat = Literal[

@@ -11,8 +11,9 @@ from sparkwright.masters import MeshConfig
 from sparkwright.spark import start_spark
 
 from ._diagnosis import Diagnosis
-from ._doctor import diagnose, doctor
+from ._doctor import doctor
 from ._gathering import gather
+from ._rules import diagnose
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

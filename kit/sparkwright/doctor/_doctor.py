@@ -1,42 +1,23 @@
 """Looks for what would keep a run from working, or make it slow."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import sparkwright.doctor._executor_rules as executors
-import sparkwright.doctor._machine_rules as machines
-import sparkwright.doctor._settings_rules as settings
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import MeshConfig
 
-from ._diagnosis import Check, Diagnosis
-from ._findings import Findings
-from ._gathering import gather
+from ._diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-# In the order in which they are shown.
-_RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
-    executors.job_checks,
-    *executors.VERSION_RULES,
-    machines.gpu_checks,
-    *executors.NETWORK_RULES,
-    executors.clock_checks,
-    executors.file_checks,
-    *machines.RULES,
-    *settings.RULES,
-    settings.encryption_checks,
-    executors.cache_checks,
-)
+    from sparkwright.masters import MeshConfig
 
 
 def doctor(
     spark: "SparkSession | None" = None,
     *,
     urls: Sequence[str] = (),
-    mesh: MeshConfig | None = None,
+    mesh: "MeshConfig | None" = None,
     timeout_s: float = 60.0,
 ) -> Diagnosis:
     """Look at this process, at Spark and at its executors, and say what to change.
@@ -71,8 +52,11 @@ def doctor(
         raise ConfigurationError(
             f"`timeout_s` must be from 1 to 3600 seconds. Received: timeout_s={timeout_s!r}."
         )
-    found = gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s)
-    return diagnose(found)
+    # `sparkwright` imports this module at once, and the rest of the kit at its first use.
+    from ._gathering import gather
+    from ._rules import diagnose
+
+    return diagnose(gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s))
 
 
 def _active() -> "SparkSession | None":
@@ -83,8 +67,3 @@ def _active() -> "SparkSession | None":
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
-
-
-def diagnose(findings: Findings) -> Diagnosis:
-    """Judge what was gathered."""
-    return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))

@@ -10,7 +10,7 @@ from sparkwright.timeline.summary import seconds_text
 
 from ._diagnosis import Check
 from ._findings import CachedData, Findings, Place
-from ._rules import Note, PlaceRule, grouped
+from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
 # Hosts whose clocks are kept by NTP differ by a few milliseconds.
 _CLOCK_WARNS_S = 0.1
@@ -92,11 +92,11 @@ def job_checks(findings: Findings) -> Iterator[Check]:
     """Whether the executors could be looked at."""
     if findings.spark_problem:
         remedy = "See what it says; `sparkwright.start_spark` gives the same."
-        yield Note("problem", findings.spark_problem, remedy).check("Spark", "Spark")
+        yield fault(findings.spark_problem, remedy).check("Spark", "Spark")
     spark = findings.spark
     if spark is None:
         if not findings.spark_problem:
-            note = Note("not checked", "no Spark session", "Call `sw.doctor(spark)`.")
+            note = unchecked("no Spark session", "Call `sw.doctor(spark)`.")
             yield note.check("Executors", "Spark")
         return
     if findings.job_problem:
@@ -105,14 +105,13 @@ def job_checks(findings: Findings) -> Iterator[Check]:
         return
     seen = len(findings.executors)
     if spark.came is not None and spark.came < spark.tasks and not findings.job_problem:
-        yield Note(
-            "warning",
+        yield warning(
             f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
             "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be fewer "
             "than cores, or executors were still starting: look again.",
         ).check("Executors", "Spark")
     elif not findings.job_problem:
-        note = Note("ok", f"{seen} looked at, {spark.tasks} task slots")
+        note = ok(f"{seen} looked at, {spark.tasks} task slots")
         yield note.check("Executors", "Spark")
 
 
@@ -120,8 +119,8 @@ def _failed_job(problem: str) -> Note:
     """Explain a failed job by the words that Spark uses for it."""
     for words, remedy in _KNOWN_FAILURES.items():
         if words in problem:
-            return Note("problem", problem, remedy)
-    return Note("problem", problem, "Look into the executors' logs (stderr) in Spark's pages.")
+            return fault(problem, remedy)
+    return fault(problem, "Look into the executors' logs (stderr) in Spark's pages.")
 
 
 def _version(name: str, place: Place, findings: Findings) -> Iterator[Note]:
@@ -136,31 +135,30 @@ def _compared(name: str, rule: _Rule, place: Place, driver: Place) -> Note | Non
         if not rule.needed:
             return None
         remedy = f"Install {name} {wanted or ''}".rstrip() + " there, or ship an environment."
-        return Note("problem", "is not installed", remedy)
+        return fault("is not installed", remedy)
     numbers = _numbers(version)
     if rule.least and numbers and numbers < rule.least:
         least = ".".join(map(str, rule.least))
-        return Note("problem", f"{version}; {least} is needed", f"Install {name} {least} or later.")
+        return fault(f"{version}; {least} is needed", f"Install {name} {least} or later.")
     if name == "Java" and numbers and numbers[0] not in _TESTED_JAVAS:
-        return Note("warning", f"{version} was not tried", "Install Java 17 or 21.")
+        return warning(f"{version} was not tried", "Install Java 17 or 21.")
     if place is driver or wanted is None or version == wanted:
-        return Note("ok", version)
+        return ok(version)
     found = f"{version}, but the driver has {wanted}"
     remedy = f"{rule.why} Install {wanted} there, or ship the driver's environment."
     theirs = _numbers(wanted)
     if rule.exact or numbers[: rule.fails] != theirs[: rule.fails]:
-        return Note("problem", found, remedy)
+        return fault(found, remedy)
     if numbers[: rule.warns] != theirs[: rule.warns]:
-        return Note("warning", found, remedy)
-    return Note("ok", found)
+        return warning(found, remedy)
+    return ok(found)
 
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:
     """Models are made on the driver; workers choose TensorFlow by themselves."""
     backend = findings.driver.environment.get("KERAS_BACKEND", "")
     if place is findings.driver and backend not in ("", "tensorflow"):
-        yield Note(
-            "problem",
+        yield fault(
             f"KERAS_BACKEND={backend}",
             "Workers train with TensorFlow. Set KERAS_BACKEND=tensorflow before Keras is imported.",
         )
@@ -173,20 +171,19 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _driver_port(place: Place, findings: Findings) -> Iterator[Note]:
     problem = findings.port_problem
     if place is findings.driver and problem is not None:
-        yield Note("problem", problem, _OPEN) if problem else Note("ok", "a port could be opened")
+        yield fault(problem, _OPEN) if problem else ok("a port could be opened")
 
 
 def _to_driver(place: Place, _: Findings) -> Iterator[Note]:
     problem = place.driver_problem
     if problem is None:
-        yield Note("not checked", "the driver had no port open")
+        yield unchecked("the driver had no port open")
     elif not problem:
-        yield Note("ok", "the driver's port was reached and its secret proved")
+        yield ok("the driver's port was reached and its secret proved")
     elif "cannot be imported" in problem:
-        yield Note("problem", problem, "Install or ship what is missing: docs/shipping.md.")
+        yield fault(problem, "Install or ship what is missing: docs/shipping.md.")
     else:
-        yield Note(
-            "problem",
+        yield fault(
             problem,
             "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
             "`MeshConfig(controller_address=…)` where the driver is behind a router, and a "
@@ -196,15 +193,15 @@ def _to_driver(place: Place, _: Findings) -> Iterator[Note]:
 
 def _to_peers(place: Place, _: Findings) -> Iterator[Note]:
     if place.port_problem:
-        yield Note("problem", place.port_problem, _OPEN + _SPARK_INSTEAD)
+        yield fault(place.port_problem, _OPEN + _SPARK_INSTEAD)
     elif place.port_problem is None:
-        yield Note("not checked", "not asked to connect to one another")
+        yield unchecked("not asked to connect to one another")
     if lost := _lost(place.peers):
-        yield Note("problem", lost, _OPEN + _SPARK_INSTEAD)
+        yield fault(lost, _OPEN + _SPARK_INSTEAD)
     elif place.peers:
-        yield Note("ok", "every other executor's port that was tried was reached")
+        yield ok("every other executor's port that was tried was reached")
     elif place.port_problem == "":
-        yield Note("ok", "a port could be opened; there is no other executor to reach")
+        yield ok("a port could be opened; there is no other executor to reach")
 
 
 def _lost(peers: Mapping[str, str]) -> str:
@@ -222,7 +219,7 @@ def clock_checks(findings: Findings) -> Iterator[Check]:
     if good:
         # Any further away than what is wrong by at most so much.
         most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
-        note = Note("ok", f"within {seconds_text(most)} of the driver's")
+        note = ok(f"within {seconds_text(most)} of the driver's")
         yield from grouped("Clock", [(place, note) for place in good], findings)
 
 
@@ -230,7 +227,7 @@ def _clock(place: Place) -> Note | None:
     """Return a note on a clock, or None if it is right."""
     clock = place.clock
     if clock is None:
-        return Note("not checked", "it is compared over the connection to the driver")
+        return unchecked("it is compared over the connection to the driver")
     surely_s = abs(clock.offset_s) - clock.uncertainty_s
     if surely_s <= _CLOCK_WARNS_S:
         return None
@@ -246,8 +243,8 @@ def _clock(place: Place) -> Note | None:
         "measure the difference and are right all the same; dates of files and logs are not."
     )
     if surely_s > _CLOCK_FAILS_S:
-        return Note("problem", found, f"Kerberos refuses it. {remedy}")
-    return Note("warning", found, remedy)
+        return fault(found, f"Kerberos refuses it. {remedy}")
+    return warning(found, remedy)
 
 
 def file_checks(findings: Findings) -> Iterator[Check]:
@@ -260,9 +257,8 @@ def file_checks(findings: Findings) -> Iterator[Check]:
 
 def _file(problem: str) -> Note:
     if not problem:
-        return Note("ok", "written, and read by the others")
-    return Note(
-        "problem",
+        return ok("written, and read by the others")
+    return fault(
         problem,
         "Use storage that all machines see at one place (hdfs://…, s3://…, a shared mount), and "
         "check the rights of the user that executors run as.",
@@ -278,28 +274,26 @@ def cache_checks(findings: Findings) -> Iterator[Check]:
 def _cached(data: CachedData) -> Note:
     share = f"{data.level}, {data.cached} of {data.partitions} partitions kept"
     if data.uses_off_heap:
-        return Note(
-            "warning",
+        return warning(
             share,
             "Memory outside the heap is what TensorFlow needs: use MEMORY_AND_DISK.",
         )
     if data.cached < data.partitions and not data.uses_disk:
-        return Note(
-            "warning",
+        return warning(
             share,
             "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
             "export the data.",
         )
     # Spark sees Python's data as bytes and knows their size at every level.
-    return Note("ok", share)
+    return ok(share)
 
 
 VERSION_RULES = (
-    *(PlaceRule(name, partial(_version, name)) for name in PACKAGES),
-    PlaceRule("Keras' backend", _backend),
+    *(Rule(name, partial(_version, name)) for name in PACKAGES),
+    Rule("Keras' backend", _backend),
 )
 NETWORK_RULES = (
-    PlaceRule("Port of the driver", _driver_port),
-    PlaceRule("Driver reached", _to_driver, executors_only=True),
-    PlaceRule("Executors reached", _to_peers, executors_only=True),
+    Rule("Port of the driver", _driver_port),
+    Rule("Driver reached", _to_driver, "executors"),
+    Rule("Executors reached", _to_peers, "executors"),
 )

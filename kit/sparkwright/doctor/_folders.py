@@ -7,7 +7,16 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ._orders import all_within, file_of
+from sparkwright.storage._files import (
+    is_folder,
+    join,
+    read_bytes,
+    remove_empty_folder,
+    remove_tree,
+    write_bytes,
+)
+
+from ._probe import all_within, file_of
 
 # Of Azure's addresses that part is no user but a container.
 _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
@@ -33,42 +42,35 @@ def folders_at(
     Yields:
         (folder -> URL as told, of those that could be written; URL -> what is wrong, "" if nothing)
     """
-    from sparkwright.storage._files import (
-        is_folder,
-        join,
-        remove_empty_folder,
-        remove_tree,
-        write_bytes,
-    )
-
     told = {told_url(url): url for url in urls}
     made: set[str] = set()
     content = secrets.token_bytes(64)
-
-    def write(folder: str, url: str) -> str:
-        if not is_folder(url):
-            made.add(folder)
-        write_bytes(join(folder, "driver"), content)
-        return ""
-
-    def clear(folder: str, url: str) -> str:
-        remove_tree(folder)
-        if folder in made:
-            remove_empty_folder(url)
-        return ""
-
     mine = {
         shown: join(url, f".sparkwright-doctor-{secrets.token_hex(6)}")
         for shown, url in told.items()
     }
-    writing = {shown: partial(write, folder, told[shown]) for shown, folder in mine.items()}
-    problems = {shown: told_url(text) for shown, text in _all_within(writing, seconds).items()}
-    folders = {folder: shown for shown, folder in mine.items() if not problems[shown]}
+
+    def write(shown: str) -> str:
+        if not is_folder(told[shown]):
+            made.add(shown)
+        write_bytes(join(mine[shown], "driver"), content)
+        return ""
+
+    def clear(shown: str) -> str:
+        remove_tree(mine[shown])
+        if shown in made:
+            remove_empty_folder(told[shown])
+        return ""
+
+    def each(action: Callable[[str], str], chosen: Iterable[str]) -> dict[str, str]:
+        return _all_within({shown: partial(action, shown) for shown in chosen}, seconds)
+
+    problems = {shown: told_url(text) for shown, text in each(write, mine).items()}
+    written = [shown for shown in mine if not problems[shown]]
     try:
-        yield folders, problems
+        yield {mine[shown]: shown for shown in written}, problems
     finally:
-        clearing = {shown: partial(clear, folder, told[shown]) for folder, shown in folders.items()}
-        _all_within(clearing, seconds)
+        each(clear, written)
 
 
 def read_back(
@@ -78,7 +80,6 @@ def read_back(
     seconds: float,
 ) -> None:
     """Whether the driver sees what executors have written."""
-    from sparkwright.storage._files import join, read_bytes
 
     def read(file: str) -> str:
         read_bytes(file)
@@ -90,8 +91,8 @@ def read_back(
         for answer in answers
         if answer["place"].get("files", {}).get(shown) == ""
     }
-    reading = {file: partial(read, file) for file in written}
-    for file, problem in _all_within(reading, seconds).items():
+    found = _all_within({file: partial(read, file) for file in written}, seconds)
+    for file, problem in found.items():
         shown, label = written[file]
         if problem and not problems[shown]:
             problems[shown] = f"the file that {label} wrote is not here: {told_url(problem)}"

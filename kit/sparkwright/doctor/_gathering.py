@@ -10,9 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import sparkwright.doctor._machine as _machine
-import sparkwright.doctor._orders as _orders
-import sparkwright.doctor._probe as _probe
 from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.job_errors import translated
@@ -24,10 +21,11 @@ from sparkwright.spark._gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark._launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import OffsetEstimator
 
+from . import _machine, _probe
 from ._findings import CachedData, Clock, Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, told_url
 from ._meeting import Meeting
-from ._orders import Orders
+from ._probe import Orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +35,7 @@ _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
 # What examines a machine is sent whole: executors may have no kit, or another one.
-_SENT_WHOLE = (_machine, _orders, _probe)
+_SENT_WHOLE = (_machine, _probe)
 # What says it in a page of Java.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
@@ -54,15 +52,7 @@ def gather(
     timeout_s: float = 60.0,
     executor_clock: Callable[[], float] = time.time,
 ) -> Findings:
-    """Everything; see `doctor`.
-
-    Args:
-        spark: None: this process and machine alone.
-        urls: folders to write to.
-        mesh: ports and network of a run.
-        timeout_s: the longest that the job may take.
-        executor_clock: what time it is on executors; tests set it wrong.
-    """
+    """Everything; see `doctor`. Tests set the `executor_clock` wrong."""
     unusable = "" if spark is None else _unusable(spark)
     files_s = min(_FILES_S, timeout_s / 2)
     with folders_at(urls, files_s) as (folders, problems):
@@ -70,12 +60,28 @@ def gather(
             return Findings(driver=_driver(None, problems), spark_problem=unusable)
         secret, tasks = secrets.token_bytes(32), tasks_to_ask(spark)
         mesh = mesh or MeshConfig()
-        opened = _open(spark, mesh, secret=secret, tasks=tasks, timeout_s=timeout_s)
-        meeting = opened if isinstance(opened, Meeting) else None
+        settings = _settings(spark)
+        # Executors that come and go have GPUs only while something trains.
+        gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
+        meeting, port_problem = None, ""
+        driver, ports = None, (0,)
+        try:
+            meeting = Meeting(
+                secret=secret,
+                host=bind_address(spark, mesh),
+                ports=mesh.ports_from(os.environ),
+                tasks=tasks,
+                quiet_s=min(_QUIET_S, timeout_s / 4),
+                timeout_s=timeout_s,
+            )
+            driver = advertised_address(spark, mesh), meeting.address[1]
+            ports = _executor_ports(mesh)
+        except (NetworkError, ConfigurationError, OSError) as error:
+            port_problem = str(error)
         orders = Orders(
-            driver=None if meeting is None else _reached_at(spark, mesh, meeting),
+            driver=driver,
             secret=secret,
-            ports=(0,) if meeting is None else _executor_ports(mesh),
+            ports=ports,
             network_mask=mesh.network_mask,
             connect_s=min(_CONNECT_S, timeout_s / 4),
             wait_s=timeout_s,
@@ -84,9 +90,6 @@ def gather(
             clock=executor_clock,
             find_kit=engine_finder(),
         )
-        settings = _settings(spark)
-        # Executors that come and go have GPUs only while something trains.
-        gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         try:
             answers, job_problem = _visit(
                 spark, orders, tasks=tasks, meeting=meeting, gives_gpus=gives_gpus
@@ -110,35 +113,14 @@ def gather(
                 cached=_cached(spark),
             ),
             job_problem=job_problem,
-            port_problem=opened if isinstance(opened, str) else "",
+            port_problem=port_problem,
         )
-
-
-def _open(
-    spark: "SparkSession", mesh: MeshConfig, *, secret: bytes, tasks: int, timeout_s: float
-) -> Meeting | str:
-    """The driver's port, as a run would open it; or why it cannot be opened."""
-    try:
-        return Meeting(
-            secret=secret,
-            host=bind_address(spark, mesh),
-            ports=mesh.ports_from(os.environ),
-            tasks=tasks,
-            quiet_s=min(_QUIET_S, timeout_s / 4),
-            timeout_s=timeout_s,
-        )
-    except (NetworkError, ConfigurationError, OSError) as error:
-        return str(error)
 
 
 def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
     if isinstance(mesh.ports, str) and mesh.ports.startswith("env:"):
         return mesh.ports.removeprefix("env:")
     return mesh.ports_from(os.environ)
-
-
-def _reached_at(spark: "SparkSession", mesh: MeshConfig, meeting: Meeting) -> tuple[str, int]:
-    return advertised_address(spark, mesh), meeting.address[1]
 
 
 def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
@@ -158,12 +140,8 @@ def _visit(
 ) -> tuple[list[dict[str, Any]], str]:
     """Send the kit as a run would, then run a job that visits every executor.
 
-    After `orders.wait_s` it is cancelled, and those count that have come. Its tasks ask for a GPU
-    each if those that train do, unless not `gives_gpus`.
-
-    Returns:
-        The answers of one task an executor, those with a `place`, by label; and why the job
-        failed, "" if it did not.
+    After `orders.wait_s` it is cancelled, and those count that have come. Returns the answers of
+    one task an executor, by label; and why the job failed, "" if it did not.
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
@@ -184,8 +162,13 @@ def _visit(
         return (on_gpus(found) if gives_gpus else found).collect()
 
     def late() -> BaseException | None:
-        over = time.monotonic() > deadline_s
-        return RunTimeoutError(_too_long(meeting, tasks, timeout_s)) if over else None
+        if time.monotonic() < deadline_s:
+            return None
+        came = 0 if meeting is None else len(meeting.came)
+        text = f"no task of {tasks} began"
+        if came:
+            text = f"{came} of {tasks} tasks came, and not all ended"
+        return RunTimeoutError(f"{text} within {timeout_s:g} s")
 
     returned: list[dict[str, Any]] = []
     problem = ""
@@ -212,13 +195,6 @@ def _running(context: Any, group: str) -> int:
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
     return sum(stage.numActiveTasks for stage in stages if stage)
-
-
-def _too_long(meeting: Meeting | None, tasks: int, timeout_s: float) -> str:
-    came = len(meeting.came) if meeting is not None else 0
-    if not came:
-        return f"no task of {tasks} began within {timeout_s:g} s"
-    return f"{came} of {tasks} tasks came, and not all ended within {timeout_s:g} s"
 
 
 def in_short(error: BaseException) -> str:
@@ -267,16 +243,13 @@ def _unusable(spark: "SparkSession") -> str:
 
 
 def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
-    java: dict[str, Any] = {}
+    java: dict[str, Any] = {"version": _machine.java_on_path()} if spark is None else {}
     if spark is not None:
-        context: Any = spark.sparkContext
-        machine = context._jvm
+        machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         java = {
             "version": str(machine.System.getProperty("java.version")),
             "heap": int(machine.Runtime.getRuntime().maxMemory()),
         }
-    else:
-        java = {"version": _machine.java_on_path()}
     found = _machine.examine(find_kit=lambda _: own_engine(), java=java)
     return Place.from_dict({**found, "label": "driver", "files": files})
 
@@ -289,11 +262,7 @@ def _executor(answer: dict[str, Any]) -> Place:
 
 
 def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
-    """How far the clock of who asked is ahead of that of who answered; None: not known.
-
-    Args:
-        samples: (asked, came, left, answered) in seconds: the first and last by the asker's clock.
-    """
+    """How far the clock of who asked is ahead of that of who answered; None: not known."""
     estimator, now_s = OffsetEstimator(), 0.0
     for asked_s, came_s, left_s, answered_s in samples:
         estimator = estimator.with_exchange(asked_s, came_s, left_s, answered_s)

@@ -19,35 +19,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Name -> (distributions, module). The first distribution that is there counts.
+# Name -> the module, or None; then the distributions, of which the first that is there counts.
 _PACKAGES = {
-    "PySpark": (("pyspark", "pyspark-client"), "pyspark"),
+    "PySpark": ("pyspark", "pyspark", "pyspark-client"),
     "TensorFlow": (
-        (
-            "tensorflow",
-            "tensorflow-cpu",
-            "tensorflow-intel",
-            "tensorflow-macos",
-            "intel-tensorflow",
-        ),
-        "tensorflow",
+        *("tensorflow", "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
+        "intel-tensorflow",
     ),
-    "Keras": (("keras", "keras-nightly"), "keras"),
-    "NumPy": (("numpy",), "numpy"),
-    "PyArrow": (("pyarrow",), "pyarrow"),
-    "pandas": (("pandas",), "pandas"),
-    "MKL": (("mkl",), "mkl"),
+    "Keras": ("keras", "keras", "keras-nightly"),
+    "NumPy": ("numpy", "numpy"),
+    "PyArrow": ("pyarrow", "pyarrow"),
+    "pandas": ("pandas", "pandas"),
+    "MKL": ("mkl", "mkl"),
 }
 _VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "KERAS_BACKEND",
-    "LD_PRELOAD",
-    "MKL_NUM_THREADS",
-    "MKL_THREADING_LAYER",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
+    *("CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "LD_PRELOAD", "MKL_THREADING_LAYER"),
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    *("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
 )
 _COMMAND_S = 15.0
 _NO_LIMIT = 1 << 60  # control groups of version 1 write a number near 2**63
@@ -71,11 +59,8 @@ def examine(
 ) -> dict[str, Any]:
     """The fields of a `Place` that need nobody else, as JSON-able values.
 
-    Args:
-        find_kit: looks for the kit without importing it; gives its `version` and `fingerprint`.
-        root: where the files of the system lie.
-        java: version and heap of the Java process, where that is known; default: it is looked for
-            among the parents of this process.
+    `find_kit` looks for the kit without importing it. The Java process, where it is not known, is
+    looked for among the parents of this process.
     """
     machine = Path(root)
     java = java_above() if java is None else java
@@ -83,7 +68,9 @@ def examine(
     return {
         "host": socket.gethostname(),
         "versions": {**versions(), **_kit(find_kit), "Java": java.get("version")},
-        "cores": _cores(),
+        "cores": (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        ),
         "open_files": _limit(resource.RLIMIT_NOFILE),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "preloads_missing": missing_preloads(os.environ.get("LD_PRELOAD", "")),
@@ -97,25 +84,24 @@ def examine(
 def versions() -> dict[str, str | None]:
     """Of Python and the packages that the kit needs; None where there is none."""
     found: dict[str, str | None] = {"Python": platform.python_version()}
-    for name, (distributions, module) in _PACKAGES.items():
+    for name, (module, *distributions) in _PACKAGES.items():
         # What is imported is what is used, whatever else is installed.
         loaded = getattr(sys.modules.get(module), "__version__", None)
-        found[name] = str(loaded) if loaded else _installed(distributions)
+        installed = (str(loaded) if loaded else _installed(each) for each in distributions)
+        found[name] = next(filter(None, installed), None)
     return found
 
 
-def _installed(distributions: tuple[str, ...]) -> str | None:
-    for distribution in distributions:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(distribution)
+def _installed(distribution: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(distribution)
     return None
 
 
 def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
-    try:
+    found: dict[str, Any] = {}
+    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         found = find("sparkwright")
-    except (ImportError, OSError, ValueError, AttributeError):
-        found = {}
     return {
         "sparkwright": found.get("version") or None,
         "sparkwright's sources": found.get("fingerprint") or None,
@@ -176,12 +162,6 @@ def _java_options(arguments: list[str]) -> dict[str, Any]:
     return {"heap": heap, "executor": executor}
 
 
-def _cores() -> int | None:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
 def _limit(kind: int) -> int | None:
     soft = resource.getrlimit(kind)[0]
     return None if soft == resource.RLIM_INFINITY else soft
@@ -222,16 +202,14 @@ def _said(command: list[str]) -> tuple[str, str]:
 
 def _memory(machine: Path) -> dict[str, Any]:
     shared, writable = machine / "dev" / "shm", False
-    size = None
+    folder, size, free = scratch_folder(), None, None
     with contextlib.suppress(OSError):
         stat = os.statvfs(shared)
         size, writable = stat.f_blocks * stat.f_frsize, os.access(shared, os.W_OK)
-    folder = scratch_folder()
-    free = None
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(folder).free
     return {
-        "total": total_memory(machine),
+        "total": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "limit": container_limit(machine),
         "address_space": _limit(resource.RLIMIT_AS),
         "shared": size,
@@ -248,16 +226,6 @@ def scratch_folder() -> str:
         if folder and os.access(folder, os.W_OK):
             return folder
     return tempfile.gettempdir()
-
-
-def total_memory(machine: Path) -> int | None:
-    """Bytes of the machine."""
-    with contextlib.suppress(OSError, ValueError):
-        if match := re.search(
-            r"^MemTotal:\s*(\d+) kB", (machine / "proc/meminfo").read_text(), re.MULTILINE
-        ):
-            return int(match[1]) << 10
-    return None
 
 
 def container_limit(machine: Path) -> int | None:

@@ -4,28 +4,20 @@ from collections.abc import Iterator
 
 from sparkwright.spark._memory_parts import (
     TRAINER_MIB,
-    NetworkMemory,
     executor_parts,
     mib_of_bytes,
+    outside_heap_mib,
     overhead_in_container,
 )
 
 from ._diagnosis import Check
 from ._findings import GIB, MIB, Findings, Place, SparkFacts
-from ._rules import Note, PlaceRule, grouped, size_text
+from ._notes import Note, Rule, fault, grouped, ok, size_text, unchecked, warning
 
-_SMALL_NETWORK = NetworkMemory(trainer={}, driver_mib=0)
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
 # TensorFlow reserves 2.2 GiB of addresses before it has any data.
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-)
 
 
 def _memory(place: Place, findings: Findings) -> Iterator[Note]:
@@ -41,33 +33,30 @@ def _neighbors(place: Place, findings: Findings) -> int:
 
 
 def _driver_memory(driver: Place) -> Note:
-    memory = driver.memory
-    room = _room(driver)
+    heap, room = driver.memory.heap, _room(driver)
     if room is None:
-        return Note("not checked", "this system does not tell its memory")
-    found = _room_text(driver)
-    if memory.heap is not None and memory.heap + TRAINER_MIB * MIB > room:
-        remedy = (
+        return unchecked("this system does not tell its memory")
+    if heap is not None and heap + TRAINER_MIB * MIB > room:
+        return warning(
+            f"{_room_text(driver)}; Java's heap alone may take {size_text(heap)}",
             "The model lives in Python, beside Java. Lower `spark.driver.memory`, or give the "
-            "driver a larger machine or container."
+            "driver a larger machine or container.",
         )
-        return Note("warning", f"{found}; Java's heap alone may take {_heap(driver)}", remedy)
-    return Note("ok", found)
+    return ok(_room_text(driver))
 
 
 def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
     room, heap = _room(place), place.memory.heap
     if room is None or heap is None:
-        return Note("not checked", "this system does not tell its memory")
+        return unchecked("this system does not tell its memory")
     slots, heap_mib = _slots(spark), mib_of_bytes(heap)
-    parts = executor_parts(_SMALL_NETWORK, heap_mib=heap_mib, trainers=slots, data_mib=0)
-    outside_mib = sum(part.size_mib for part in parts if part.place != "heap")
+    parts = executor_parts({}, heap_mib=heap_mib, trainers=slots, data_mib=0)
+    outside_mib = outside_heap_mib(parts)
     outside = MIB * outside_mib
     overhead_mib = overhead_in_container(spark.master, spark.settings, heap_mib=heap_mib)
     needs = f"{slots} worker{'s' * (slots > 1)} with TensorFlow"
     if overhead_mib is not None and overhead_mib < outside_mib:
-        return Note(
-            "problem",
+        return fault(
             f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
             f"container has {size_text(MIB * overhead_mib)} for that",
             f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more (`sw.plan_memory` "
@@ -76,18 +65,19 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
     # Those of one machine share it, unless each has a container of its own.
     shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors
     total = shares * (heap + outside)
-    text = f"{_room_text(place)}; Java's heap {_heap(place)}, beside it about {size_text(outside)}"
+    text = (
+        f"{_room_text(place)}; Java's heap {size_text(heap)}, beside it about {size_text(outside)}"
+    )
     text += f" with {needs}"
     if shares > 1:
         text += f", times {shares} executors on this machine"
     if total > room:
-        return Note(
-            "warning",
+        return warning(
             f"{text}: {size_text(total)} in all",
             "Give executors less heap (`memory_per_worker_mb=`, `spark.executor.memory`), or start "
             "fewer of them on a machine.",
         )
-    return Note("ok", text)
+    return ok(text)
 
 
 def _slots(spark: SparkFacts) -> int:
@@ -110,22 +100,18 @@ def _room_text(place: Place) -> str:
     return f"{size_text(memory.total or 0)} in this machine"
 
 
-def _heap(place: Place) -> str:
-    return size_text(place.memory.heap or 0)
-
-
 def _shared(place: Place, _: Findings) -> Iterator[Note]:
     memory = place.memory
     if memory.shared is None:
-        yield Note("not checked", "there is none")
+        yield unchecked("there is none")
     elif not memory.shared_writable:
         remedy = "Locks between processes live there: mount it with mode 1777."
-        yield Note("warning", "cannot be written to", remedy)
+        yield warning("cannot be written to", remedy)
     elif memory.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
         remedy = "Give the container more: `--shm-size=1g`, or a memory volume on Kubernetes."
-        yield Note("warning", f"only {size_text(memory.shared)}", remedy)
+        yield warning(f"only {size_text(memory.shared)}", remedy)
     else:
-        yield Note("ok", size_text(memory.shared))
+        yield ok(size_text(memory.shared))
 
 
 def _scratch(place: Place, _: Findings) -> Iterator[Note]:
@@ -134,10 +120,9 @@ def _scratch(place: Place, _: Findings) -> Iterator[Note]:
         return
     if free >= _LEAST_SCRATCH:
         # Not the path and not the exact size: they differ from place to place.
-        yield Note("ok", "1 GiB or more free")
+        yield ok("1 GiB or more free")
         return
-    yield Note(
-        "warning",
+    yield warning(
         f"{size_text(free)} free in {place.memory.scratch_folder}",
         "Workers keep their part of the data there: free some, or set `spark.local.dir` (on "
         "YARN the administrator's `yarn.nodemanager.local-dirs`).",
@@ -150,7 +135,7 @@ def _address_space(place: Place, _: Findings) -> Iterator[Note]:
         return
     found = f"a process may map {size_text(limit)}"
     if limit >= _ROOMY_ADDRESS_SPACE:
-        yield Note("ok", found)
+        yield ok(found)
         return
     yield Note(
         "problem" if limit < _LEAST_ADDRESS_SPACE else "warning",
@@ -166,8 +151,7 @@ def _open_files(place: Place, findings: Findings) -> Iterator[Note]:
     # A connection to each worker, and those that are not ours.
     needed = 256 + 2 * tasks
     if place.open_files is not None and place.open_files < needed:
-        yield Note(
-            "warning",
+        yield warning(
             f"at most {place.open_files}",
             f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
         )
@@ -176,17 +160,16 @@ def _open_files(place: Place, findings: Findings) -> Iterator[Note]:
 def _cores(place: Place, findings: Findings) -> Iterator[Note]:
     if place is findings.driver:
         if findings.spark is None:
-            yield Note("ok", f"{place.cores or 'unknown'}")
+            yield ok(f"{place.cores or 'unknown'}")
         return
     if findings.spark is None:
         return
     cpus = int(findings.spark.settings.get("spark.task.cpus", "1") or 1)
     busy = _neighbors(place, findings) * _slots(findings.spark) * cpus
     if place.cores is None or busy <= place.cores:
-        yield Note("ok", f"{place.cores or 'unknown'}, of which Spark uses {busy}")
+        yield ok(f"{place.cores or 'unknown'}, of which Spark uses {busy}")
         return
-    yield Note(
-        "warning",
+    yield warning(
         f"{place.cores}, but Spark promises {busy}",
         "Workers would wait for each other's cores. Start fewer: `workers=`, "
         "`spark.executor.cores`, or `SPARK_WORKER_CORES` of a standalone cluster.",
@@ -194,41 +177,30 @@ def _cores(place: Place, findings: Findings) -> Iterator[Note]:
 
 
 def _threads(place: Place, _: Findings) -> Iterator[Note]:
-    found = {
-        name: place.environment[name] for name in _THREAD_VARIABLES if name in place.environment
-    }
+    found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
     text = ", ".join(f"{name}={value}" for name, value in found.items())
-    wrong = [name for name, value in found.items() if not _is_count(value)]
+    # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
+    parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
+    wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
     if wrong:
-        remedy = f"Give a number of threads, or unset {', '.join(wrong)}."
-        yield Note("warning", text, remedy)
+        yield warning(text, f"Give a number of threads, or unset {', '.join(wrong)}.")
         return
-    many = [
-        name
-        for name, value in found.items()
-        if place.cores and max(map(int, value.split(","))) > place.cores
-    ]
+    cores = place.cores
+    many = [name for name, each in parts.items() if cores and max(map(int, each)) > cores]
     if many:
-        yield Note(
-            "warning",
-            f"{text}; there are {place.cores} cores",
+        yield warning(
+            f"{text}; there are {cores} cores",
             f"Lower or unset {', '.join(many)}. Workers take `spark.task.cpus` threads each, "
             "whatever these say; NumPy and your own functions obey them.",
         )
     else:
-        yield Note("ok", text or "no variable limits them")
-
-
-def _is_count(value: str) -> bool:
-    # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
-    return all(part.strip().isdigit() for part in value.split(","))
+        yield ok(text or "no variable limits them")
 
 
 def _libraries(place: Place, _: Findings) -> Iterator[Note]:
     if place.preloads_missing:
         missing = ", ".join(place.preloads_missing)
-        yield Note(
-            "warning",
+        yield warning(
             f"LD_PRELOAD names what is not there: {missing}",
             "Install it (libgomp: `apt-get install libgomp1`, `yum install libgomp`), or name its "
             "path on this machine.",
@@ -237,8 +209,7 @@ def _libraries(place: Place, _: Findings) -> Iterator[Note]:
     has_gomp = "libgomp" in place.environment.get("LD_PRELOAD", "")
     has_mkl = place.versions.get("MKL") is not None
     if has_gomp and (layer == "INTEL" or (has_mkl and not layer)):
-        yield Note(
-            "warning",
+        yield warning(
             f"libgomp is loaded first, MKL_THREADING_LAYER is {layer or 'not set'}",
             "MKL stops a process that holds another OpenMP: set MKL_THREADING_LAYER=GNU, also for "
             "executors (`spark.executorEnv.MKL_THREADING_LAYER=GNU`).",
@@ -250,7 +221,7 @@ def gpu_checks(findings: Findings) -> Iterator[Check]:
     wanted = findings.spark.gpus if findings.spark else 0
     if findings.spark and wanted and not findings.spark.gives_gpus:
         text = f"{wanted} an executor, of those that Spark starts when a network trains"
-        yield Note("not checked", text).check("GPUs", "Spark")
+        yield unchecked(text).check("GPUs", "Spark")
         return
     # The driver needs none; what it has is of interest where it does the work.
     places = findings.executors or (findings.driver,)
@@ -266,56 +237,52 @@ def _gpus(place: Place, wanted: int) -> Note:
             "Check the driver: `nvidia-smi` must list the GPUs of this machine.",
         )
     if wanted and not place.gpu_addresses:
-        return Note(
-            "problem",
+        return fault(
             f"Spark was asked for {wanted} an executor and gave the task none",
             "Set `spark.task.resource.gpu.amount` and the discovery script.",
         )
     if wanted and len(place.gpus) < wanted:
-        return Note(
-            "problem",
+        return fault(
             f"Spark gave address {', '.join(place.gpu_addresses)}; nvidia-smi lists "
             f"{len(place.gpus)} of {wanted}",
             "Check the discovery script, and that containers are given the devices.",
         )
     if wanted:
-        return Note("ok", f"{wanted} an executor: {found}")
+        return ok(f"{wanted} an executor: {found}")
     if place.gpus:
-        return Note(
-            "warning",
+        return warning(
             f"not used: {found}",
             "Start Spark with `gpus_per_executor=` to train on them.",
         )
-    return Note("ok", "none, and none asked for")
+    return ok("none, and none asked for")
 
 
 def _logind(place: Place, _: Findings) -> Iterator[Note]:
     logind = place.logind
     if logind is None:
-        yield Note("ok", "stay: no systemd here")
+        yield ok("stay: no systemd here")
     elif logind.kills is None:
-        yield Note("not checked", "logind's KillUserProcesses could not be read")
+        yield unchecked("logind's KillUserProcesses could not be read")
     elif not logind.kills:
-        yield Note("ok", "stay: logind does not end them")
+        yield ok("stay: logind does not end them")
     elif logind.lingers:
-        yield Note("ok", f"stay: {logind.user} lingers")
+        yield ok(f"stay: {logind.user} lingers")
     else:
-        yield Note(
-            "warning",
+        yield warning(
             f"logind ends those of {logind.user} (KillUserProcesses=yes)",
             f"Run `sudo loginctl enable-linger {logind.user}` on each machine, or set "
             "KillUserProcesses=no in /etc/systemd/logind.conf.",
         )
 
 
-RULES = (
-    PlaceRule("Memory", _memory),
-    PlaceRule("/dev/shm", _shared),
-    PlaceRule("Temporary files", _scratch),
-    PlaceRule("Python's memory limit", _address_space),
-    PlaceRule("Open files", _open_files),
-    PlaceRule("Cores", _cores),
-    PlaceRule("Threads", _threads),
-    PlaceRule("Thread libraries", _libraries),
-    PlaceRule("Processes after logout", _logind),
+MACHINE_RULES = (
+    Rule("Memory", _memory),
+    Rule("/dev/shm", _shared),
+    Rule("Temporary files", _scratch),
+    Rule("Python's memory limit", _address_space),
+    Rule("Open files", _open_files),
+    Rule("Cores", _cores),
+    Rule("Threads", _threads),
+    Rule("Thread libraries", _libraries),
+    Rule("Processes after logout", _logind),
 )

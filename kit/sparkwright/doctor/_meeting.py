@@ -4,6 +4,7 @@ All tasks wait here for one another, so that each slot is seen once, compare clo
 and try one another's ports. Every message has the kind "doctor".
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -17,7 +18,7 @@ from sparkwright.mesh._connection import Connection, Listener
 from sparkwright.mesh._handshake import Address, dial
 from sparkwright.mesh._port import address_in
 
-from ._orders import Orders, all_within
+from ._probe import Orders, all_within
 
 _LOOK_AGAIN_S = 0.5
 _CLOCK_QUESTIONS = 8
@@ -25,15 +26,7 @@ _MOST_PEERS = 16
 
 
 class Meeting:
-    """Listens as a run would, until all tasks have connected or no more do.
-
-    Attributes:
-        address: (host, port) that it listens on.
-        came: tasks that were there at the same time.
-        answers: executor -> what it told; for those whose task never ends.
-        running: how many tasks Spark has begun, whose Python may be yet to come; at first none is
-            known of.
-    """
+    """Listens as a run would, until all tasks have connected or no more do."""
 
     def __init__(
         self,
@@ -44,19 +37,11 @@ class Meeting:
         tasks: int,
         quiet_s: float,
         timeout_s: float,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open a port.
+        """Open a port for so many tasks.
 
-        Args:
-            secret: that tasks prove.
-            host: the address to listen on.
-            ports: the first free one is taken; (0,): any.
-            tasks: how many to wait for.
-            quiet_s: go on without the rest if nobody has come for so long, but for those whom
-                Spark has begun.
-            timeout_s: how long one task may be silent.
-            clock: what time it is.
+        After `quiet_s` without a new one it goes on without the rest, but for those whom Spark has
+        begun. A task may be silent for `timeout_s`.
 
         Raises:
             NetworkError: if none of the ports can be opened.
@@ -65,7 +50,6 @@ class Meeting:
         self.answers: dict[str, dict[str, Any]] = {}
         self.running: Callable[[], int] = lambda: 0
         self._tasks, self._quiet_s, self._timeout_s = tasks, quiet_s, timeout_s
-        self._clock = clock
         self._addresses: dict[str, list[Any]] = {}
         self._labels: dict[str, str] = {}
         self._tried = 0
@@ -97,9 +81,9 @@ class Meeting:
             self._connections.add(connection)
         connection.socket.settimeout(self._timeout_s)
         try:
-            self._converse(connection)
-        except (OSError, NetworkError, LookupError, TypeError, ValueError):
-            pass  # The task reports what is wrong with the connection, if it can.
+            # The task reports what is wrong with the connection, if it can.
+            with contextlib.suppress(OSError, NetworkError, LookupError, TypeError, ValueError):
+                self._converse(connection)
         finally:
             connection.close()
             with self._changed:
@@ -112,19 +96,18 @@ class Meeting:
         with self._changed:
             is_first = executor not in self._labels
             self._labels[executor] = label
-        _send(connection, {"first": is_first})
+        _send(connection, first=is_first)
         fields = _receive(connection)
         while fields.get("time"):
-            came = self._clock()
-            _send(connection, {"came": came, "left": self._clock()})
+            _send(connection, came=time.time(), left=time.time())
             fields = _receive(connection)
         if is_first:
             self._arrive(executor, label, fields)
         self._wait_for_all(int(hello["task"]))
         if is_first:
-            _send(connection, {"others": self._others(executor)})
+            _send(connection, others=self._others(executor))
             self._have_tried(executor, _receive(connection)["peers"])
-        _send(connection, {})
+        _send(connection)
 
     def _arrive(self, executor: str, label: str, message: dict[str, Any]) -> None:
         with self._changed:
@@ -161,31 +144,20 @@ class Meeting:
             return {self._labels[other]: self._addresses[other] for other in chosen}
 
     def _have_tried(self, executor: str, peers: dict[str, Any]) -> None:
-        told = {str(label): str(problem) for label, problem in peers.items()}
-        deadline = time.monotonic() + self._timeout_s / 2
         with self._changed:
-            self.answers[executor]["place"]["peers"] = told
+            place = self.answers[executor]["place"]
+            place["peers"] = {str(label): str(problem) for label, problem in peers.items()}
             self._tried += 1
             self._changed.notify_all()
-            while self._tried < len(self.answers) and not self._closed:
-                rest_s = deadline - time.monotonic()
-                if rest_s <= 0:
-                    return
-                self._changed.wait(rest_s)
+            self._changed.wait_for(
+                lambda: self._tried >= len(self.answers) or self._closed, self._timeout_s / 2
+            )
 
 
 def attend(
-    orders: Orders, hello: dict[str, Any], place: Callable[[], dict[str, Any]]
+    orders: Orders, hello: dict[str, Any], place: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
-    """Take part in the meeting as a task, to its end.
-
-    Args:
-        orders: the driver's.
-        hello: executor, label and task.
-        place: examines the machine; called by the first task of an executor.
-
-    Returns:
-        `place` and `samples` of the clocks; nothing if another task of the executor was first.
+    """Take part in the meeting as a task, to its end; `place` examines the machine.
 
     Raises:
         OSError: if the driver cannot be reached, goes away, or waits for others too long.
@@ -193,46 +165,34 @@ def attend(
     assert orders.driver is not None
     connection = Connection(*dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s))
     connection.socket.settimeout(orders.wait_s)
-    try:
-        _send(connection, hello)
+    with contextlib.closing(connection), contextlib.ExitStack() as stack:
+        _send(connection, **hello)
         if not _receive(connection)["first"]:
-            _send(connection, {})
+            _send(connection)
             _receive(connection)
             return {}
         samples = [_ask_the_time(connection, orders.clock) for _ in range(_CLOCK_QUESTIONS)]
-        found = {**place(), "driver_problem": "", "port_problem": ""}
-        listener: Listener | None = None
+        found, address = {**place(""), "port_problem": ""}, None
         try:
             listener = _open(orders, connection, identity=hello["label"])
+            stack.callback(listener.close)  # it stays open until all have tried it
+            address = list(listener.address)
         except (OSError, ValueError, ImportError) as error:
             found["port_problem"] = str(error)
-        try:
-            address = None if listener is None else list(listener.address)
-            _send(connection, {"place": found, "samples": samples, "address": address})
-            found["peers"] = _try_all(_receive(connection)["others"], orders)
-            _send(connection, {"peers": found["peers"]})
-            # The port stays open until all have tried it.
-            _receive(connection)
-        finally:
-            if listener is not None:
-                listener.close()
-    finally:
-        connection.close()
+        _send(connection, place=found, samples=samples, address=address)
+        found["peers"] = _try_all(_receive(connection)["others"], orders)
+        _send(connection, peers=found["peers"])
+        _receive(connection)
     return {"place": found, "samples": samples}
 
 
 def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
     """Open a port as a worker of a run would."""
-    host = to_driver.socket.getsockname()[0]
-    if orders.network_mask is not None:
-        host = address_in(orders.network_mask)
-    ports = orders.ports
-    if isinstance(ports, str):
-        ports = ports_in_variable(ports, os.environ)
+    host, ports = to_driver.socket.getsockname()[0], orders.ports
     return Listener(
         secret=orders.secret,
-        host=host,
-        ports=ports,
+        host=host if orders.network_mask is None else address_in(orders.network_mask),
+        ports=ports_in_variable(ports, os.environ) if isinstance(ports, str) else ports,
         on_connection=Connection.close,
         name="doctor",
         identity=identity,
@@ -242,7 +202,7 @@ def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
 def _ask_the_time(connection: Connection, clock: Callable[[], float]) -> list[float]:
     """Return when the question was sent, came, was answered, and when the answer came back."""
     asked = clock()
-    _send(connection, {"time": True})
+    _send(connection, time=True)
     answer = _receive(connection)
     return [asked, float(answer["came"]), float(answer["left"]), clock()]
 
@@ -277,7 +237,7 @@ def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) ->
     return [others[number * len(others) // most] for number in range(most)]
 
 
-def _send(connection: Connection, fields: dict[str, Any]) -> None:
+def _send(connection: Connection, **fields: Any) -> None:
     connection.send("doctor", fields)
 
 

@@ -1,123 +1,26 @@
-"""Rules that judge what was gathered: a note on each place, and one check for equal notes. Pure."""
+"""All rules, in the order in which their checks are shown. Pure."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
-from ._diagnosis import Check, Status
-from ._findings import GIB, MIB, Findings, Place, SparkFacts
+from ._diagnosis import Check, Diagnosis
+from ._executor_rules import (
+    NETWORK_RULES,
+    VERSION_RULES,
+    cache_checks,
+    clock_checks,
+    file_checks,
+    job_checks,
+)
+from ._findings import Findings
+from ._machine_rules import MACHINE_RULES, gpu_checks
+from ._settings_rules import SETTINGS_RULES, encryption_checks
 
-_MOST_NAMED = 4
-_TIME = re.compile(r"\s*(\d+)\s*(us|ms|s|m|min|h|d)?\s*", re.IGNORECASE)
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A remark on one place."""
-
-    status: Status
-    found: str
-    remedy: str = ""
-
-    def check(self, name: str, where: str) -> Check:
-        """Return the remark as a row of a diagnosis."""
-        return Check(
-            name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
-        )
+_RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
+    *(job_checks, *VERSION_RULES, gpu_checks, *NETWORK_RULES, clock_checks, file_checks),
+    *(*MACHINE_RULES, *SETTINGS_RULES, encryption_checks, cache_checks),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceRule:
-    """A rule for places: the driver, or a Python worker of one executor.
-
-    Attributes:
-        name: of the check.
-        judge: the notes on a place; none if there is nothing to say.
-        executors_only: whether the driver is left out.
-    """
-
-    name: str
-    judge: Callable[[Place, Findings], Iterable[Note]]
-    executors_only: bool = False
-
-    def __call__(self, findings: Findings) -> Iterator[Check]:
-        """One check for each different note."""
-        places = findings.executors if self.executors_only else findings.places
-        notes = ((place, note) for place in places for note in self.judge(place, findings))
-        yield from grouped(self.name, notes, findings)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkRule:
-    """A rule for the settings of the session.
-
-    Attributes:
-        name: of the check.
-        judge: the note on the settings.
-    """
-
-    name: str
-    judge: Callable[[SparkFacts], Note]
-
-    def __call__(self, findings: Findings) -> Iterator[Check]:
-        """One check if there is a session."""
-        if findings.spark is not None:
-            yield self.judge(findings.spark).check(self.name, "Spark")
-
-
-def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) -> list[Check]:
-    """Return a check for each different note, in their order.
-
-    Example:
-        >>> driver, other = Place(label="driver"), Place(label="executor 0 (a)")
-        >>> notes = [(driver, Note("ok", "3.11")), (other, Note("ok", "3.11"))]
-        >>> grouped("Python", notes, Findings(driver=driver, executors=(other,)))[0].where
-        'driver, executor 0 (a)'
-    """
-    places: dict[Note, list[Place]] = {}
-    for place, note in notes:
-        places.setdefault(note, []).append(place)
-    return [note.check(name, where_of(found, findings)) for note, found in places.items()]
-
-
-def where_of(places: Sequence[Place], findings: Findings) -> str:
-    """Return the places in words, all of them named if there are few."""
-    executors = [place.label for place in places if place is not findings.driver]
-    parts = [findings.driver.label] if len(executors) < len(places) else []
-    if len(executors) > 1 and len(executors) == len(findings.executors):
-        parts.append(f"all {len(executors)} executors")
-    else:
-        parts += executors[:_MOST_NAMED]
-        if len(executors) > _MOST_NAMED:
-            parts.append(f"and {len(executors) - _MOST_NAMED} more")
-    return ", ".join(parts)
-
-
-def size_text(size_bytes: float) -> str:
-    """Format a size, such as "1.5 GiB".
-
-    Example:
-        >>> size_text(64 << 20)
-        '64 MiB'
-    """
-    if size_bytes >= GIB:
-        return f"{size_bytes / GIB:.1f} GiB"
-    return f"{size_bytes / MIB:.0f} MiB"
-
-
-def seconds_of(text: str, *, unit: str = "s") -> float | None:
-    """Parse a duration such as "30min" to seconds; None if it is invalid.
-
-    Args:
-        text: the setting.
-        unit: what a number without a unit counts; default "s".
-
-    Example:
-        >>> seconds_of("300ms"), seconds_of("30min"), seconds_of("3", unit="ms")
-        (0.3, 1800.0, 0.003)
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    return int(match[1]) * _SECONDS[(match[2] or unit).lower()]
+def diagnose(findings: Findings) -> Diagnosis:
+    """Judge what was gathered."""
+    return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))

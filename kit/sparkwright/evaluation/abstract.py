@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sparkwright._yaml import strict_json
 from sparkwright.errors import ConfigurationError, DataError
 
-from .checks import Values, checked_names, plain, reading
+from .checks import Values, checked_names, plain
 from .reports import Figure, Report, Table
 
 # Name in the JSON -> class.
@@ -35,9 +35,10 @@ class AbstractEvaluation(Values, ABC):
     grouping of the data; sums of real numbers are float64, equal up to rounding (see
     `accumulators`).
 
-    A subclass in this package is a dataclass that declares how a batch is counted (`_counted`), how
-    two with data are merged (`_merged`), and its `_report`; the rest comes from here. A subclass
-    elsewhere overrides `updated`, `__add__`, `to_dict` and `from_dict`, `examples` and `plot`.
+    A subclass in this package is a dataclass whose fields are options, names of columns
+    (`_names_key`) and what was counted (`checks.state`). It declares how a batch is counted
+    (`_counted`) and its `_report`; the rest comes from here. A subclass elsewhere overrides
+    `updated`, `__add__`, `to_dict` and `from_dict`, `examples` and `plot`.
 
     Attributes:
         name: the `"name"` of this kind in `to_dict`.
@@ -46,7 +47,6 @@ class AbstractEvaluation(Values, ABC):
     __slots__ = ()
 
     name: ClassVar[str]
-    _options: ClassVar[tuple[str, ...]] = ()  # fields that must be equal in two that are added
     _names_key: ClassVar[str] = ""  # field that names the columns; "" for none
     _columns: ClassVar[str] = "outputs"
     _required: ClassVar[tuple[str, ...] | None] = None  # keys of `from_dict`; None: all fields
@@ -68,14 +68,7 @@ class AbstractEvaluation(Values, ABC):
         records: Sequence[Any] | None = None,
         **options: Any,
     ) -> Self:
-        """The evaluation of some rows: `cls(**options).updated(...)`.
-
-        Args:
-            labels: actual values; the class says which shapes it takes.
-            predictions: outputs of the network, likewise.
-            mask: as in `updated`.
-            records: as in `updated`.
-            options: those of the class, by name.
+        """The evaluation of some rows: `cls(**options).updated(...)`, which see.
 
         Raises:
             DataError: if the data does not fit; the message names the row.
@@ -116,7 +109,17 @@ class AbstractEvaluation(Values, ABC):
 
     def _merged(self, other: Any) -> Self:
         """Add the state of another one of the same options and number of columns."""
-        raise NotImplementedError(f"{type(self).__name__} must define `__add__` or `_merged`.")
+        both = {
+            key: _added(getattr(self, key), getattr(other, key)) for key in self._keys(state=True)
+        }
+        return replace(self, **both)  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def _keys(cls, *, state: bool) -> list[str]:
+        """Names of the fields that hold what was counted, or of the options."""
+        declared: Any = cls
+        found = [f for f in fields(declared) if f.compare and f.name != cls._names_key]
+        return [f.name for f in found if ("state" in f.metadata) == state]
 
     def _report(self, most: int) -> Report:
         """The report; tables by column only of at most `most` columns."""
@@ -149,6 +152,11 @@ class AbstractEvaluation(Values, ABC):
         return False
 
     @property
+    def scores_kept(self) -> int:
+        """Scores that it holds, if it keeps rows."""
+        return 0
+
+    @property
     def keeps_records(self) -> bool:
         """Whether it keeps names of examples."""
         return False
@@ -165,7 +173,7 @@ class AbstractEvaluation(Values, ABC):
         return 1
 
     @property
-    def _all_names(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
         """A name for each column: the given one or its number."""
         return getattr(self, self._names_key) or tuple(map(str, range(self._width)))
 
@@ -187,7 +195,8 @@ class AbstractEvaluation(Values, ABC):
         """
         if type(other) is not type(self):
             return NotImplemented
-        ours, theirs = ({key: getattr(e, key) for key in self._options} for e in (self, other))
+        keys = self._keys(state=False)
+        ours, theirs = ({key: getattr(e, key) for key in keys} for e in (self, other))
         if ours != theirs:
             raise DataError(
                 "only evaluations with the same options can be added. "
@@ -215,21 +224,15 @@ class AbstractEvaluation(Values, ABC):
         return {"name": self.name, **plain(self._state())}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Any) -> Self:
         """The inverse of `to_dict`; the result can be added to others as before.
 
         Raises:
             DataError: if `values` are not those of such an evaluation.
         """
-        keys = [field.name for field in fields(cls)]  # pyright: ignore[reportArgumentType]
-        cls._check_keys(values, *(keys if cls._required is None else cls._required))
-        with reading(cls.__name__):
-            return cls(**{key: cls._read(key, values[key]) for key in keys if key in values})
-
-    @classmethod
-    def _read(cls, key: str, value: Any) -> Any:
-        """The value of a field from its JSON; the constructor checks it."""
-        return value
+        keys = [cls._names_key, *cls._keys(state=False), *cls._keys(state=True)]
+        cls._check_keys(values, *(filter(None, keys) if cls._required is None else cls._required))
+        return super().from_dict(values)
 
     @classmethod
     def _check_keys(cls, values: Any, *keys: str) -> None:
@@ -258,9 +261,16 @@ class AbstractEvaluation(Values, ABC):
 
     # Reports
 
-    def summary(self) -> str:
-        """A report for a terminal."""
-        return self._report(self._shown).text()
+    def summary(self, *, max_classes: int | None = None, max_outputs: int | None = None) -> str:
+        """A report for a terminal.
+
+        Args:
+            max_classes: tables by class are left out of more classes; default None: 20.
+            max_outputs: tables by output are left out of more outputs; default None: 20, or 50 of
+                yes-or-no outputs.
+        """
+        given = [most for most in (max_classes, max_outputs) if most is not None]
+        return self._report(*given or [self._shown]).text()
 
     def __str__(self) -> str:
         return self.summary()
@@ -305,6 +315,12 @@ def evaluation_from_json(text: str) -> AbstractEvaluation:
         DataError: if `text` is not JSON of an evaluation.
     """
     return evaluation_from_dict(_parsed(text))
+
+
+def _added(one: Any, other: Any) -> Any:
+    if isinstance(one, tuple):
+        return tuple(a + b for a, b in zip(one, other, strict=True))
+    return None if one is None else one + other
 
 
 def _parsed(text: str) -> Any:

@@ -11,9 +11,8 @@ References:
     The American Statistician 37 (1983).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, Values, checked_counts, frozen
+from .checks import Counts, Values, checked_counts, checked_floats, frozen, read_as
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -32,12 +31,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums(Values):
-    """Compensated sums, an array of any shape.
-
-    Attributes:
-        high: the sums as float64.
-        low: what rounding took from them.
-    """
+    """Compensated sums, an array of any shape: float64 sums and what rounding took from them."""
 
     high: Floats
     low: Floats
@@ -49,13 +43,7 @@ class Sums(Values):
 
     @classmethod
     def by_group(cls, values: Floats, groups: NDArray[np.integer[Any]], shape: Any) -> "Sums":
-        """The sum of each group.
-
-        Args:
-            values: (n,).
-            groups: (n,) flat indices into `shape`.
-            shape: of the result.
-        """
+        """The sum of each group of (n,) values; (n,) `groups` are flat indices into `shape`."""
         total = cls.of(np.zeros(shape))
         size = total.high.size
         step = max(_BLOCK, size)  # of many groups, each has few numbers
@@ -77,29 +65,22 @@ class Sums(Values):
         """The sums."""
         return self.high + self.low
 
-    @classmethod
-    def from_dict(cls, values: Any, shape: tuple[int, ...], *, least: float = -np.inf) -> "Sums":
-        """The inverse of `to_dict`.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the sums."""
+        return self.high.shape
 
-        Args:
-            values: what `to_dict` returned; or the texts of exact sums that version 0 wrote.
-            shape: of the sums.
-            least: smallest valid sum; default: no bound.
 
-        Raises:
-            DataError: if `values` are not finite sums of that shape.
-        """
-        if isinstance(values, list):
-            exact: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
-            values = {"high": [float(exact_sum(text)) for text in exact], "low": [0.0] * len(exact)}
-        given: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
-        parts = [np.asarray(given.get(key, ())) for key in ("high", "low")]
-        if any(p.dtype.kind not in "fi" or p.size != np.prod(shape, dtype=int) for p in parts):
-            raise DataError(f"sums must be numbers of shape {shape}. Received: {values!r:.80}.")
-        sums = cls(*(frozen(part.astype(np.float64).reshape(shape)) for part in parts))
-        if not np.isfinite(sums.values).all() or bool((sums.values < least).any()):
-            raise DataError(f"sums must be finite and plausible. Received: {values!r:.80}.")
-        return sums
+def checked_sums(name: str, given: Any, least: float = -np.inf) -> Sums:
+    """The inverse of `Sums.to_dict`; raise DataError unless all are finite and at least `least`."""
+    high, low = (checked_floats(name, given[key]) for key in ("high", "low"))
+    if high.shape != low.shape:
+        raise DataError(f"`{name}` must be sums. Received: {given!r:.80}.")
+    checked_floats(name, high + low, least)
+    return Sums(high, low)
+
+
+positive_sums = partial(checked_sums, least=0.0)
 
 
 # The products of deviations that `Moments` keeps: of label, prediction and error with themselves,
@@ -121,21 +102,15 @@ class Moments(Values):
         largest: (C,) largest |prediction - label|.
     """
 
-    counts: Counts
-    means: Sums
-    products: Sums
-    absolute: Sums
-    largest: Floats
+    counts: Counts = field(metadata=read_as(checked_counts, "C"))
+    means: Sums = field(metadata=read_as(checked_sums, 3, "C"))
+    products: Sums = field(metadata=read_as(checked_sums, 4, "C"))
+    absolute: Sums = field(metadata=read_as(positive_sums, "C"))
+    largest: Floats = field(metadata=read_as(partial(checked_floats, least=0.0), "C"))
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, counted: Bools) -> "Moments":
-        """The moments of rows.
-
-        Args:
-            labels: (rows, C).
-            predictions: (rows, C).
-            counted: (rows, C) whether the entry counts.
-        """
+        """The moments of (rows, C) labels and predictions, and whether each entry counts."""
         width = labels.shape[1]
         total = cls._of_block(labels[:0], predictions[:0], counted[:0])
         step = max((1 << 18) // max(width, 1), 1)
@@ -186,83 +161,8 @@ class Moments(Values):
         return self.products.values[ERROR] + self.counts * self.means.values[ERROR] ** 2
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Moments":
-        """The inverse of `to_dict`.
-
-        Raises:
-            DataError: if these cannot be the moments of any data.
-        """
-        counts = checked_counts("counts", values["counts"], (None,))
-        width = counts.size
-        moments = cls(
-            counts=counts,
-            means=Sums.from_dict(values["means"], (3, width)),
-            products=Sums.from_dict(values["products"], (4, width)),
-            absolute=Sums.from_dict(values["absolute"], (width,), least=0),
-            largest=Sums.from_dict(
-                {"high": values["largest"], "low": [0.0] * width}, (width,), least=0
-            ).high,
-        )
-        products = moments.products.values
-        # Squares of tiny deviations are 0 where their products are not yet.
-        roots = np.sqrt(np.maximum(products, 0)) + 1e-150
-        bound = roots[LABEL] * roots[PREDICTION] * (1 + 1e-6)
-        if (products[:SHARED] < 0).any() or (np.abs(products[SHARED]) > bound).any():
-            raise DataError(
-                "moments must be those of some labels and predictions. "
-                f"Received: {values!r:.100}. Was the file changed?"
-            )
+    def from_dict(cls, values: Any) -> "Moments":
+        """The inverse of `to_dict`; raise DataError if a sum of squares is negative."""
+        moments = super(Moments, cls).from_dict(values)
+        checked_floats("products", moments.products.values[:SHARED], 0.0)
         return moments
-
-    @classmethod
-    def from_exact(cls, outputs: list[Mapping[str, Any]]) -> "Moments":
-        """The moments of the exact sums that version 0 wrote, one dict an output.
-
-        Raises:
-            DataError: if a sum is not one.
-        """
-        columns = [_from_exact(output) for output in outputs]
-        return cls.from_dict(
-            {
-                "counts": [output["count"] for output in outputs],
-                "means": _high([[column[row] for column in columns] for row in range(3)]),
-                "products": _high([[column[row] for column in columns] for row in range(3, 7)]),
-                "absolute": _high([float(exact_sum(o["absolute_errors"])) for o in outputs]),
-                "largest": [output["largest_error"] for output in outputs],
-            }
-        )
-
-
-def _high(values: list[Any]) -> dict[str, Any]:
-    return {"high": values, "low": np.zeros_like(values, np.float64)}
-
-
-def _from_exact(output: Mapping[str, Any]) -> list[float]:
-    n = max(output["count"], 1)
-    y, p = (exact_sum(output[key]) for key in ("labels", "predictions"))
-    yy, pp = (exact_sum(output[key]) for key in ("label_squares", "prediction_squares"))
-    yp = exact_sum(output["products"])
-    squares = [yy - y**2 / n, pp - p**2 / n, yy - 2 * yp + pp - (p - y) ** 2 / n, yp - y * p / n]
-    return list(map(float, [y / n, p / n, (p - y) / n, *squares]))
-
-
-def exact_sum(text: Any) -> Fraction:
-    """A sum as version 0 wrote it, `"<hexadecimal>p<power of two>"`.
-
-    Raises:
-        DataError: if it is not such a text.
-
-    Example:
-        >>> float(exact_sum("9p-1"))
-        4.5
-    """
-    try:
-        digits, _, power = text.partition("p")
-        if len(digits) > 1000 or abs(int(power)) > 1 << 12:
-            raise ValueError(text[:40])
-        return int(digits, 16) * Fraction(2) ** int(power)
-    except (AttributeError, ValueError):
-        raise DataError(
-            'an exact sum must be text like "9p-1", 9 * 2**-1, hexadecimal. '
-            f"Received: {text!r:.60}."
-        ) from None

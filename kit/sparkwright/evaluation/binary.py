@@ -2,29 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import Batch
-from .checks import (
-    LARGEST_COUNT,
-    Counts,
-    check_count,
-    check_threshold,
-    checked_counts,
-)
+from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
 from .class_figures import rate_text, rates_figure
-from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates
+from .rates import BinaryCounts, BinaryRates, averaged
 from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
 from .rows import exceeds, output_rows, require_answers, require_probabilities
-
-
-def _no_counts() -> Counts:
-    return np.zeros((0, 2, 2), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,16 +46,17 @@ class EvaluationBinary(BinaryRates):
     """
 
     name: ClassVar[str] = "evaluation_binary"
-    _options: ClassVar[tuple[str, ...]] = ("thresholds", "roc_thresholds")
     _names_key: ClassVar[str] = "names"
     _shown: ClassVar[int] = 50
 
     names: tuple[str, ...] | None = None
     thresholds: float | tuple[float, ...] = field(default=0.5, kw_only=True)
     roc_thresholds: int | None = field(default=None, kw_only=True)
-    confusion: Counts = field(default_factory=_no_counts, kw_only=True)
-    rows: int = field(default=0, kw_only=True)
-    roc: ROCBinary | None = field(default=None, kw_only=True)
+    confusion: Counts = field(
+        default_factory=lambda: np.zeros((0, 2, 2), np.int64), kw_only=True, metadata=state()
+    )
+    rows: int = field(default=0, kw_only=True, metadata=state())
+    roc: ROCBinary | None = field(default=None, kw_only=True, metadata=state(ROCBinary))
 
     def __post_init__(self) -> None:
         """Check the options, and that the counts fit them.
@@ -91,9 +82,6 @@ class EvaluationBinary(BinaryRates):
         object.__setattr__(self, "confusion", confusion)
         self._check_names()
         object.__setattr__(self, "roc", self._checked_roc())
-        self._check_rows()
-
-    def _check_rows(self) -> None:
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
         each = self.confusion.sum(axis=(1, 2))
         if not each.max(initial=0) <= self.rows <= int(each.sum()):
@@ -132,41 +120,18 @@ class EvaluationBinary(BinaryRates):
         require_probabilities(rows.predictions, rows.where, "every output")
         actual = require_answers(rows.labels, rows.where)
         predicted = exceeds(rows.predictions, np.asarray(self.thresholds, np.float64))
-        confusion = np.zeros((width, 2, 2), np.int64)
-        for was in (0, 1):
-            for said in (0, 1):
-                cell = rows.counts & (actual == was) & (predicted == said)
-                confusion[:, was, said] = np.count_nonzero(cell, axis=0)
-        prototype = replace(self, names=None, confusion=_no_counts(), rows=0, roc=None)
-        roc = prototype.roc
-        return replace(
-            prototype,
-            confusion=confusion,
-            rows=len(rows.predictions),
-            roc=roc and roc.updated(batch.labels, batch.predictions, mask=batch.mask),
-        )
-
-    def _merged(self, other: Self) -> Self:
-        roc = self.roc
-        if roc is not None and other.roc is not None:
-            roc = replace(roc, names=None) + replace(other.roc, names=None)
-        return replace(
-            self,
-            names=self.names or other.names,
-            confusion=self.confusion + other.confusion,
-            rows=self.rows + other.rows,
-            roc=roc,
-        )
+        cells = 4 * np.arange(width) + 2 * actual + predicted
+        confusion = np.bincount(cells[rows.counts], minlength=4 * width).reshape(width, 2, 2)
+        roc = None
+        if self.roc_thresholds is not None:
+            labels, predictions, mask, _ = batch
+            roc = ROCBinary(self.roc_thresholds).updated(labels, predictions, mask=mask)
+        return replace(self, names=None, confusion=confusion, rows=len(rows.predictions), roc=roc)
 
     @property
     def outputs(self) -> int:
         """Number of outputs; 0 before any data if the options do not fix it."""
         return self.confusion.shape[0]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each output: the given one or its number."""
-        return self._all_names
 
     @property
     def _width(self) -> int:
@@ -183,6 +148,11 @@ class EvaluationBinary(BinaryRates):
         return self.roc_thresholds == 0
 
     @property
+    def scores_kept(self) -> int:
+        """Scores that the `ROCBinary` holds."""
+        return 0 if self.roc is None else self.roc.scores_kept
+
+    @property
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each output, (C,) each."""
         return BinaryCounts(
@@ -192,24 +162,12 @@ class EvaluationBinary(BinaryRates):
             false_negatives=self.confusion[:, 1, 0],
         )
 
-    def accuracy(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Share of answers that are right. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.accuracy, average, of)
+    accuracy = averaged(BinaryCounts.accuracy, "Share of answers that are right.")
+    matthews_correlation = averaged(
+        BinaryCounts.matthews_correlation, "Correlation between answers and truth, -1 to 1."
+    )
 
-    def matthews_correlation(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Correlation between answers and truth, -1 to 1. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.matthews_correlation, average, of)
-
-    def per_output(self, metric: Metric | Literal["accuracy"]) -> Rates:
-        """(C,) float64, the metric of each output; 0 where it is 0/0.
-
-        Raises:
-            ConfigurationError: if there is no such metric.
-        """
-        values = self.counts.accuracy() if metric == "accuracy" else self._each(metric)
-        return np.nan_to_num(values, nan=0.0)
+    per_output = BinaryRates._per_column
 
     def headline(self) -> dict[str, float]:
         """Averages over outputs."""
@@ -223,14 +181,6 @@ class EvaluationBinary(BinaryRates):
             **areas,
         }
 
-    def summary(self, *, max_outputs: int = 50) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: with more outputs, the table by output is left out.
-        """
-        return self._report(max_outputs).text()
-
     def __repr__(self) -> str:
         return (
             f"EvaluationBinary({self.rows} examples, {self.outputs} outputs, "
@@ -241,13 +191,8 @@ class EvaluationBinary(BinaryRates):
         title = f"Evaluation of {self.examples:,} examples, {self.outputs} outputs"
         if not isinstance(self.thresholds, tuple):
             title = f"{title} (yes above {self.thresholds:g})"
-        left_out = {
-            "precision (macro)": len(self.left_out("precision")),
-            "recall (macro)": len(self.left_out("recall")),
-            "F1 (macro)": len(self.left_out("f1")),
-            "Matthews correlation (macro)": len(self.left_out("matthews_correlation")),
-            "AUC (macro)": 0 if self.roc is None else len(self.roc.left_out()),
-        }
+        left_out = self._left_out()
+        left_out["AUC (macro)"] = 0 if self.roc is None else len(self.roc.left_out())
         table = self._table(range(self.outputs))
         if self.outputs > most:
             table = Table(
@@ -294,10 +239,6 @@ class EvaluationBinary(BinaryRates):
         See `AbstractEvaluation.plot`.
         """
         return self._rates().plot(axes)
-
-    @classmethod
-    def _read(cls, key: str, value: Any) -> Any:
-        return ROCBinary.from_dict(value) if key == "roc" and value is not None else value
 
 
 def _checked_thresholds(given: Any) -> float | tuple[float, ...]:

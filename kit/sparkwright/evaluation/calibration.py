@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -14,10 +14,10 @@ from sparkwright.options import check_choice
 from .abstract import AbstractEvaluation, Batch
 from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
 from .calibration_figures import Reliability, histogram_figure, reliability_figure
-from .checks import check_count, number_of
+from .checks import check_count, number_of, state
 from .plots import COLORS
 from .reports import Figure, Report, Table
-from .rows import class_rows
+from .rows import labeled_rows
 
 CalibrationAverage = Literal["confidence", "macro"]
 _MOST_BINS = 10_000
@@ -61,11 +61,6 @@ class EvaluationCalibration(AbstractEvaluation):
     """
 
     name: ClassVar[str] = "evaluation_calibration"
-    _options: ClassVar[tuple[str, ...]] = (
-        "reliability_bins",
-        "histogram_bins",
-        "exclude_empty_bins",
-    )
     _names_key: ClassVar[str] = "class_names"
     _columns: ClassVar[str] = "classes"
 
@@ -73,7 +68,9 @@ class EvaluationCalibration(AbstractEvaluation):
     histogram_bins: int = 50
     exclude_empty_bins: bool = True
     class_names: tuple[str, ...] | None = None
-    counts: CalibrationCounts | None = None
+    counts: CalibrationCounts | None = field(
+        default=None, kw_only=True, metadata=state(CalibrationCounts)
+    )
 
     def __post_init__(self) -> None:
         """Check the options, and that names fit.
@@ -97,16 +94,11 @@ class EvaluationCalibration(AbstractEvaluation):
             )
 
     def _counted(self, batch: Batch) -> Self:
-        rows = class_rows(batch.labels, batch.predictions, mask=batch.mask)
+        rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
         counts = CalibrationCounts.of_rows(
             rows, reliability_bins=self.reliability_bins, histogram_bins=self.histogram_bins
         )
         return replace(self, class_names=None, counts=counts)
-
-    def _merged(self, other: Self) -> Self:
-        assert self.counts is not None
-        assert other.counts is not None
-        return replace(self, counts=self.counts + other.counts)
 
     # What was counted
 
@@ -119,10 +111,7 @@ class EvaluationCalibration(AbstractEvaluation):
     def _width(self) -> int:
         return self.classes
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each class: the given one or its number."""
-        return self._all_names
+    names = AbstractEvaluation.output_names
 
     @property
     def examples(self) -> int:
@@ -152,16 +141,13 @@ class EvaluationCalibration(AbstractEvaluation):
             ConfigurationError: if there is no such class.
         """
         question, counts = self._question(of), self.counts
-        nothing = np.zeros(self.reliability_bins, np.int64)
-        whole = (
-            ReliabilityDiagram.of(nothing, nothing, np.zeros(self.reliability_bins))
-            if counts is None
-            else ReliabilityDiagram.of(
-                counts.in_bin[question],
-                counts.positive[question],
-                counts.in_bin_sums.values[question],
+        found: Any = np.zeros((3, self.reliability_bins), np.int64)
+        if counts is not None:
+            found = (
+                each[question]
+                for each in (counts.in_bin, counts.positive, counts.in_bin_sums.values)
             )
-        )
+        whole = ReliabilityDiagram.of(*found)
         return whole.without_empty_bins() if self.exclude_empty_bins else whole
 
     def residual_histogram(self, *, of: int | str | None = None) -> Histogram:
@@ -171,14 +157,8 @@ class EvaluationCalibration(AbstractEvaluation):
             of: a class, by number or name: its rows, and the probability of it; default None: all
                 rows and all classes, n C numbers.
         """
-        if self.counts is None:
-            self._question(of)
-            return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
-        others, _, residuals = self.counts.histograms
-        if of is not None:
-            return Histogram(counts=residuals[self._question(of)].copy())
         # For rows of other classes the label is 0, and the residual is the probability.
-        return Histogram(counts=(others + residuals).sum(axis=0))
+        return self._histogram(of, [2], [0, 2])
 
     def probability_histogram(
         self, *, of: int | str | None = None, others: bool = False
@@ -190,14 +170,16 @@ class EvaluationCalibration(AbstractEvaluation):
                 rows and all classes, n C numbers.
             others: with `of`: in the rows of the other classes instead.
         """
+        return self._histogram(of, [0 if others else 1], [0, 1])
+
+    def _histogram(self, of: int | str | None, one: list[int], every: list[int]) -> Histogram:
+        """The sum of some histograms, of one class or all."""
+        question = self._question(of)
         if self.counts is None:
-            self._question(of)
             return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
-        if of is not None:
-            return Histogram(
-                counts=self.counts.histograms[0 if others else 1, self._question(of)].copy()
-            )
-        return Histogram(counts=self.counts.histograms[:2].sum(axis=(0, 1)))
+        found = self.counts.histograms
+        chosen = found[every] if of is None else found[one, question][:, None]
+        return Histogram(counts=chosen.sum(axis=(0, 1)))
 
     # Metrics
 
@@ -226,10 +208,7 @@ class EvaluationCalibration(AbstractEvaluation):
     def maximum_calibration_error(
         self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
     ) -> float:
-        """Largest |mean probability - fraction of positives| of a bin with any rows.
-
-        Arguments as in `expected_calibration_error`.
-        """
+        """Largest such difference of a bin with rows; as `expected_calibration_error`."""
         return self._over_questions(CalibrationCounts.maximum_error, average, of)
 
     def brier_score(self, *, of: int | str | None = None) -> float:
@@ -273,14 +252,6 @@ class EvaluationCalibration(AbstractEvaluation):
 
     # Reports, plots and JSON
 
-    def summary(self, *, max_classes: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_classes: with more classes, the table by class is left out.
-        """
-        return self._report(max_classes).text()
-
     def __repr__(self) -> str:
         return (
             f"EvaluationCalibration({self.examples} examples, {self.classes} classes, "
@@ -289,18 +260,10 @@ class EvaluationCalibration(AbstractEvaluation):
 
     def _report(self, most: int) -> Report:
         rows = [["class", "examples", "predicted", "ECE", "MCE", "Brier score"]]
-        if 0 < self.classes <= most:
-            rows += [
-                [
-                    name,
-                    f"{self.label_counts[k]:,}",
-                    f"{self.prediction_counts[k]:,}",
-                    f"{self.expected_calibration_error(of=k):.4f}",
-                    f"{self.maximum_calibration_error(of=k):.4f}",
-                    f"{self.brier_score(of=k):.4f}",
-                ]
-                for k, name in enumerate(self.names)
-            ]
+        errors = (self.expected_calibration_error, self.maximum_calibration_error, self.brier_score)
+        for k in range(self.classes if self.classes <= most else 0):
+            counts = (f"{self.label_counts[k]:,}", f"{self.prediction_counts[k]:,}")
+            rows.append([self.names[k], *counts, *(f"{error(of=k):.4f}" for error in errors)])
         return Report(
             title=f"Calibration of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(),
@@ -310,16 +273,8 @@ class EvaluationCalibration(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw the reliability diagram, and below it how many rows each bin holds.
 
-        Args:
-            axes: the matplotlib Axes to draw on; default None: of a new figure.
-            of: a class, by number or name; default None: class 1 of two, each of up to six, and
-                of more the predicted class.
-
-        Returns:
-            The axes.
-
-        Raises:
-            ConfigurationError: if matplotlib is not installed, or there is no such class.
+        `of` is a class, by number or name; default None: class 1 of two, each of up to six, and of
+        more the predicted class. See `AbstractEvaluation.plot`.
         """
         chosen: list[int | None] = list(range(self.classes))
         if of is not None:
@@ -333,8 +288,7 @@ class EvaluationCalibration(AbstractEvaluation):
     def figures(self, *, of: int | str | None = None) -> list[Figure]:
         """Reliability diagram with the rows of each bin, and histogram of probabilities.
 
-        Args:
-            of: a class, by number or name; default None: class 1 of two, else the predicted class.
+        `of` is a class, by number or name; default None: class 1 of two, else the predicted class.
         """
         if not self.examples:
             return []
@@ -378,11 +332,6 @@ class EvaluationCalibration(AbstractEvaluation):
                 "other rows": others,
             }
         return histogram_figure(histograms, kind="probabilities", label=label, x="probability")
-
-    @classmethod
-    def _read(cls, key: str, value: Any) -> Any:
-        is_counts = key == "counts" and value is not None
-        return CalibrationCounts.from_dict(value) if is_counts else value
 
     def _question(self, of: int | str | None) -> int:
         """The number of a class; for None that of the question after all classes."""

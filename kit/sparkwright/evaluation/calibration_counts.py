@@ -1,6 +1,8 @@
 """The state of a calibration: counts and sums by bins of the probability."""
 
-from dataclasses import dataclass
+import operator
+from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -8,15 +10,13 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .accumulators import Floats, Sums, exact_sum
-from .checks import Counts, Values, checked_counts, frozen, reading
-from .rows import ClassRows, require_probabilities, with_both_classes
+from .accumulators import Floats, Sums, positive_sums
+from .checks import Counts, Values, checked_counts, frozen, read_as
+from .rows import Classes, LabeledRows, require_probabilities, with_both_classes
 
 Array = NDArray[Any]
 CLIP = 2.0**-52  # smaller probabilities count as this one in the log loss
 _ENTRIES = 1 << 18
-_ARRAYS = ("in_bin", "positive", "predicted", "histograms")
-_SUMS = ("in_bin_sums", "squared_errors", "log_losses")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -55,13 +55,7 @@ class ReliabilityDiagram:
 
     @classmethod
     def of(cls, counts: Counts, positive: Counts, sums: Floats) -> "ReliabilityDiagram":
-        """The diagram of all bins.
-
-        Args:
-            counts: (bins,) rows.
-            positive: (bins,) rows in which the answer was yes.
-            sums: (bins,) of the probability.
-        """
+        """The diagram of all bins, from (bins,) rows, rows with a yes, and sums of probability."""
         edges = bin_edges(len(counts))
         middles = (edges[1:] + edges[:-1]) / 2
         return cls(
@@ -74,12 +68,7 @@ class ReliabilityDiagram:
     def without_empty_bins(self) -> "ReliabilityDiagram":
         """The same without bins that hold no rows."""
         some = self.counts > 0
-        return ReliabilityDiagram(
-            mean_predicted=self.mean_predicted[some],
-            fraction_positive=self.fraction_positive[some],
-            counts=self.counts[some],
-            bins=self.bins[some],
-        )
+        return ReliabilityDiagram(**{f.name: getattr(self, f.name)[some] for f in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -99,38 +88,33 @@ class CalibrationCounts(Values):
         log_losses: (C,) sums of -ln of the class' probability in rows of the class.
     """
 
-    in_bin: Counts
-    positive: Counts
-    predicted: Counts
-    histograms: Counts
-    in_bin_sums: Sums
-    squared_errors: Sums
-    log_losses: Sums
+    in_bin: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
+    positive: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
+    predicted: Counts = field(metadata=read_as(checked_counts, "C"))
+    histograms: Counts = field(metadata=read_as(checked_counts, 3, "C", "H"))
+    in_bin_sums: Sums = field(metadata=read_as(positive_sums, "C + 1", "B"))
+    squared_errors: Sums = field(metadata=read_as(positive_sums, "C"))
+    log_losses: Sums = field(metadata=read_as(positive_sums, "C"))
 
     @classmethod
     def of_rows(
-        cls, rows: ClassRows, *, reliability_bins: int, histogram_bins: int
+        cls, rows: LabeledRows, *, reliability_bins: int, histogram_bins: int
     ) -> "CalibrationCounts":
-        """The counts of some rows.
-
-        Raises:
-            DataError: if a prediction is not a probability; the message names the row.
-        """
+        """The counts of some rows; raise DataError if a prediction is not a probability."""
         require_probabilities(rows.scores, rows.where, "every prediction")
-        bins = (reliability_bins, histogram_bins)
+        bins, predicted = (reliability_bins, histogram_bins), rows.predicted()
         step = max(_ENTRIES // rows.classes, 1)
         starts = range(0, max(len(rows.actual), 1), step)  # one block at least
-        total, *parts = (_block(rows, slice(start, start + step), bins) for start in starts)
-        for part in parts:
-            total = total + part
-        return total
+        blocks = (slice(start, start + step) for start in starts)
+        return reduce(operator.add, (_block(rows, predicted, block, bins) for block in blocks))
 
     def __add__(self, other: "CalibrationCounts") -> "CalibrationCounts":
         """Counts of both sets of rows together; the shapes must be equal."""
         theirs = other._state()
         both = {name: value + theirs[name] for name, value in self._state().items()}
-        for name in _ARRAYS:
-            frozen(both[name])
+        arrays = (each for each in both.values() if isinstance(each, np.ndarray))
+        for array in arrays:
+            frozen(array)
         return CalibrationCounts(**both)
 
     @property
@@ -170,55 +154,23 @@ class CalibrationCounts(Values):
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if these cannot be the counts of any data.
+            DataError: if these are not the counts of one number of rows.
         """
-        with reading("a calibration"):
-            classes = len(values["predicted"])
-            questions = (classes + 1, len(values["in_bin"][0]))
-            arrays = {
-                "in_bin": questions,
-                "positive": questions,
-                "predicted": (classes,),
-                "histograms": (3, classes, None),
-            }
-            read = {name: checked_counts(name, values[name], s) for name, s in arrays.items()}
-            found = dict(values)
-            if "squares" in found:  # version 0, whose sums were exact
-                both = zip(found["squares"], found["of_actual"], strict=True)
-                errors = [exact_sum(p2) - 2 * exact_sum(p) for p2, p in both]
-                actual = read["positive"][:-1].sum(axis=1).tolist()
-                found["squared_errors"] = {
-                    "high": [float(e + n) for e, n in zip(errors, actual, strict=True)],
-                    "low": [0.0] * classes,
-                }
-            sums = {
-                name: Sums.from_dict(found[name], shape, least=0)
-                for name, shape in zip(_SUMS, (questions, (classes,), (classes,)), strict=True)
-            }
-            counts = cls(**read, **sums)  # pyright: ignore[reportArgumentType]
-            if classes < 2 or not counts._can_be():
-                raise DataError(
-                    "the counts of a calibration must be those of some labels and probabilities. "
-                    f"Received: {values!r:.100}. Was the file changed?"
-                )
-            return counts
-
-    def _can_be(self) -> bool:
-        """Whether counts and sums agree with each other."""
-        rows, actual, bins = self.rows, self.actual, self.in_bin.shape[1]
-        means = self.in_bin_sums.values - self.in_bin * np.arange(bins) / bins
-        slack = 1e-3  # edges are rounded to the predictions' precision
-        return bool(
-            (self.positive <= self.in_bin).all()
-            and (self.in_bin.sum(axis=1) == rows).all()
-            and actual.sum() == rows
-            and (self.histograms[0].sum(axis=1) == rows - actual).all()
-            and (self.histograms[1:].sum(axis=2) == actual).all()
-            and (means >= -self.in_bin * slack).all()
-            and (means <= self.in_bin * (1 / bins + slack)).all()
-            and (self.squared_errors.values <= rows * (1 + slack)).all()
-            and (self.log_losses.values <= 37 * actual).all()
-        )
+        counts = super(CalibrationCounts, cls).from_dict(values)
+        rows, actual, questions = counts.rows, counts.actual, len(counts.in_bin)
+        others, *own = counts.histograms.sum(axis=2)
+        if (
+            questions != counts.classes + 1 < 3
+            or (counts.positive > counts.in_bin).any()
+            or (counts.in_bin.sum(axis=1) != rows).any()
+            or (others != rows - actual).any()
+            or (np.stack(own) != actual).any()
+        ):
+            raise DataError(
+                "the counts of a calibration must be those of some labels and probabilities. "
+                f"Received: {values!r:.100}. Was the file changed?"
+            )
+        return counts
 
 
 def bin_edges(bins: int) -> Floats:
@@ -227,14 +179,10 @@ def bin_edges(bins: int) -> Floats:
 
 
 def bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
-    """The bin of each number: i if it lies in [i / bins, (i + 1) / bins), the last one with 1.
+    """The bin of each number from 0 to 1: i if it lies in [i / bins, (i + 1) / bins), or is 1.
 
     Edges are rounded to the numbers' own precision first, so that what was written as 0.7 lies in
     [0.7, 0.8) in any precision, although the float32 of it is a little less than 0.7.
-
-    Args:
-        values: any shape, from 0 to 1, of a float type.
-        bins: how many.
 
     Example:
         >>> bin_numbers(np.float32([0.0, 0.69, 0.7, 1.0]), 10)
@@ -255,10 +203,12 @@ def mirrored_bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
     return bins - 1 - np.searchsorted(inner, values, side="left").astype(np.int64)
 
 
-def _block(rows: ClassRows, block: slice, bins: tuple[int, int]) -> CalibrationCounts:
+def _block(
+    rows: LabeledRows, predicted: Classes, block: slice, bins: tuple[int, int]
+) -> CalibrationCounts:
     """Count some of the rows."""
-    actual, predicted, classes = rows.actual[block], rows.predicted[block], rows.classes
-    scores = rows.scores[block]
+    actual, predicted = rows.actual[block].astype(np.int64), predicted[block]
+    classes, scores = rows.classes, rows.scores[block]
     own = np.clip(scores if scores.dtype.kind == "f" else scores.astype(np.float64), 0, 1)
     binned, mirrored = ([f(own, n) for n in bins] for f in (bin_numbers, mirrored_bin_numbers))
     if own.shape[1] == 1:  # class 0 has the complement of class 1, in value and in bins

@@ -26,10 +26,7 @@ def reliability_figure(
 ) -> Figure:
     """Shares of positives over mean probabilities, and below them the rows of each bin.
 
-    Args:
-        curves: without empty bins, at most six; caption and table are of the first one.
-        bins: of the diagrams, empty ones too.
-        of: the class that the caption is about; None: the predicted class.
+    Of at most six curves without empty bins; caption and table are of the first one.
     """
     share = "share that was right" if of is None else "share of the class"
     found = curves[0] if curves else None

@@ -1,10 +1,9 @@
 """Checks of options and of values read from files, shared by all evaluations."""
 
-import math
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,8 @@ LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
 class Values:
     """A dataclass of JSON values, arrays and other such values.
 
-    Fields of which `compare` is False are neither compared nor written.
+    Fields of which `compare` is False are neither compared nor written. Metadata
+    made by `read_as` says how they are read.
     """
 
     __slots__ = ()
@@ -40,6 +40,55 @@ class Values:
         """Plain JSON values; `from_dict` is the inverse."""
         return plain(self._state())
 
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if `values` are not those of such a value.
+        """
+        declared: Any = cls
+        sizes: dict[str, int] = {}
+        with reading(cls.__name__):
+            given = dict(values)
+            return cls(
+                **{
+                    f.name: _read(f.name, given[f.name], f.metadata, sizes)
+                    for f in fields(declared)
+                    if f.name in given or f.default is f.default_factory is MISSING
+                }
+            )
+
+
+def read_as(read: Any, *shape: int | str) -> dict[str, Any]:
+    """Metadata of a field: its class, or what reads it from JSON, of its name and value.
+
+    An array has the shape given, in which axes of one name have one size.
+    """
+    return {"read": read, "shape": shape}
+
+
+def state(read: Any = None) -> dict[str, Any]:
+    """Metadata of a field that holds what was counted, and is added; others are options."""
+    return {"read": read, "state": True}
+
+
+def _read(name: str, value: Any, metadata: Mapping[str, Any], sizes: dict[str, int]) -> Any:
+    read, shape = metadata.get("read"), metadata.get("shape")
+    if read is None or value is None:
+        return value
+    found = read.from_dict(value) if isinstance(read, type) else read(name, value)
+    if shape:
+        fits = len(shape) == len(found.shape) and all(
+            (sizes.setdefault(size, n) if isinstance(size, str) else size) == n
+            for size, n in zip(shape, found.shape, strict=True)
+        )
+        if not fits:
+            raise DataError(
+                f"`{name}` must have shape {shape} with {sizes}. Received: shape {found.shape}."
+            )
+    return found
+
 
 def plain(value: Any) -> Any:
     """JSON values of a field."""
@@ -58,24 +107,17 @@ def _same(one: Any, other: Any) -> bool:
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Turn errors that invalid values raise in a constructor into a DataError.
-
-    Args:
-        what: name of the class that is read.
-
-    Raises:
-        DataError: for every invalid value or type.
-    """
+    """Turn errors that invalid values of `what` raise in a constructor into a DataError."""
     try:
         yield
     except DataError:
         raise
-    except (ConfigurationError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        *(ConfigurationError, AttributeError, LookupError, TypeError, ValueError, OverflowError),
+    ) as error:
         raise DataError(
-            f"values of {what} must be those that its `to_dict` returns. Received: {error}"
+            f"values of {what} must be those that its `to_dict` returns. Received: {error}."
         ) from None
-    except OverflowError as error:
-        raise DataError(f"{what} holds a number that is too large. Received: {error}.") from None
 
 
 def check_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> None:
@@ -85,11 +127,7 @@ def check_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None 
 
 
 def check_threshold(option: str, value: Any) -> None:
-    """Require a number from 0 to 1.
-
-    Raises:
-        ConfigurationError: naming the option and the value received.
-    """
+    """Raise ConfigurationError unless an option is a number from 0 to 1."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
         raise ConfigurationError(
@@ -98,15 +136,7 @@ def check_threshold(option: str, value: Any) -> None:
 
 
 def checked_names(option: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
-    """Return unique names as a tuple; None stays None.
-
-    Args:
-        option: the caller's name for them.
-        names: to check.
-
-    Raises:
-        ConfigurationError: if they are a single string, not strings, empty or not unique.
-    """
+    """Unique names as a tuple, None as None; raise ConfigurationError for anything else."""
     if names is None:
         return None
     checked: tuple[Any, ...] = (names,) if isinstance(names, str) else tuple(names)
@@ -118,31 +148,8 @@ def checked_names(option: str, names: Iterable[str] | None) -> tuple[str, ...] |
     return checked
 
 
-def checked_costs(costs: Any) -> tuple[float, ...] | None:
-    """Return the weight of each class as a tuple; None stays None.
-
-    Raises:
-        ConfigurationError: unless there are at least two, finite, at least 0, one above 0.
-    """
-    if costs is None:
-        return None
-    values = np.asarray(costs)
-    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
-        found = tuple(map(float, values.reshape(-1)))
-        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
-            return found
-    raise ConfigurationError(
-        "`costs` must be a number for each class, finite, at least 0 and one of them above 0. "
-        f"Received: costs={costs!r}."
-    )
-
-
 def number_of(of: int | str, names: tuple[str, ...]) -> int:
-    """Return the number that `of`, a number or a name, refers to.
-
-    Raises:
-        ConfigurationError: if there is no such number or name.
-    """
+    """The number that `of`, a number or a name, refers to; ConfigurationError if there is none."""
     if isinstance(of, str) and of in names:
         return names.index(of)
     if not isinstance(of, str | bool) and 0 <= of < len(names):
@@ -158,12 +165,7 @@ def number_of(of: int | str, names: tuple[str, ...]) -> int:
 def checked_counts(
     name: str, given: ArrayLike, shape: tuple[int | None, ...] | None = None
 ) -> Counts:
-    """Return a read-only int64 copy of counts.
-
-    Args:
-        name: the caller's name for them, for messages.
-        given: nested lists or an array.
-        shape: required shape, None for any size of an axis; default None: any shape.
+    """A read-only int64 copy of counts of some shape, None for any size of an axis.
 
     Raises:
         DataError: unless all are integers of at least 0, less than 2**61 in total.
@@ -194,6 +196,17 @@ def checked_counts(
             f"`{name}` must hold less than 2**61 in all. Received: {counts.sum(dtype=float):.3g}."
         )
     return frozen(counts.astype(np.int64))  # a copy: the caller's array may change
+
+
+def checked_floats(name: str, given: ArrayLike, least: float = -np.inf) -> NDArray[np.float64]:
+    """A read-only float64 copy; raise DataError unless all are finite and at least `least`."""
+    values = np.asarray(given)
+    if values.size and values.dtype.kind not in "fi":
+        raise DataError(f"`{name}` must be numbers. Received: {given!r:.80}.")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all() or bool((values < least).any()):
+        raise DataError(f"`{name}` must be finite and at least {least}. Received: {given!r:.80}.")
+    return frozen(values)
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -61,13 +61,9 @@ def rates_figure(
     what: str,
     table: Callable[[list[int]], Table] | None = None,
 ) -> Figure:
-    """Precision, recall and F1 of each class or output as bars; of many, the lowest F1.
+    """Precision, recall and F1 of each `what`, class or output, as bars; of many, the lowest F1.
 
-    Args:
-        counts: of the classes or outputs.
-        names: of them.
-        what: "class" or "output".
-        table: of some of them, by number; default None: `rates_table`.
+    `table` makes that of some of them, by number; default None: `rates_table`.
     """
     f1 = counts.f_beta(1.0)
     order = np.argsort(np.nan_to_num(f1, nan=2.0), kind="stable")

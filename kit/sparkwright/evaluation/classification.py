@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,26 +10,15 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from .abstract import Batch
-from .checks import (
-    Counts,
-    check_count,
-    check_threshold,
-    checked_costs,
-    checked_counts,
-    number_of,
-)
+from .abstract import AbstractEvaluation, Batch
+from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
 from .class_figures import confusion_figure, rates_figure, rates_table
-from .prediction_errors import PredictionError, checked_errors, errors_of, most_certain
-from .rates import Average, BinaryCounts, BinaryRates, Metric, Rates, multiclass_correlation
+from .prediction_errors import PredictionError, errors_of, most_certain
+from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
-from .rows import class_rows
+from .rows import labeled_rows
 
 _SHOWN_ERRORS = 10
-
-
-def _no_counts() -> Counts:
-    return np.zeros((0, 0), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,19 +71,24 @@ class Evaluation(BinaryRates):
     """
 
     name: ClassVar[str] = "evaluation"
-    _options: ClassVar[tuple[str, ...]] = ("top_n", "threshold", "costs", "keep_errors")
     _names_key: ClassVar[str] = "class_names"
     _columns: ClassVar[str] = "classes"
     _required: ClassVar[tuple[str, ...] | None] = ("confusion",)
 
     class_names: tuple[str, ...] | None = None
-    confusion: Counts = field(default_factory=_no_counts, kw_only=True)
+    confusion: Counts = field(
+        default_factory=lambda: np.zeros((0, 0), np.int64), kw_only=True, metadata=state()
+    )
     top_n: int = field(default=1, kw_only=True)
     threshold: float | None = field(default=None, kw_only=True)
     costs: tuple[float, ...] | None = field(default=None, kw_only=True)
     keep_errors: int = field(default=0, kw_only=True)
-    top_n_correct: int | None = field(default=None, kw_only=True)
-    kept_errors: tuple[PredictionError, ...] = field(default=(), kw_only=True)
+    top_n_correct: int | None = field(default=None, kw_only=True, metadata=state())
+    kept_errors: tuple[PredictionError, ...] = field(
+        default=(),
+        kw_only=True,
+        metadata=state(lambda _, errors: tuple(map(PredictionError.from_dict, errors))),
+    )
 
     def __post_init__(self) -> None:
         """Check the options, that the matrix holds counts, and that everything fits together.
@@ -106,85 +100,67 @@ class Evaluation(BinaryRates):
         """
         check_count("top_n", self.top_n, minimum=1)
         check_count("keep_errors", self.keep_errors, minimum=0)
-        threshold = self.threshold
+        threshold, costs, names = self.threshold, _checked_costs(self.costs), self.class_names
         if threshold is not None:
             check_threshold("threshold", threshold)
             threshold = float(threshold)
-        costs = checked_costs(self.costs)
         if costs is not None and threshold is not None:
             raise ConfigurationError(
                 "`costs` and `threshold` exclude each other. "
                 f"Received: costs={costs}, threshold={threshold}."
             )
-        names = self.class_names
         if names is not None and not isinstance(names, str):
             names = tuple(map(str, names))
-        object.__setattr__(self, "class_names", names)
-        confusion = self._checked_confusion(names, costs)
-        plain = costs is None and threshold is None
-        right = self._checked_top_n(confusion, least_is_diagonal=plain)
-        errors = checked_errors(self.kept_errors, confusion, self.keep_errors)
-        object.__setattr__(self, "threshold", threshold)
-        object.__setattr__(self, "costs", costs)
-        object.__setattr__(self, "confusion", confusion)
-        self._check_names()
-        object.__setattr__(self, "top_n_correct", right)
-        object.__setattr__(self, "kept_errors", errors)
-
-    def _checked_confusion(
-        self, names: tuple[str, ...] | None, costs: tuple[float, ...] | None
-    ) -> Counts:
-        """A read-only copy of the matrix; zeros for all named classes if it is empty."""
         confusion = checked_counts("confusion", self.confusion)
         if confusion.shape in ((0,), (0, 0)):
             confusion = checked_counts("confusion", np.zeros((len(names or ()),) * 2, np.int64))
         if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
             raise DataError(f"`confusion` must be square. Received: shape {confusion.shape}.")
-        classes = len(confusion)
-        if costs is not None and classes not in (0, len(costs)):
+        if costs is not None and len(confusion) not in (0, len(costs)):
             raise ConfigurationError(
                 "`costs` must have a number for each class. "
-                f"Received: {len(costs)} costs for {classes} classes."
+                f"Received: {len(costs)} costs for {len(confusion)} classes."
             )
-        return confusion
-
-    def _checked_top_n(self, confusion: Counts, *, least_is_diagonal: bool) -> int:
-        """Rows with their class among the N most probable; for N = 1 those of the diagonal."""
-        right, rows = int(np.trace(confusion)), int(confusion.sum())
-        found: Any = self.top_n_correct
-        if found is None and (self.top_n == 1 or rows == 0):
-            return right
-        least = right if least_is_diagonal else 0
-        count = found if type(found) is int else -1
-        if not least <= count <= rows or (self.top_n == 1 and count != right):
+        found: dict[str, Any] = {
+            "class_names": names,
+            "threshold": threshold,
+            "costs": costs,
+            "confusion": confusion,
+            "kept_errors": most_certain(self.kept_errors, self.keep_errors),
+        }
+        rows, right = int(confusion.sum()), self.top_n_correct
+        if self.top_n == 1 or (right is None and not rows):
+            found["top_n_correct"] = int(np.trace(confusion))
+        elif type(right) is not int or not 0 <= right <= rows:
             raise DataError(
-                f"`top_n_correct` must be a count from {least} to {rows}, and for top_n=1 that of "
-                f"the diagonal. Received: top_n_correct={found!r} with top_n={self.top_n}."
+                f"`top_n_correct` must be a count from 0 to {rows}. "
+                f"Received: top_n_correct={right!r} with top_n={self.top_n}."
             )
-        return count
+        for key, value in found.items():
+            object.__setattr__(self, key, value)
+        self._check_names()
+        if any(max(error.actual, error.predicted) >= self.classes for error in self.kept_errors):
+            raise DataError(
+                "`kept_errors` must be errors of the classes of `confusion`. "
+                f"Received: {self.kept_errors!r:.200} with {self.classes} classes."
+            )
 
     def _counted(self, batch: Batch) -> Self:
-        rows = class_rows(
-            batch.labels,
-            batch.predictions,
-            mask=batch.mask,
-            threshold=self.threshold,
-            costs=self.costs,
-        )
-        kept = errors_of(rows, batch.records, self.keep_errors) if self.keep_errors else ()
-        cells = np.bincount(rows.actual * rows.classes + rows.predicted, minlength=rows.classes**2)
+        rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
+        predicted, classes = rows.predicted(self.threshold, self.costs), rows.classes
+        cells = np.bincount(rows.actual * classes + predicted, minlength=classes**2)
+        kept = self.keep_errors and errors_of(rows, predicted, batch.records, self.keep_errors)
         return replace(
             self,
             class_names=None,
-            confusion=cells.reshape(rows.classes, rows.classes).astype(np.int64),
+            confusion=cells.reshape(classes, classes),
             top_n_correct=rows.right_within(self.top_n) if self.top_n > 1 else None,
-            kept_errors=kept,
+            kept_errors=kept or (),
         )
 
     def _merged(self, other: Self) -> Self:
         return replace(
             self,
-            class_names=self.class_names or other.class_names,
             confusion=self.confusion + other.confusion,
             top_n_correct=(self.top_n_correct or 0) + (other.top_n_correct or 0),
             kept_errors=most_certain((*self.kept_errors, *other.kept_errors), self.keep_errors),
@@ -198,13 +174,10 @@ class Evaluation(BinaryRates):
         return self.confusion.shape[0]
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each class: the given one or its number."""
-        return self._all_names
-
-    @property
     def _width(self) -> int:
         return self.classes
+
+    names = AbstractEvaluation.output_names
 
     @property
     def examples(self) -> int:
@@ -213,7 +186,7 @@ class Evaluation(BinaryRates):
 
     @property
     def confusion_matrix(self) -> Counts:
-        """(C, C) int64, rows actual, columns predicted; read-only."""
+        """The same as `confusion`."""
         return self.confusion
 
     @property
@@ -291,13 +264,7 @@ class Evaluation(BinaryRates):
             )
         return multiclass_correlation(self.confusion)
 
-    def per_class(self, metric: Metric) -> Rates:
-        """(C,) float64, the metric of each class; 0 where it is 0/0.
-
-        Raises:
-            ConfigurationError: if there is no such metric.
-        """
-        return np.nan_to_num(self._each(metric), nan=0.0)
+    per_class = BinaryRates._per_column
 
     def headline(self) -> dict[str, float]:
         """Accuracy, averages over classes, and correlation."""
@@ -312,14 +279,6 @@ class Evaluation(BinaryRates):
         }
 
     # Reports, plots and JSON
-
-    def summary(self, *, max_classes: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_classes: with more classes, the tables by class and the matrix are left out.
-        """
-        return self._report(max_classes).text()
 
     def __repr__(self) -> str:
         return (
@@ -342,8 +301,6 @@ class Evaluation(BinaryRates):
         return found
 
     def _report(self, most: int) -> Report:
-        metrics: dict[str, Metric] = {"precision": "precision", "recall": "recall", "F1": "f1"}
-        left_out = {f"{key} (macro)": len(self.left_out(name)) for key, name in metrics.items()}
         tables: list[Table] = []
         if self.classes > most:
             title = (
@@ -359,7 +316,7 @@ class Evaluation(BinaryRates):
             tables.append(self._errors(_SHOWN_ERRORS))
         return Report(
             title=f"Evaluation of {self.examples:,} examples, {self.classes} classes",
-            headline=self._headlines(left_out),
+            headline=self._headlines(self._left_out()),
             notes=self._decision(),
             tables=tables,
         )
@@ -425,7 +382,7 @@ class Evaluation(BinaryRates):
         return rates_figure(self.counts, self.names, what="class").plot(axes)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Any) -> Self:
         """The inverse of `to_dict`; the result can be added to others as before.
 
         Raises:
@@ -439,6 +396,17 @@ class Evaluation(BinaryRates):
             raise DataError(f"`class_names` must name every class. Received: {sizes} of them.")
         return super(Evaluation, cls).from_dict(values)
 
-    @classmethod
-    def _read(cls, key: str, value: Any) -> Any:
-        return tuple(map(PredictionError.from_dict, value)) if key == "kept_errors" else value
+
+def _checked_costs(costs: Any) -> tuple[float, ...] | None:
+    """The weight of each class as a tuple; None as None."""
+    if costs is None:
+        return None
+    values = np.asarray(costs)
+    if values.dtype.kind in "iuf" and values.shape in ((values.size,), (1, values.size)):
+        found = tuple(map(float, values.reshape(-1)))
+        if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
+            return found
+    raise ConfigurationError(
+        "`costs` must be a number for each class, finite, at least 0 and one of them above 0. "
+        f"Received: costs={costs!r}."
+    )

@@ -48,22 +48,14 @@ class Comparison:
             ConfigurationError: if no evaluation has the metric.
         """
         check_choice("metric", metric, self.metrics)
-        column = self.metrics.index(metric)
-        found = [(row[column], name) for row, name in zip(self.values, self.names, strict=True)]
-        sign = -1 if smallest else 1
-        known = [(sign * value, name) for value, name in found if value is not None]
-        return max(known, key=lambda pair: pair[0])[1]
+        known = {name: row[metric] for name, row in self.to_dict().items() if metric in row}
+        return (min if smallest else max)(known, key=lambda name: known[name])
 
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Evaluation -> metric -> value, for a DataFrame or JSON."""
-        return {
-            name: {
-                metric: value
-                for metric, value in zip(self.metrics, row, strict=True)
-                if value is not None
-            }
-            for name, row in zip(self.names, self.values, strict=True)
-        }
+        rows = [zip(self.metrics, row, strict=True) for row in self.values]
+        known = [{metric: value for metric, value in row if value is not None} for row in rows]
+        return dict(zip(self.names, known, strict=True))
 
     def summary(self) -> str:
         """A table for a terminal."""
@@ -108,13 +100,18 @@ def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
             "`evaluations` must be a dict of evaluations by name, at least one. "
             f"Received: evaluations={evaluations!r:.100}."
         )
-    headlines = [value.headline() for value in found.values()]
-    metrics = tuple(dict.fromkeys(metric for headline in headlines for metric in headline))
+    return _compared({str(name): [value] for name, value in found.items()})
+
+
+def _compared(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Comparison:
+    """The headline metrics of several results, each of several evaluations."""
+    found = [{k: v for e in each for k, v in e.headline().items()} for each in results.values()]
+    metrics = tuple(dict.fromkeys(metric for headline in found for metric in headline))
     return Comparison(
-        names=tuple(map(str, found)),
-        examples=tuple(value.examples for value in found.values()),
+        names=tuple(results),
+        examples=tuple(max((e.examples for e in each), default=0) for each in results.values()),
         metrics=metrics,
-        values=tuple(tuple(headline.get(metric) for metric in metrics) for headline in headlines),
+        values=tuple(tuple(headline.get(metric) for metric in metrics) for headline in found),
     )
 
 
@@ -159,46 +156,40 @@ def direction_of(metric: str) -> int:
 
 
 def _marked(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Table:
-    found = {
-        name: {metric: v for each in evaluations for metric, v in each.headline().items()}
-        for name, evaluations in results.items()
-    }
-    metrics = dict.fromkeys(metric for values in found.values() for metric in values)
-    columns: dict[str, list[str]] = {}
-    for metric in metrics:
-        known = [values[metric] for values in found.values() if metric in values]
+    found = _compared(results)
+    heads, columns = ["result", "examples"], [found.names, [f"{n:,}" for n in found.examples]]
+    for metric, values in zip(found.metrics, zip(*found.values, strict=True), strict=True):
+        known = [value for value in values if value is not None]
         if len(known) == 1 < len(results):
             continue
         best = min(known) if direction_of(metric) < 0 else max(known)
         differ = min(known) < max(known)  # else none is better than the others
-        texts = {v: f"{'★ ' * (differ and v == best)}{number_text(v)}" for v in known}
-        columns[metric] = [texts[v[metric]] if metric in v else "—" for v in found.values()]
-    counted = [max((e.examples for e in each), default=0) for each in results.values()]
-    rows = zip(found, (f"{count:,}" for count in counted), *columns.values(), strict=True)
-    table = [["result", "examples", *columns], *map(list, rows)]
+        heads.append(metric)
+        columns.append(
+            [
+                "—" if v is None else f"{'★ ' * (differ and v == best)}{number_text(v)}"
+                for v in values
+            ]
+        )
+    rows = [list(row) for row in zip(*columns, strict=True)]
     title = f"{len(results)} result{'s' if len(results) != 1 else ''}"
-    stars = any("★" in cell for row in table[1:] for cell in row[2:])
-    return Table(table, title + ("; ★ marks the best of each column." if stars else "."))
+    stars = any("★" in cell for row in rows for cell in row[2:])
+    return Table([heads, *rows], title + ("; ★ marks the best of each column." if stars else "."))
 
 
 def _curves(
     results: Mapping[str, Sequence[AbstractEvaluation]],
 ) -> tuple[list[tuple[str, RocReadings]], str]:
     """The scores of the results, or those of the class in which they differ most, and its name."""
+    every = [(name, each) for name, evaluations in results.items() for each in evaluations]
     named = [
         (name, each)
-        for name, evaluations in results.items()
-        for each in evaluations
+        for name, each in every
         if isinstance(each, RocReadings) and each.positives and each.negatives
     ]
     if len(named) > 1:
         return named, ""
-    several = {
-        name: each
-        for name, evaluations in results.items()
-        for each in evaluations
-        if isinstance(each, RocColumns) and each.rocs
-    }
+    several = {name: each for name, each in every if isinstance(each, RocColumns) and each.rocs}
     names = [set(each.output_names) for each in several.values()]
     spread: dict[str, float] = {}
     for column in sorted(set.intersection(*names)) if len(names) > 1 else []:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import LARGEST_COUNT, check_count, reading
+from .checks import LARGEST_COUNT, check_count, reading, state
 from .plots import draw_bars
 from .reports import Figure, Report, Table
 
@@ -53,13 +53,12 @@ class CustomEvaluation(AbstractEvaluation):
     """
 
     name: ClassVar[str] = "custom_evaluation"
-    _options: ClassVar[tuple[str, ...]] = ("title",)
 
     evaluate: Evaluate | None = field(compare=False)
     merge: Merge | None = field(compare=False)
     title: str = field(default="custom", kw_only=True)
-    result_text: str | None = field(default=None, kw_only=True)
-    rows: int = field(default=0, kw_only=True)
+    result_text: str | None = field(default=None, kw_only=True, metadata=state())
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
         """Check the functions and the title.
@@ -110,11 +109,6 @@ class CustomEvaluation(AbstractEvaluation):
         text = _as_text(evaluate(was, said, given), "evaluate")
         return replace(self, result_text=text, rows=counted)
 
-    def _merged(self, other: Self) -> Self:
-        able = self if self.merge is not None else other
-        text = _as_text(able._functions()[1](self.result, other.result), "merge")
-        return replace(able, result_text=text, rows=self.rows + other.rows)
-
     def __add__(self, other: Any) -> Self:
         """The evaluation of both sets of data together.
 
@@ -123,10 +117,15 @@ class CustomEvaluation(AbstractEvaluation):
             ConfigurationError: if neither has functions.
         """
         found = super(CustomEvaluation, self).__add__(other)
-        if found is NotImplemented or found.merge is not None:
+        if found is NotImplemented:
             return found
         able = self if self.merge is not None else other
         return replace(found, evaluate=able.evaluate, merge=able.merge)
+
+    def _merged(self, other: Self) -> Self:
+        able = self if self.merge is not None else other
+        text = _as_text(able._functions()[1](self.result, other.result), "merge")
+        return replace(able, result_text=text, rows=self.rows + other.rows)
 
     @property
     def _width(self) -> int:

@@ -1,6 +1,5 @@
 """A sample of pairs of numbers to draw, the same for any grouping of the data."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +8,18 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import Values, frozen
+from .checks import Values, checked_counts, checked_floats, frozen, read_as
 
 Floats = NDArray[np.float64]
 LARGEST = 1e150  # squares of larger numbers would overflow
 _ROWS = 1 << 16
+
+
+def _numbers(name: str, given: Any) -> Floats:
+    values = checked_floats(name, given)
+    if (np.abs(values) > LARGEST).any():
+        raise DataError(f"`{name}` must be at most {LARGEST:g} in size. Received: {given!r:.80}.")
+    return values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -32,9 +38,9 @@ class PairSample(Values):
     """
 
     size: int = field(compare=False)
-    labels: Floats
-    predictions: Floats
-    counts: NDArray[np.int64]
+    labels: Floats = field(metadata=read_as(_numbers, "k"))
+    predictions: Floats = field(metadata=read_as(_numbers, "k"))
+    counts: NDArray[np.int64] = field(metadata=read_as(checked_counts, "k"))
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":
@@ -61,45 +67,18 @@ class PairSample(Values):
         )
 
     @classmethod
-    def from_dict(cls, values: Any, *, size: int, examples: int) -> "PairSample":
-        """The inverse of `to_dict`.
-
-        Args:
-            values: what `to_dict` returned.
-            size: as then.
-            examples: number of pairs that were sampled.
+    def from_dict(cls, values: Any) -> "PairSample":
+        """The inverse of `to_dict`, given the `size` too.
 
         Raises:
-            DataError: if this cannot be a sample of that many pairs.
+            DataError: if this cannot be a sample of so many pairs.
         """
-        given: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
-        right, sample = False, None
-        try:
-            labels, predictions, counts = (
-                np.atleast_1d(np.asarray(given.get(key)))
-                for key in ("labels", "predictions", "counts")
-            )
-            if not labels.shape == predictions.shape == counts.shape:
-                raise ValueError("lists of different lengths")
-            numbers = [each.astype(np.float64) for each in (labels, predictions)]
-            counts = counts.astype(np.int64, casting="safe" if counts.size else "unsafe")
-            sample = _smallest(numbers[0], numbers[1], counts, size)
-            kept = sample.labels.size
-            right = (
-                labels.dtype.kind in "fi"
-                and predictions.dtype.kind in "fi"
-                and kept == counts.size
-                and all(bool((np.abs(each) <= LARGEST).all()) for each in numbers)
-                and bool((counts > 0).all())
-                and (counts.sum() == examples or (kept == size and counts.sum() < examples))
-            ) or counts.size == examples == 0
-        except (OverflowError, TypeError, ValueError):
-            pass
-        if not right or sample is None:
+        found = super(PairSample, cls).from_dict(values)
+        sample = _smallest(found.labels, found.predictions, found.counts, found.size)
+        if sample.counts.size != found.counts.size or not found.counts.all():
             raise DataError(
-                f"a sample must hold up to {size} different pairs of finite labels and "
-                f"predictions, and how many of the {examples} rows each stands for. "
-                f"Received: {values!r:.100}."
+                f"a sample must hold up to {found.size} different pairs, and how many rows each "
+                f"stands for, at least 1. Received: {values!r:.100}."
             )
         return sample
 
@@ -137,12 +116,7 @@ def _hashes(labels: Floats, predictions: Floats) -> NDArray[np.uint64]:
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finisher: each bit of the result depends on each bit of the argument.
-
-    References:
-        G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
-        OOPSLA 2014.
-    """
+    """SplitMix64's finisher (Steele, Lea, Flood, OOPSLA 2014): all bits depend on all bits."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

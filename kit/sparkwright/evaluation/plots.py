@@ -59,11 +59,6 @@ def split_axes(axes: Any, side: Literal["below", "right"], *, share: float = 0.2
     """Make room for a second plot, and return its Axes.
 
     An inset would do, but constrained layout cuts off what is outside of the axes.
-
-    Args:
-        axes: the matplotlib Axes to shrink.
-        side: place of the second plot; it shares the axis along the common side.
-        share: of the place, between 0 and 1.
     """
     below, ratios = side == "below", [1 - share, share]
     shared = {"sharex": axes} if below else {"sharey": axes}

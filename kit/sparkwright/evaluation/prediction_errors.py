@@ -1,8 +1,7 @@
 """The most certain wrong predictions, in an order that does not depend on the parts."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, TypeAlias
@@ -11,8 +10,8 @@ import numpy as np
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, Values
-from .rows import ClassRows
+from .checks import Values
+from .rows import Classes, LabeledRows
 
 Record: TypeAlias = str | int | tuple[str | int, ...] | None
 
@@ -51,18 +50,8 @@ class PredictionError(Values):
                 f"probability={self.probability!r}."
             )
         object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 is 0.0
-        object.__setattr__(self, "record", checked_record(self.record))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "PredictionError":
-        """The inverse of `to_dict`.
-
-        Raises:
-            DataError: if the values are not those of an error.
-        """
-        keys = ("actual", "predicted", "probability", "record")
-        found: dict[str, Any] = {key: values[key] for key in keys}
-        return cls(**found, step=tuple(values["step"]))
+        object.__setattr__(self, "record", _checked_record(self.record))
+        object.__setattr__(self, "step", tuple(self.step))
 
     @property
     def place(self) -> str:
@@ -73,18 +62,12 @@ class PredictionError(Values):
         return ", ".join(parts) or "-"
 
 
-def checked_record(record: Any) -> Record:
-    """A record's name as it is kept: lists as tuples, NumPy's numbers and texts as Python's.
-
-    Raises:
-        DataError: if it is neither text nor a whole number, nor some of these.
-    """
-    if record is None:
-        return None
+def _checked_record(record: Any) -> Record:
+    """A record's name: lists as tuples, NumPy's numbers and texts as Python's; else DataError."""
     if isinstance(record, list | tuple):
         parts: Sequence[Any] = record
         return tuple(_text_or_number(part, record) for part in parts)
-    return _text_or_number(record, record)
+    return None if record is None else _text_or_number(record, record)
 
 
 def _text_or_number(part: Any, record: Any) -> str | int:
@@ -111,41 +94,10 @@ def _rank(error: PredictionError) -> tuple[Any, ...]:
     return -error.probability, several, keys, error.step, error.actual, error.predicted
 
 
-def checked_errors(
-    errors: Iterable[PredictionError], confusion: Counts, keep: int
-) -> tuple[PredictionError, ...]:
-    """Errors in their order.
-
-    Args:
-        errors: that are remembered.
-        confusion: (C, C) that counts them among others.
-        keep: how many there may be.
-
-    Raises:
-        DataError: if there are more, or more of a kind than were counted.
-    """
-    found = tuple(errors)
-    cells = Counter((error.actual, error.predicted) for error in found)
-    fits = all(
-        max(cell) < len(confusion) and count <= confusion[cell] for cell, count in cells.items()
-    )
-    if len(found) > keep or not fits:
-        raise DataError(
-            "`kept_errors` must be errors that `confusion` counts, `keep_errors` at most. "
-            f"Received: {len(found)} errors with keep_errors={keep}."
-        )
-    return most_certain(found, keep)
-
-
 def errors_of(
-    rows: ClassRows, records: Sequence[Any] | None, keep: int
+    rows: LabeledRows, predicted: Classes, records: Sequence[Any] | None, keep: int
 ) -> tuple[PredictionError, ...]:
     """The errors of a batch that may be among the `keep` most certain ones.
-
-    Args:
-        rows: the batch.
-        records: a name for each example of it; None: no names.
-        keep: how many.
 
     Raises:
         DataError: if there is not one record for each example, or it is no name; if a prediction
@@ -158,8 +110,8 @@ def errors_of(
         )
     rule = "predictions must be finite for `keep_errors`"
     rows.where.require(np.isfinite(rows.scores), rows.scores, rule)
-    wrong = np.flatnonzero(rows.actual != rows.predicted)
-    certainty = rows.probability_of(rows.predicted[wrong], wrong)
+    wrong = np.flatnonzero(rows.actual != predicted)
+    certainty = rows.probability_of(predicted[wrong], wrong)
     if wrong.size > keep:
         # All that reach the last kept probability: who wins a tie is decided by record.
         bound = np.partition(certainty, wrong.size - keep)[wrong.size - keep]
@@ -171,7 +123,7 @@ def errors_of(
         row = wrong[place]
         return PredictionError(
             actual=int(rows.actual[row]),
-            predicted=int(rows.predicted[row]),
+            predicted=int(predicted[row]),
             probability=float(certainty[place]),
             record=None if records is None else records[examples[place]],
             step=tuple(int(axis[place]) for axis in steps),

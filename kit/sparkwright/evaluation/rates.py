@@ -6,7 +6,7 @@ A question is "is it class k?" (one per class) or one binary output.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -62,12 +62,8 @@ class BinaryCounts:
 
     def pooled(self) -> "BinaryCounts":
         """All questions as one, (1,): rates of it are micro averages."""
-        return BinaryCounts(
-            true_positives=self.true_positives.sum(keepdims=True),
-            false_positives=self.false_positives.sum(keepdims=True),
-            true_negatives=self.true_negatives.sum(keepdims=True),
-            false_negatives=self.false_negatives.sum(keepdims=True),
-        )
+        sums = {f.name: getattr(self, f.name).sum(keepdims=True) for f in fields(self)}
+        return BinaryCounts(**sums)
 
     @property
     def positives(self) -> Counts:
@@ -91,7 +87,7 @@ class BinaryCounts:
         """TP / (TP + FN)."""
         return _ratio(self.true_positives, self.positives)
 
-    def f_beta(self, beta: float) -> Rates:
+    def f_beta(self, beta: float = 1.0) -> Rates:
         """(1 + b²) TP / ((1 + b²) TP + b² FN + FP): undefined only where nothing is or is said.
 
         Equal to the weighted harmonic mean of precision and recall wherever both are defined;
@@ -139,6 +135,25 @@ def multiclass_correlation(confusion: Counts) -> float:
     return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
 
 
+def averaged(rate: Callable[[Any], Any], help: str, like: str = "precision"):
+    """A method that gives a rate, averaged over the columns, or of one of them."""
+
+    def method(self: Any, average: Average = "macro", *, of: int | str | None = None) -> float:
+        return self._rate(rate, average, of)
+
+    method.__doc__ = f"{help} Arguments as in `{like}`."
+    return method
+
+
+def _counted(key: str, help: str) -> Any:
+    """A property that reads one of the counts."""
+
+    def read(self: "BinaryRates") -> Counts:
+        return getattr(self.counts, key)
+
+    return property(read, doc=help)
+
+
 class BinaryRates(AbstractEvaluation):
     """What evaluations share that count yes-or-no questions: "is it this class?", or an output.
 
@@ -153,35 +168,12 @@ class BinaryRates(AbstractEvaluation):
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each class or output, (C,) each."""
 
-    @property
-    def true_positives(self) -> Counts:
-        """(C,) rows of the class, predicted so."""
-        return self.counts.true_positives
-
-    @property
-    def false_positives(self) -> Counts:
-        """(C,) rows of another class, predicted as this one."""
-        return self.counts.false_positives
-
-    @property
-    def true_negatives(self) -> Counts:
-        """(C,) rows of another class, predicted as another."""
-        return self.counts.true_negatives
-
-    @property
-    def false_negatives(self) -> Counts:
-        """(C,) rows of the class, predicted as another."""
-        return self.counts.false_negatives
-
-    @property
-    def positives(self) -> Counts:
-        """(C,) rows of the class."""
-        return self.counts.positives
-
-    @property
-    def negatives(self) -> Counts:
-        """(C,) rows of other classes."""
-        return self.counts.negatives
+    true_positives = _counted("true_positives", "(C,) rows of the class, predicted so.")
+    false_positives = _counted("false_positives", "(C,) rows of others, predicted as this class.")
+    true_negatives = _counted("true_negatives", "(C,) rows of others, predicted as others.")
+    false_negatives = _counted("false_negatives", "(C,) rows of the class, predicted as others.")
+    positives = _counted("positives", "(C,) rows of the class.")
+    negatives = _counted("negatives", "(C,) rows of other classes.")
 
     def precision(self, average: Average = "macro", *, of: int | str | None = None) -> float:
         """Of the rows predicted as the class, the share that belongs to it.
@@ -199,16 +191,21 @@ class BinaryRates(AbstractEvaluation):
         """
         return self._rate(BinaryCounts.precision, average, of)
 
-    def recall(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Of the rows of the class, the share predicted so. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.recall, average, of)
-
-    def f1(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Harmonic mean of precision and recall. Arguments as in `precision`.
-
-        The macro average is the mean of the classes' F1, not the F1 of mean precision and recall.
-        """
-        return self.f_beta(1.0, average, of=of)
+    recall = averaged(BinaryCounts.recall, "Of the rows of the class, the share predicted so.")
+    f1 = averaged(
+        BinaryCounts.f_beta,
+        "Harmonic mean of precision and recall; macro: the mean of the classes' F1.",
+    )
+    false_positive_rate = averaged(
+        BinaryCounts.false_positive_rate, "Of the rows of other classes, the share predicted so."
+    )
+    false_negative_rate = averaged(
+        BinaryCounts.false_negative_rate, "Of the rows of the class, the share missed."
+    )
+    false_alarm_rate = averaged(
+        BinaryCounts.false_alarm_rate, "Mean of false positive and false negative rate."
+    )
+    g_measure = averaged(BinaryCounts.g_measure, "Geometric mean of precision and recall.")
 
     def f_beta(
         self, beta: float, average: Average = "macro", *, of: int | str | None = None
@@ -229,26 +226,6 @@ class BinaryRates(AbstractEvaluation):
             )
         return self._rate(lambda counts: counts.f_beta(beta), average, of)
 
-    def false_positive_rate(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Of the rows of other classes, the share predicted so. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_positive_rate, average, of)
-
-    def false_negative_rate(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Of the rows of the class, the share missed. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_negative_rate, average, of)
-
-    def false_alarm_rate(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Mean of false positive and false negative rate. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.false_alarm_rate, average, of)
-
-    def g_measure(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Geometric mean of precision and recall. Arguments as in `precision`."""
-        return self._rate(BinaryCounts.g_measure, average, of)
-
     def left_out(self, metric: Metric) -> tuple[str, ...]:
         """Names of the classes or outputs whose metric is 0/0, which macro averages leave out.
 
@@ -256,20 +233,33 @@ class BinaryRates(AbstractEvaluation):
             ConfigurationError: if there is no such metric.
         """
         undefined = np.isnan(self._each(metric))
-        return tuple(name for name, out in zip(self._all_names, undefined, strict=True) if out)
+        return tuple(name for name, out in zip(self.output_names, undefined, strict=True) if out)
+
+    def _left_out(self) -> dict[str, int]:
+        """Entry of the headline -> how many classes or outputs it leaves out."""
+        rates = {"precision": "precision", "recall": "recall", "F1": "f1"}
+        rates["Matthews correlation"] = "matthews_correlation"
+        return {f"{n} (macro)": int(np.isnan(self._each(r)).sum()) for n, r in rates.items()}
+
+    def _per_column(self, metric: Metric | Literal["accuracy"]) -> Rates:
+        """(C,) float64, the metric of each class or output; 0 where it is 0/0.
+
+        Raises:
+            ConfigurationError: if there is no such metric.
+        """
+        return np.nan_to_num(self._each(metric), nan=0.0)
 
     def _each(self, metric: str) -> Rates:
         """(C,) NaN where it is 0/0."""
-        check_choice("metric", metric, get_args(Metric))
-        counts = self.counts
-        return counts.f_beta(1.0) if metric == "f1" else getattr(counts, metric)()
+        check_choice("metric", metric, (*get_args(Metric), "accuracy"))
+        return getattr(BinaryCounts, "f_beta" if metric == "f1" else metric)(self.counts)
 
     def _rate(
         self, rate: Callable[[BinaryCounts], Rates], average: str, of: int | str | None
     ) -> float:
         check_choice("average", average, get_args(Average))
         if of is not None:
-            values = rate(self.counts)[[number_of(of, self._all_names)]]
+            values = rate(self.counts)[[number_of(of, self.output_names)]]
         else:
             values = rate(self.counts.pooled() if average == "micro" else self.counts)
         defined = values[~np.isnan(values)]

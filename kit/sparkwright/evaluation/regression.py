@@ -1,7 +1,8 @@
 """Regression: how far predictions are from the numbers they predict."""
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -13,7 +14,7 @@ from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
-from .checks import number_of, reading
+from .checks import number_of, state
 from .pair_sample import LARGEST, PairSample, points_per_output
 from .plots import COLORS
 from .regression_figures import Pairs, regression_figures
@@ -41,21 +42,29 @@ _TABLE: dict[str, RegressionMetric] = {
 }
 
 
+def _metric_of(metric: RegressionMetric, help: str):
+    """A method that gives a metric of one output, or its mean over them."""
+
+    def method(self: Any, *, of: int | str | None = None) -> float:
+        return self._metric(metric, of)
+
+    method.__doc__ = f"{help} `of` as in `mean_squared_error`."
+    return method
+
+
+def _read_samples(_: str, values: Any) -> tuple[PairSample, ...]:
+    size = points_per_output(len(values))
+    return tuple(PairSample.from_dict({**each, "size": size}) for each in values)
+
+
 @dataclass(frozen=True, slots=True)
 class RegressionOutput:
-    """What is known of one output.
+    """What is known of one output."""
 
-    Attributes:
-        count: rows.
-        label_deviation: standard deviation of the labels.
-        largest_error: largest |prediction - label|.
-        sample: some of the pairs, to draw.
-    """
-
-    count: int
-    label_deviation: float
-    largest_error: float
-    sample: PairSample
+    count: int  # rows
+    label_deviation: float  # standard deviation of the labels
+    largest_error: float  # largest |prediction - label|
+    sample: PairSample  # some of the pairs, to draw
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -93,17 +102,30 @@ class RegressionEvaluation(AbstractEvaluation):
     _names_key: ClassVar[str] = "names"
 
     names: tuple[str, ...] | None = None
-    moments: Moments | None = field(default=None, kw_only=True)
-    samples: tuple[PairSample, ...] = field(default=(), kw_only=True)
-    rows: int = field(default=0, kw_only=True)
+    moments: Moments | None = field(default=None, kw_only=True, metadata=state(Moments))
+    samples: tuple[PairSample, ...] = field(default=(), kw_only=True, metadata=state(_read_samples))
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check that names fit.
+        """Check that names and rows fit.
 
         Raises:
             ConfigurationError: if the names are not unique, or not one for each output.
+            DataError: if `rows` or `samples` contradict the counts of the outputs.
         """
         self._check_names()
+        counts = [] if self.moments is None else self.moments.counts.tolist()
+        sampled = [int(sample.counts.sum()) for sample in self.samples]
+        fits = len(sampled) == len(counts) and all(map(operator.le, sampled, counts))
+        if (
+            type(self.rows) is not int
+            or not max(counts, default=0) <= self.rows <= sum(counts)
+            or not fits
+        ):
+            raise DataError(
+                "`rows` and `samples` of a regression evaluation must fit the counts of its "
+                f"outputs. Received: rows={self.rows!r:.60} with {counts}."
+            )
 
     def _counted(self, batch: Batch) -> Self:
         found = output_rows(batch.labels, batch.predictions, mask=batch.mask)
@@ -117,16 +139,6 @@ class RegressionEvaluation(AbstractEvaluation):
             rows=len(actual),
         )
 
-    def _merged(self, other: Self) -> Self:
-        assert self.moments is not None
-        assert other.moments is not None
-        return type(self)(
-            self.names,
-            moments=self.moments + other.moments,
-            samples=tuple(a + b for a, b in zip(self.samples, other.samples, strict=True)),
-            rows=self.rows + other.rows,
-        )
-
     @property
     def examples(self) -> int:
         """Rows counted, in which at least one output counts: examples, or their time steps."""
@@ -135,11 +147,6 @@ class RegressionEvaluation(AbstractEvaluation):
     @property
     def _width(self) -> int:
         return 0 if self.moments is None else self.moments.counts.size
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each output: the given one or its number."""
-        return self._all_names
 
     @property
     def outputs(self) -> tuple[RegressionOutput, ...]:
@@ -164,31 +171,30 @@ class RegressionEvaluation(AbstractEvaluation):
         """
         return self._metric("mean_squared_error", of)
 
-    def root_mean_squared_error(self, *, of: int | str | None = None) -> float:
-        """√ of the mean squared error; on average, the mean of the outputs' roots."""
-        return self._metric("root_mean_squared_error", of)
-
-    def mean_absolute_error(self, *, of: int | str | None = None) -> float:
-        """Mean of |prediction - label|."""
-        return self._metric("mean_absolute_error", of)
+    root_mean_squared_error = _metric_of("root_mean_squared_error", "√ of the mean squared error.")
+    mean_absolute_error = _metric_of("mean_absolute_error", "Mean of |prediction - label|.")
+    mean_error = _metric_of(
+        "mean_error", "Mean of prediction - label, the bias: above 0 if predictions are too high."
+    )
+    relative_squared_error = _metric_of(
+        "relative_squared_error",
+        "Squared errors in units of those of always predicting the mean label: 1 - R².",
+    )
+    pearson_correlation = _metric_of(
+        "pearson_correlation",
+        "Correlation of labels and predictions, -1 to 1; 0 if one of them is constant.",
+    )
+    explained_variance = _metric_of(
+        "explained_variance",
+        "1 - variance of the errors / variance of the labels: R² but for a constant error; of "
+        "constant labels 1 if the error is constant too and 0 otherwise.",
+    )
 
     def max_error(self, *, of: int | str | None = None) -> float:
         """Largest |prediction - label|; of all outputs (not their mean) if `of` is None."""
         if of is None:
             return float(self.per_output("max_error").max(initial=0.0))
         return self._metric("max_error", of)
-
-    def mean_error(self, *, of: int | str | None = None) -> float:
-        """Mean of prediction - label, the bias: above 0 if predictions are too high."""
-        return self._metric("mean_error", of)
-
-    def relative_squared_error(self, *, of: int | str | None = None) -> float:
-        """Squared errors in units of those of always predicting the mean label: 1 - R²."""
-        return self._metric("relative_squared_error", of)
-
-    def pearson_correlation(self, *, of: int | str | None = None) -> float:
-        """Correlation of labels and predictions, -1 to 1; 0 if one of them is constant."""
-        return self._metric("pearson_correlation", of)
 
     def r2(self, *, of: int | str | None = None) -> float:
         """R², 1 - Σ (label - prediction)² / Σ (label - mean label)², at most 1.
@@ -197,13 +203,6 @@ class RegressionEvaluation(AbstractEvaluation):
         otherwise, as in scikit-learn. Below float64's range it is -inf.
         """
         return self._metric("r2", of)
-
-    def explained_variance(self, *, of: int | str | None = None) -> float:
-        """1 - variance of the errors / variance of the labels: R² but for a constant error.
-
-        Of constant labels it is 1 if the error is constant too and 0 otherwise.
-        """
-        return self._metric("explained_variance", of)
 
     def per_output(self, metric: RegressionMetric) -> NDArray[np.float64]:
         """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
@@ -243,14 +242,6 @@ class RegressionEvaluation(AbstractEvaluation):
 
     # Reports, plots and JSON
 
-    def summary(self, *, max_outputs: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: with more outputs, the table shows only their average.
-        """
-        return self._report(max_outputs).text()
-
     def __repr__(self) -> str:
         return (
             f"RegressionEvaluation({self.examples} examples, {self._width} outputs, "
@@ -281,15 +272,8 @@ class RegressionEvaluation(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw predictions against labels: a sample of the rows, and where they would be equal.
 
-        Args:
-            axes: the matplotlib Axes to draw on; default None: of a new figure.
-            of: one output, by number or name; default None: all of them, the first six of more.
-
-        Returns:
-            The axes.
-
-        Raises:
-            ConfigurationError: if matplotlib is not installed, or there is no such output.
+        `of` is one output, by number or name; default None: all of them, the first six of more.
+        See `AbstractEvaluation.plot`.
         """
         return self._plotted(0, of, axes)
 
@@ -321,10 +305,8 @@ class RegressionEvaluation(AbstractEvaluation):
     def figures(self, *, of: int | str | None = None) -> list[Figure | Table]:
         """Errors beside those of always predicting the mean, and three plots of one output.
 
-        Plots show the sample that is kept, errors are of all rows.
-
-        Args:
-            of: the output to draw, by number or name; default None: the first one.
+        Plots show the sample that is kept, errors are of all rows. `of` is the output to draw, by
+        number or name; default None: the first one.
         """
         if not self.examples:
             return []
@@ -356,39 +338,6 @@ class RegressionEvaluation(AbstractEvaluation):
             "compares the squared errors of both.",
             left_out=len(roots) - len(chosen),
         )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
-
-        Exact sums, which version 0 wrote, are rounded to moments.
-
-        Raises:
-            DataError: if `values` are not those of such an evaluation.
-        """
-        old = isinstance(values, Mapping) and "outputs" in values
-        cls._check_keys(values, "names", "rows", *(("outputs",) if old else ("moments", "samples")))
-        names, rows = values["names"], values["rows"]
-        with reading(cls.__name__):
-            if not (values["outputs"] if old else values["moments"]):
-                return cls(names)
-            if old:
-                moments = Moments.from_exact(values["outputs"])
-                samples = [output["sample"] for output in values["outputs"]]
-            else:
-                moments, samples = Moments.from_dict(values["moments"]), values["samples"]
-            counts = moments.counts.tolist()
-            if type(rows) is not int or not max(counts) <= rows <= sum(counts):
-                raise DataError(
-                    f"`rows` of a regression evaluation must be from {max(counts)} to "
-                    f"{sum(counts)}, like the counts of its outputs. Received: rows={rows!r:.60}."
-                )
-            size = points_per_output(len(counts))
-            read = tuple(
-                PairSample.from_dict(sample, size=size, examples=count)
-                for sample, count in zip(samples, counts, strict=True)
-            )
-            return cls(names, moments=moments, samples=read, rows=rows)
 
 
 def _share(part: Floats, whole: Floats) -> Floats:

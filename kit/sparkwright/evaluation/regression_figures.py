@@ -34,8 +34,7 @@ class Pairs(NamedTuple):
 def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
     """Predicted against actual, residuals, and the histogram of residuals.
 
-    Args:
-        outputs: at least one; the first six are drawn, captions and tables are of the first.
+    The first six outputs are drawn; captions and tables are of the first.
     """
     first = outputs[0]
     sample, residuals = first.sample, first.residuals

@@ -1,7 +1,7 @@
 """What reports are made of: tables and figures, as text for a terminal and as HTML."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -17,21 +17,13 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a line above it; without rows only that line.
+    """A table with a line above it; without rows only that line."""
 
-    Attributes:
-        rows: the first one is the head; the first column is the names.
-        title: the line above; "" for none.
-        tints: CSS background colors of the cells after the names, a list a row without the head.
-        text_columns: numbers of the columns to align left, beside the first.
-        left_out: rows that it does not show.
-    """
-
-    rows: Sequence[Row] = ()
+    rows: Sequence[Row] = ()  # the first one is the head; the first column is the names
     title: str = ""
-    tints: Sequence[Row] | None = None
-    text_columns: Collection[int] = ()
-    left_out: int = 0
+    tints: Sequence[Row] | None = None  # CSS colors of the cells after the names, without the head
+    text_columns: Collection[int] = ()  # to align left, beside the first
+    left_out: int = 0  # rows that it does not show
 
     def text_lines(self) -> list[str]:
         """Lines for a terminal, with an empty one before."""
@@ -62,23 +54,14 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A drawing, one sentence below it, and the same as a table.
+    """A drawing, one sentence below it, and the same as a table."""
 
-    Attributes:
-        kind: a short name, such as "roc".
-        label: what figure and table show, in a few words.
-        caption: what is to be seen.
-        draw: draws on matplotlib's Axes.
-        table: the same in numbers.
-        size: width and height in inches.
-    """
-
-    kind: str
-    label: str
+    kind: str  # such as "roc"
+    label: str  # what figure and table show, in a few words
     caption: str
-    draw: Callable[[Any], None]
+    draw: Callable[[Any], None]  # on matplotlib's Axes
     table: Table
-    size: tuple[float, float] = (4.6, 3.9)
+    size: tuple[float, float] = (4.6, 3.9)  # inches
 
     def plot(self, axes: Any | None = None, *, title: str | None = None) -> Any:
         """Draw with a title on `axes`, default None: those of a new figure; return them.
@@ -93,17 +76,10 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """The content of a report.
-
-    Attributes:
-        title: the first line.
-        headline: name, value and note of the most important numbers.
-        notes: sentences below them.
-        tables: below these.
-    """
+    """The content of a report, from top to bottom."""
 
     title: str
-    headline: Sequence[tuple[str, str, str]] = ()
+    headline: Sequence[tuple[str, str, str]] = ()  # name, value and note
     notes: Sequence[str] = ()
     tables: Sequence[Table] = ()
 
@@ -128,14 +104,6 @@ class Report:
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
         parts += [table.html() for table in self.tables]
         return f'<div class="sparkwright-evaluation">{"".join(parts)}</div>'
-
-
-def shortened(table: Table, most: int = MOST_ROWS) -> Table:
-    """The first rows of a table, which says how many are left out."""
-    body = max(len(table.rows) - 1, 0)
-    if body <= most:
-        return table
-    return replace(table, rows=table.rows[: most + 1], left_out=table.left_out + body - most)
 
 
 def number_text(value: float) -> str:

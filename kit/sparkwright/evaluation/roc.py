@@ -1,8 +1,6 @@
 """ROC: how well scores separate two classes at any threshold."""
 
-import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
@@ -13,17 +11,11 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import Counts, check_count, checked_counts, reading
+from .checks import Counts, check_count, checked_counts, reading, state
 from .classification import Evaluation
 from .reports import Figure, Report
-from .roc_counts import (
-    Criterion,
-    Scores,
-    SortedScores,
-    ThresholdCounts,
-    auc_numerator,
-)
-from .roc_curves import PrecisionRecallCurve, RocCurve
+from .roc_counts import Areas, Criterion, Scores, SortedScores, ThresholdCounts, auc_numerator
+from .roc_curves import PrecisionRecallCurve, RocCurve, check_no_nan
 from .roc_figures import score_figure, score_figures
 from .rows import Where, as_numbers, labeled_rows
 
@@ -52,18 +44,6 @@ class RocReadings(AbstractEvaluation):
     def negatives(self) -> int:
         """Rows of class 0."""
 
-    @property
-    @abstractmethod
-    def auc(self) -> float:
-        """Area under the ROC curve: the probability that a positive scores above a negative.
-
-        Equal scores count half. 0.5 without positives or without negatives.
-        """
-
-    @abstractmethod
-    def _precision_areas(self) -> tuple[float, float]:
-        """`auprc` and `average_precision`, times the positives."""
-
     @abstractmethod
     def threshold_counts(self) -> ThresholdCounts:
         """Counts at all thresholds that are known, the highest first, without infinity."""
@@ -72,18 +52,33 @@ class RocReadings(AbstractEvaluation):
     def _kind(self) -> str:
         """How it was counted, in few words."""
 
+    def _areas(self) -> Areas:
+        return self.threshold_counts().areas()
+
+    def _auc_numerator(self) -> int:
+        return self._areas().auc_numerator
+
+    @property
+    def auc(self) -> float:
+        """Area under the ROC curve: the probability that a positive scores above a negative.
+
+        Equal scores count half. 0.5 without positives or without negatives.
+        """
+        pairs = self.positives * self.negatives
+        return self._auc_numerator() / (2 * pairs) if pairs else 0.5
+
     @property
     def auprc(self) -> float:
         """Area under the lines between the points of the precision-recall curve.
 
         It starts at precision 1 and recall 0. 0 without positives.
         """
-        return self._precision_areas()[0] / max(self.positives, 1)
+        return self._areas().trapezoids / max(self.positives, 1)
 
     @property
     def average_precision(self) -> float:
         """Area under the steps of the precision-recall curve; 0 without positives."""
-        return self._precision_areas()[1] / max(self.positives, 1)
+        return self._areas().steps / max(self.positives, 1)
 
     @property
     def examples(self) -> int:
@@ -108,14 +103,7 @@ class RocReadings(AbstractEvaluation):
         return RocCurve(_thinned(self.threshold_counts().corners(), max_points))
 
     def precision_recall_curve(self, max_points: int | None = None) -> PrecisionRecallCurve:
-        """The precision-recall curve, at every threshold.
-
-        Args:
-            max_points: as in `curve`.
-
-        Raises:
-            ConfigurationError: if `max_points` is less than 3.
-        """
+        """The precision-recall curve, at every threshold; `max_points` as in `curve`."""
         return PrecisionRecallCurve(_thinned(self.threshold_counts(), max_points))
 
     def best_threshold(self, by: Criterion = "f1") -> float:
@@ -151,10 +139,7 @@ class RocReadings(AbstractEvaluation):
         Raises:
             ConfigurationError: if `threshold` is NaN, or nothing was counted at it.
         """
-        if math.isnan(threshold):
-            raise ConfigurationError(
-                f"`threshold` must be a number. Received: threshold={threshold}."
-            )
+        check_no_nan(threshold)
         counts = self.threshold_counts()
         kept, row = counts.thresholds, counts.at_or_above(threshold)
         between = row is not None and kept[row] != threshold and row != len(kept) - 1
@@ -164,58 +149,49 @@ class RocReadings(AbstractEvaluation):
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
                 f"{kept[row + 1]} and {kept[row]}. A ROC(thresholds=0) of few rows answers for any."
             )
-        yes = 0 if row is None else int(counts.true_positives[row])
-        wrong = 0 if row is None else int(counts.false_positives[row])
+        reached = (counts.true_positives, counts.false_positives)
+        yes, wrong = (0 if row is None else int(each[row]) for each in reached)
         rows = [[self.negatives - wrong, wrong], [self.positives - yes, yes]]
         return Evaluation(confusion=np.array(rows, np.int64))
 
     # Plots and reports
 
-    def plot(self, *, axes: Any | None = None) -> Any:
-        """Draw the ROC curve; see `AbstractEvaluation.plot`."""
-        return self.plot_roc(axes=axes)
-
     def plot_roc(self, *, axes: Any | None = None) -> Any:
         """Draw the ROC curve with its area; see `AbstractEvaluation.plot`."""
         return score_figure(self, "roc").plot(axes)
+
+    plot = plot_roc
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
         """Draw the precision-recall curve with its area; see `AbstractEvaluation.plot`."""
         return score_figure(self, "precision_recall").plot(axes)
 
     def figures(self, *, band: bool = True) -> list[Figure]:
-        """ROC and precision-recall curve; none without positives or without negatives.
-
-        Args:
-            band: whether to draw what 95 % of resampled curves lie within.
-        """
+        """Both curves, with the `band` of 95 % of resampled ones or not; none for 0/0."""
         return score_figures(self, band=band)
 
     def headline(self) -> dict[str, float]:
         """The areas."""
-        trapezoids, steps = (area / max(self.positives, 1) for area in self._precision_areas())
+        trapezoids, steps = (area / max(self.positives, 1) for area in self._areas()[1:])
         return {"AUC": self.auc, "AUPRC": trapezoids, "average precision": steps}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.examples} examples, {self._kind()})"
 
     def _report(self, most: int) -> Report:
-        no_positives = "" if self.positives else "(0/0: there are no positives)"
-        no_negatives = "" if self.negatives else "(0/0: there are no negatives)"
+        lacking = "positives" if not self.positives else "" if self.negatives else "negatives"
+        note = f"(0/0: there are no {lacking})" if lacking else ""
         found = [
-            (name, f"{value:.4f}", no_positives or (no_negatives if name == "AUC" else ""))
+            (name, f"{value:.4f}", note if name == "AUC" or lacking == "positives" else "")
             for name, value in self.headline().items()
         ]
         if self.positives and self.negatives:
             counts = self.threshold_counts()
-            f1, youden = counts.best("f1"), counts.best("youden")
-            gap = counts.recall()[youden] - counts.false_positive_rate()[youden]
-            for name, value, best in (
-                ("best F1", counts.f1()[f1], f1),
-                ("best Youden index", gap, youden),
-            ):
+            gaps = counts.recall() - counts.false_positive_rate()
+            for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
+                best = int(values.argmax())
                 threshold = f"{counts.thresholds[best]:.6g}"
-                found.append((name, f"{value:.4f}", f"from a score of {threshold} on"))
+                found.append((name, f"{values[best]:.4f}", f"from a score of {threshold} on"))
         return Report(
             title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "
             f"({self._kind()})",
@@ -258,12 +234,17 @@ class ROC(RocReadings):
     """
 
     name: ClassVar[str] = "roc"
-    _options: ClassVar[tuple[str, ...]] = ("thresholds",)
 
     thresholds: int = 0
-    positive_scores: SortedScores = field(default_factory=SortedScores, kw_only=True)
-    negative_scores: SortedScores = field(default_factory=SortedScores, kw_only=True)
-    counts: Counts = field(default_factory=lambda: np.zeros((2, 0), np.int64), kw_only=True)
+    positive_scores: SortedScores = field(
+        default_factory=SortedScores, kw_only=True, metadata=state()
+    )
+    negative_scores: SortedScores = field(
+        default_factory=SortedScores, kw_only=True, metadata=state()
+    )
+    counts: Counts = field(
+        default_factory=lambda: np.zeros((2, 0), np.int64), kw_only=True, metadata=state()
+    )
 
     def __post_init__(self) -> None:
         """Check the options.
@@ -306,14 +287,6 @@ class ROC(RocReadings):
         scores = [SortedScores.of(each) for each in (positives, negatives)]
         return self + type(self)(positive_scores=scores[0], negative_scores=scores[1])
 
-    def _merged(self, other: Self) -> Self:
-        return type(self)(
-            self.thresholds,
-            positive_scores=self.positive_scores + other.positive_scores,
-            negative_scores=self.negative_scores + other.negative_scores,
-            counts=self.counts + other.counts,
-        )
-
     # Readings, see RocReadings
 
     @property
@@ -326,22 +299,20 @@ class ROC(RocReadings):
         """Rows of class 0."""
         return int(self.counts[0].sum()) if self.thresholds else self.negative_scores.size
 
-    @property
-    def auc(self) -> float:
-        """Area under the ROC curve; 0.5 without positives or without negatives."""
+    def _auc_numerator(self) -> int:
         if self.thresholds:
-            numerator = self.threshold_counts().areas().auc_numerator
-        else:
-            numerator = auc_numerator(self.positive_scores.values, self.negative_scores.values)
-        return auc_of(numerator, self.positives, self.negatives)
-
-    def _precision_areas(self) -> tuple[float, float]:
-        return self.threshold_counts().areas()[1:]
+            return self._areas().auc_numerator
+        return auc_numerator(self.positive_scores.values, self.negative_scores.values)
 
     @property
     def keeps_rows(self) -> bool:
         """Whether its size grows with the rows counted: if it is exact."""
         return self.thresholds == 0
+
+    @property
+    def scores_kept(self) -> int:
+        """Scores that it holds."""
+        return 0 if self.thresholds else self.examples
 
     def threshold_counts(self) -> ThresholdCounts:
         """Counts at every distinct score, or at every threshold; the highest first."""
@@ -385,7 +356,7 @@ class ROC(RocReadings):
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Any) -> Self:
         """The inverse of `to_dict`; the result can be added to others as before.
 
         Raises:
@@ -393,34 +364,19 @@ class ROC(RocReadings):
         """
         cls._check_keys(values, "thresholds", "negatives", "positives")
         with reading(cls.__name__):
-            if values["thresholds"] != 0:
-                counts = [values["negatives"], values["positives"]]
-                found = cls(values["thresholds"], counts=np.asarray(counts))
-                if found.counts.shape != np.shape(counts):
-                    raise DataError(f"`counts` must have shape {found.counts.shape}.")
-                return found
-            return cls(
-                values["thresholds"],
-                positive_scores=SortedScores.from_dict(values["positives"]),
-                negative_scores=SortedScores.from_dict(values["negatives"]),
-            )
-
-
-def auc_of(numerator: int, positives: int, negatives: int) -> float:
-    """The area of `Areas.auc_numerator`; 0.5 without positives or without negatives."""
-    return numerator / (2 * positives * negatives) if positives and negatives else 0.5
+            steps = values["thresholds"]
+            sides = [values["negatives"], values["positives"]]
+            if steps != 0:
+                return cls(steps, counts=checked_counts("counts", sides, (2, steps + 1)))
+            negatives, positives = map(SortedScores.from_dict, sides)
+            return cls(steps, positive_scores=positives, negative_scores=negatives)
 
 
 def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> Scores:
     """(rows, C) finite float32 if that holds the scores exactly, otherwise float64.
 
-    Args:
-        scores: (rows, C); NaN is refused before.
-        where: places of the rows.
-        probabilities: whether they must be from 0 to 1.
-
     Raises:
-        DataError: if a score is infinite or not a probability; the message names the row.
+        DataError: if a score is infinite, or must be a probability and is not.
     """
     single = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
     found: Scores = scores.astype(np.float32 if single else np.float64, copy=False)

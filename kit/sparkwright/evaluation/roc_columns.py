@@ -1,15 +1,15 @@
 """ROC of several outputs, and of several classes each against the rest."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, get_args
 
 from sparkwright.errors import DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
-from .checks import LARGEST_COUNT, check_count, number_of
-from .rates import Average
+from .checks import LARGEST_COUNT, check_count, number_of, state
+from .rates import Average, averaged
 from .reports import Figure, Report, Table
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
@@ -23,23 +23,27 @@ from .rows import (
 )
 
 
+def _read_rocs(_: str, values: Any) -> tuple[ROC | ROCDigest, ...]:
+    kinds = [ROCDigest if each.get("name") == ROCDigest.name else ROC for each in values]
+    return tuple(kind.from_dict(each) for kind, each in zip(kinds, values, strict=True))
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RocColumns(AbstractEvaluation):
     """One `ROC` for each of several columns.
 
     Attributes:
-        thresholds: of each `ROC`: 0, the default: exact.
+        thresholds: of each `ROC`: 0, the default: exact; or n steps.
         rocs: one for each column; none before any data. Exact ones of many rows, evaluated on a
             cluster, are digests, which cannot be added, so neither can this.
-        rows: rows counted.
+        rows: rows counted, of which at least one column counts.
     """
 
-    _options: ClassVar[tuple[str, ...]] = ("thresholds",)
     _names_key: ClassVar[str] = "names"
 
     thresholds: int = 0
-    rocs: tuple[ROC | ROCDigest, ...] = field(default=(), kw_only=True)
-    rows: int = field(default=0, kw_only=True)
+    rocs: tuple[ROC | ROCDigest, ...] = field(default=(), kw_only=True, metadata=state(_read_rocs))
+    rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
         """Check the options, and that the columns fit together.
@@ -62,11 +66,6 @@ class RocColumns(AbstractEvaluation):
             )
 
     @property
-    def output_names(self) -> tuple[str, ...]:
-        """A name for each column: the given one or its number."""
-        return self._all_names
-
-    @property
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
         return self.rows
@@ -76,9 +75,10 @@ class RocColumns(AbstractEvaluation):
         """Whether its size grows with the rows counted: if it is exact."""
         return self.thresholds == 0
 
-    def _merged(self, other: Self) -> Self:
-        rocs: Any = tuple(a + b for a, b in zip(self.rocs, other.rocs, strict=True))  # pyright: ignore[reportOperatorIssue]
-        return replace(self, rocs=rocs, rows=self.rows + other.rows)
+    @property
+    def scores_kept(self) -> int:
+        """Scores that the columns hold."""
+        return sum(roc.scores_kept for roc in self.rocs)
 
     @property
     def _width(self) -> int:
@@ -115,29 +115,16 @@ class RocColumns(AbstractEvaluation):
         Raises:
             ConfigurationError: if there is no such column or average.
         """
-        return self._area(lambda roc: roc.auc, average, of)
+        return self._rate(lambda roc: roc.auc, average, of)
 
-    def auprc(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Area under the lines of the precision-recall curve; 0 without positives.
-
-        Arguments as in `auc`.
-        """
-        return self._area(lambda roc: roc.auprc, average, of)
-
-    def average_precision(
-        self, average: Average = "macro", *, of: int | str | None = None
-    ) -> float:
-        """Area under the steps of the precision-recall curve; 0 without positives.
-
-        Arguments as in `auc`.
-        """
-        return self._area(lambda roc: roc.average_precision, average, of)
+    auprc = averaged(
+        lambda roc: roc.auprc, "Area under the lines of the precision-recall curve.", "auc"
+    )
+    average_precision = averaged(
+        lambda roc: roc.average_precision, "Area under its steps; 0 without positives.", "auc"
+    )
 
     # Plots and reports
-
-    def plot(self, *, axes: Any | None = None) -> Any:
-        """Draw the ROC curves; see `AbstractEvaluation.plot`."""
-        return self.plot_roc(axes=axes)
 
     def plot_roc(self, *, axes: Any | None = None) -> Any:
         """Draw a ROC curve for each column, or the mean of more than 10 and their spread.
@@ -146,6 +133,8 @@ class RocColumns(AbstractEvaluation):
         """
         title = f"ROC, mean AUC {self.auc():.4f}"
         return self._figure("roc").plot(axes, title=title)
+
+    plot = plot_roc
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
         """Draw a precision-recall curve for each column; as `plot_roc`."""
@@ -160,11 +149,10 @@ class RocColumns(AbstractEvaluation):
 
     def _figure(self, which: Which) -> Figure:
         named = self._defined()
-        what, mean = "AUC", self.auc()
-        areas = [(roc.auc, name) for name, roc in named]
-        if which == "precision_recall":
-            what, mean = "average precision", self.average_precision()
-            areas = [(roc.average_precision, name) for name, roc in named]
+        what, key = ("AUC", "auc") if which == "roc" else ("average precision",) * 2
+        key = key.replace(" ", "_")
+        mean = getattr(self, key)()
+        areas = [(getattr(roc, key), name) for name, roc in named]
         lowest, name = min(areas, key=lambda pair: pair[0], default=(0.0, "none"))
         return curves_figure(
             named,
@@ -181,14 +169,6 @@ class RocColumns(AbstractEvaluation):
             "AUPRC (macro)": self.auprc(),
             "average precision (macro)": self.average_precision(),
         }
-
-    def summary(self, *, max_outputs: int = 20) -> str:
-        """A report for a terminal.
-
-        Args:
-            max_outputs: of more columns, there is no table.
-        """
-        return self._report(max_outputs).text()
 
     def __repr__(self) -> str:
         counted = f"{self.rows} examples, {len(self.rocs)} {self._columns}"
@@ -209,14 +189,7 @@ class RocColumns(AbstractEvaluation):
             tables=[Table(rows)] if len(rows) > 1 else [],
         )
 
-    @classmethod
-    def _read(cls, key: str, value: Any) -> Any:
-        if key != "rocs":
-            return value
-        kinds = [ROCDigest if roc.get("name") == ROCDigest.name else ROC for roc in value]
-        return tuple(kind.from_dict(roc) for kind, roc in zip(kinds, value, strict=True))
-
-    def _area(
+    def _rate(
         self, area: Callable[[ROC | ROCDigest], float], average: str, of: int | str | None
     ) -> float:
         check_choice("average", average, get_args(Average))
@@ -253,10 +226,7 @@ class ROCBinary(RocColumns):
     predictions' shape masks single outputs.
 
     Attributes:
-        thresholds: 0, the default: exact; or n steps, see `ROC`.
-        names: of the outputs; default None: "0", "1", ...
-        rocs: one for each output; none before any data.
-        rows: rows of which at least one output counts.
+        names: of the outputs; default None: "0", "1", ... For the others see `RocColumns`.
 
     Example:
         >>> outputs = ROCBinary.from_predictions(
@@ -292,10 +262,7 @@ class ROCMultiClass(RocColumns):
     (n, 1) or (n, T, 1) probabilities of class 1 of two.
 
     Attributes:
-        thresholds: 0, the default: exact; or n steps, see `ROC`.
-        class_names: of the classes; default None: "0", "1", ...
-        rocs: one for each class; none before any data.
-        rows: rows counted.
+        class_names: of the classes; default None: "0", "1", ... For the others see `RocColumns`.
 
     Example:
         >>> classes = ROCMultiClass.from_predictions(

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
 
-from .checks import Counts, Values, checked_counts, frozen, plain, reading
+from .checks import Counts, Values, checked_counts, checked_floats, frozen, plain, read_as, reading
 from .rates import Rates
 
 Floats = NDArray[np.float64]
@@ -112,6 +112,10 @@ class Areas(NamedTuple):
     steps: float
 
 
+def _total(name: str, value: Any) -> int:
+    return int(checked_counts(name, value, ()))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ThresholdCounts(Values):
     """Counts at thresholds: scores of at least the threshold are predicted positive.
@@ -124,11 +128,11 @@ class ThresholdCounts(Values):
         negatives: negatives in all.
     """
 
-    thresholds: Floats
-    true_positives: Counts
-    false_positives: Counts
-    positives: int
-    negatives: int
+    thresholds: Floats = field(metadata=read_as(checked_floats, "k"))
+    true_positives: Counts = field(metadata=read_as(checked_counts, "k"))
+    false_positives: Counts = field(metadata=read_as(checked_counts, "k"))
+    positives: int = field(metadata=read_as(_total))
+    negatives: int = field(metadata=read_as(_total))
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -144,11 +148,11 @@ class ThresholdCounts(Values):
         above: tuple[int, int] = (0, 0),
         totals: tuple[int, int] | None = None,
     ) -> "ThresholdCounts":
-        """At every distinct score.
+        """At every distinct one of (p,) and (n,) ascending scores.
 
         Args:
-            positives: (p,) scores, ascending.
-            negatives: (n,) scores, ascending.
+            positives: scores of the rows of class 1.
+            negatives: of the others.
             above: positives and negatives of scores above all of these.
             totals: positives and negatives in all; default: these.
         """
@@ -171,7 +175,7 @@ class ThresholdCounts(Values):
 
     def precision(self) -> Rates:
         """(k,) TP / (TP + FP); 1 where nothing is predicted positive."""
-        return _precision(self.true_positives, self.false_positives)
+        return precision_of(self.true_positives, self.false_positives)
 
     def recall(self) -> Rates:
         """(k,) TP / positives; 0 without positives."""
@@ -193,11 +197,7 @@ class ThresholdCounts(Values):
         return int(np.argmax(self.f1()))
 
     def areas(self, above: tuple[int, int] = (0, 0)) -> Areas:
-        """The areas under both curves from the first threshold to the last.
-
-        Args:
-            above: positives and negatives of scores above the first threshold; default: none.
-        """
+        """The areas from the first threshold to the last, with `above` positives and negatives."""
         gained = np.diff(self.true_positives, prepend=above[0])
         added = np.diff(self.false_positives, prepend=above[1])
         before = self.true_positives - gained
@@ -207,7 +207,7 @@ class ThresholdCounts(Values):
         else:  # as Python's integers
             numerator = int(np.dot(added.astype(object), heights.astype(object)))
         precision = self.precision()
-        middle = (precision + _precision(before, self.false_positives - added)) / 2
+        middle = (precision + precision_of(before, self.false_positives - added)) / 2
         return Areas(numerator, float((gained * middle).sum()), float((gained * precision).sum()))
 
     def at_or_above(self, threshold: float) -> int | None:
@@ -277,26 +277,16 @@ class ThresholdCounts(Values):
         Raises:
             DataError: if `values` is anything else.
         """
-        with reading("the points of a curve"):
-            thresholds = np.asarray(values["thresholds"])
-            if thresholds.dtype.kind not in "fi" and thresholds.size:
-                raise DataError(
-                    f"the thresholds of a curve must be numbers. Received: {thresholds!r:.60}."
-                )
-            thresholds = thresholds.astype(np.float64)
-            columns: dict[str, Counts] = {}
-            wrong = not np.isfinite(thresholds).all() or bool((np.diff(thresholds) >= 0).any())
-            for key, total in (("true_positives", "positives"), ("false_positives", "negatives")):
-                columns[key] = checked_counts(key, values[key], (thresholds.size,))
-                most = int(checked_counts(total, values[total], ()))
-                wrong |= bool((np.diff(columns[key], prepend=0, append=most) < 0).any())
-            if wrong:
-                raise DataError(
-                    "points of a curve must have finite thresholds that fall, and counts that grow "
-                    f"to at most those of all rows. Received: {values!r:.100}."
-                )
-            totals = {key: values[key] for key in ("positives", "negatives")}
-            return cls(thresholds=thresholds, **columns, **totals)
+        found = super(ThresholdCounts, cls).from_dict(values)
+        columns = (found.true_positives, found.positives), (found.false_positives, found.negatives)
+        if not (np.diff(found.thresholds) < 0).all() or any(
+            (np.diff(reached, prepend=0, append=total) < 0).any() for reached, total in columns
+        ):
+            raise DataError(
+                "points of a curve must have thresholds that fall, and counts that grow "
+                f"to at most those of all rows. Received: {values!r:.100}."
+            )
+        return found
 
 
 def auc_numerator(positives: Scores, negatives: Scores) -> int:
@@ -324,7 +314,8 @@ def at_least(scores: Scores, thresholds: Scores | Floats) -> Counts:
     return scores.size - np.searchsorted(scores, thresholds, side="left").astype(np.int64)
 
 
-def _precision(true_positives: Counts, false_positives: Counts) -> Rates:
+def precision_of(true_positives: Counts, false_positives: Counts) -> Rates:
+    """TP / (TP + FP); 1 where nothing is predicted positive."""
     predicted = true_positives + false_positives
     return np.divide(true_positives, predicted, out=np.ones(predicted.shape), where=predicted > 0)
 

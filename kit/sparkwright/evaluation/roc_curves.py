@@ -11,7 +11,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from .checks import check_count
 from .rates import Rates
-from .roc_counts import Floats, ThresholdCounts
+from .roc_counts import Floats, ThresholdCounts, precision_of
 
 if TYPE_CHECKING:
     from .roc import RocReadings
@@ -37,11 +37,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Points by threshold.
-
-    Attributes:
-        counts: at each threshold, the first of which is infinity.
-    """
+    """Points by threshold, the first of which is infinity."""
 
     name: ClassVar[str]
 
@@ -51,15 +47,8 @@ class _Curve:
         return len(self.counts)
 
     def point_at_threshold(self, threshold: float) -> CurvePoint:
-        """The point of the lowest threshold that is not below `threshold`.
-
-        Raises:
-            ConfigurationError: if it is NaN.
-        """
-        if np.isnan(threshold):
-            raise ConfigurationError(
-                f"`threshold` must be a number. Received: threshold={threshold}."
-            )
+        """The point of the lowest threshold not below `threshold`; ConfigurationError for NaN."""
+        check_no_nan(threshold)
         return self._point(self.counts.at_or_above(threshold) or 0)
 
     def point_at_precision(self, precision: float) -> CurvePoint:
@@ -105,22 +94,14 @@ class _Curve:
         return cls(ThresholdCounts.from_dict(values).started())
 
     def _point(self, row: int) -> CurvePoint:
-        found = self.counts.rows(np.array([row]))
-        return CurvePoint(
-            float(found.thresholds[0]),
-            float(found.precision()[0]),
-            float(found.recall()[0]),
-            float(found.false_positive_rate()[0]),
-        )
+        at = self.counts.rows(np.array([row]))
+        rates = (at.thresholds, at.precision(), at.recall(), at.false_positive_rate())
+        return CurvePoint(*(float(rate[0]) for rate in rates))
 
 
 @dataclass(frozen=True, slots=True)
 class RocCurve(_Curve):
-    """True positive rate over false positive rate, from (0, 0) to (1, 1).
-
-    Attributes:
-        counts: at each threshold, descending from infinity.
-    """
+    """True positive rate over false positive rate, from (0, 0) to (1, 1)."""
 
     name: ClassVar[str] = "roc_curve"
 
@@ -142,11 +123,7 @@ class RocCurve(_Curve):
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRecallCurve(_Curve):
-    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity.
-
-    Attributes:
-        counts: at each threshold, descending from infinity.
-    """
+    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity."""
 
     name: ClassVar[str] = "precision_recall_curve"
 
@@ -164,6 +141,12 @@ class PrecisionRecallCurve(_Curve):
     def recall(self) -> Rates:
         """(k,) float64, descending; 0 without positives."""
         return self.counts.recall()[::-1]
+
+
+def check_no_nan(threshold: float) -> None:
+    """Raise ConfigurationError if a threshold is NaN."""
+    if np.isnan(threshold):
+        raise ConfigurationError(f"`threshold` must be a number. Received: threshold={threshold}.")
 
 
 def _check_share(name: str, value: float) -> None:
@@ -234,11 +217,10 @@ def bootstrap_band(
             f"{counts.positives} positives and {counts.negatives} negatives."
         )
     random = np.random.default_rng(seed)
-    hits = _resampled(random, counts.true_positives, counts.positives, replicates)
-    alarms = _resampled(random, counts.false_positives, counts.negatives, replicates)
+    sides = (counts.true_positives, counts.positives), (counts.false_positives, counts.negatives)
+    hits, alarms = (_resampled(random, *side, replicates) for side in sides)
     recall, false_rate = hits / counts.positives, alarms / counts.negatives
-    said = hits + alarms
-    precision = np.divide(hits, said, out=np.ones(said.shape), where=said > 0)
+    precision = precision_of(hits, alarms)
     grid = np.linspace(0.0, 1.0, grid_points)
     heights = np.stack([np.interp(grid, x, y) for x, y in zip(false_rate, recall, strict=True)])
     reached = [np.searchsorted(x, grid, side="left").clip(max=x.size - 1) for x in recall]
@@ -246,13 +228,14 @@ def bootstrap_band(
     areas = np.sum(np.diff(false_rate) * (recall[:, 1:] + recall[:, :-1]) / 2, axis=1)
     averages = np.sum(np.diff(recall) * precision[:, 1:], axis=1)
     tails = [50 * (1 - confidence), 50 * (1 + confidence)]
+    low_and_high: Any = [np.percentile(found, tails).tolist() for found in (areas, averages)]
     return RocBand(
         confidence=confidence,
         grid=grid,
         true_positive_rate=np.percentile(heights, tails, axis=0),
         precision=np.percentile(kept, tails, axis=0),
-        auc=_pair(np.percentile(areas, tails)),
-        average_precision=_pair(np.percentile(averages, tails)),
+        auc=tuple(low_and_high[0]),
+        average_precision=tuple(low_and_high[1]),
     )
 
 
@@ -262,9 +245,4 @@ def _resampled(
     """(replicates, k + 1) rows of `total` that reach each threshold; 0 at the first."""
     gained = np.diff(reached, prepend=0, append=total)
     drawn = random.multinomial(total, gained / total, size=replicates)
-    started = np.zeros((replicates, 1), np.int64)
-    return np.concatenate([started, drawn.cumsum(axis=1)], axis=1)
-
-
-def _pair(bounds: Floats) -> tuple[float, float]:
-    return float(bounds[0]), float(bounds[1])
+    return np.pad(drawn.cumsum(axis=1), ((0, 0), (1, 0)))

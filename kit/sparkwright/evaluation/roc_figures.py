@@ -28,12 +28,7 @@ _AXES: dict[Which, tuple[str, str]] = {
 
 
 def score_figures(roc: "RocReadings", *, band: bool = True) -> list[Figure]:
-    """Both curves of a score; none without positives or without negatives.
-
-    Args:
-        roc: of any kind.
-        band: whether to draw what 95 % of resampled curves lie within.
-    """
+    """Both curves of a score, in a band or not; none without positives or without negatives."""
     if not (roc.positives and roc.negatives):
         return []
     bounds = bootstrap_band(roc) if band else None
@@ -81,15 +76,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
 
 def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
-    """Curves over each other, told apart by color and dash; of many, mean and spread.
-
-    Args:
-        named: names and scores, each with positives and negatives.
-        which: of the curves.
-        caption: of the figure.
-        what: plural noun for the curves.
-        label: of the figure.
-    """
+    """Curves over each other, told apart by color and dash; of many `what`, mean and spread."""
     head = "result" if what == "results" else ""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [

@@ -29,14 +29,7 @@ class Where(NamedTuple):
     kept: NDArray[np.intp] | None
 
     def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:
-        """Raise DataError if an entry is not right, naming the first such row.
-
-        Args:
-            right: (rows,) or (rows, C), of the rows that count.
-            values: (rows, ...) of the entries, for the message.
-            rule: the first sentence of the message, without its period.
-            remedy: the last sentence.
-        """
+        """Raise DataError if one of (rows,) or (rows, C) `right` is False, naming the first row."""
         if right.all():
             return
         first = int(np.flatnonzero(~right.reshape(len(right), -1).all(axis=1))[0])
@@ -88,45 +81,56 @@ class LabeledRows(NamedTuple):
     classes: int
     where: Where
 
+    def predicted(
+        self, threshold: float | None = None, costs: tuple[float, ...] | None = None
+    ) -> Classes:
+        """(rows,) the predicted class of each row; of equal predictions the first class.
 
-class ClassRows(NamedTuple):
-    """Actual and predicted class of each row that counts.
+        Args:
+            threshold: what the probability of class 1 must exceed, for one or two outputs; default
+                None: 0.5 for one output.
+            costs: C factors of the probabilities; the largest product wins.
 
-    Attributes:
-        actual: (rows,).
-        predicted: (rows,).
-        classes: C, at least 2.
-        scores: (rows, C), or (rows, 1): of class 1.
-        where: places of the rows.
-    """
-
-    actual: Classes
-    predicted: Classes
-    classes: int
-    scores: Array
-    where: Where
+        Raises:
+            DataError: if a prediction that must be a probability is not, or an option does not fit.
+        """
+        width = self.scores.shape[1]
+        if threshold is not None and width > 2:
+            raise DataError(
+                "`threshold` decides between two classes: predictions must have one or two "
+                f"columns. Received: {width} columns. Use `costs` to favor some of more classes."
+            )
+        if costs is not None and len(costs) != self.classes:
+            raise DataError(
+                "`costs` must have a number for each class. "
+                f"Received: {len(costs)} costs for {self.classes} classes."
+            )
+        if width > 1 and threshold is None and costs is None:
+            return self.scores.argmax(axis=1).astype(np.int64)
+        deciding = "`costs`" if threshold is None else "`threshold`"
+        what = "a single output" if width == 1 else f"every prediction for {deciding}"
+        require_probabilities(self.scores, self.where, what)
+        if costs is not None:
+            both = with_both_classes(self.scores.astype(np.float64))
+            return (both * np.asarray(costs)).argmax(axis=1).astype(np.int64)
+        limit = 0.5 if threshold is None else threshold
+        return exceeds(self.scores[:, -1], limit).astype(np.int64)
 
     def probability_of(self, classes: Classes, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """(n,) the probability, or score, of one class for each of n rows."""
-        if self.scores.shape[1] > 1:
-            return self.scores[rows, classes].astype(np.float64)
-        probability = self.scores[rows, 0].astype(np.float64)
-        return np.where(classes == 1, probability, 1 - probability)
+        scores = self.scores[rows].astype(np.float64)
+        return with_both_classes(scores)[np.arange(len(rows)), classes]
 
     def right_within(self, n: int) -> int:
         """Rows in which fewer than `n` classes have a higher probability than the actual one."""
         if self.classes <= n:
             return len(self.actual)
-        own = np.take_along_axis(self.scores, self.actual[:, None], axis=1)
+        own = np.take_along_axis(self.scores, self.actual.astype(np.int64)[:, None], axis=1)
         return int(np.count_nonzero(np.count_nonzero(self.scores > own, axis=1) < n))
 
 
 def as_numbers(values: ArrayLike, what: str) -> Array:
     """An array of real numbers: bool, integers or floats; bfloat16 and the like as float32.
-
-    Args:
-        values: of any shape.
-        what: "predictions" or "labels".
 
     Raises:
         DataError: for anything else, such as text or rows of different lengths.
@@ -145,11 +149,7 @@ def as_numbers(values: ArrayLike, what: str) -> Array:
 
 
 def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
-    """(rows,) which rows count; a mask per example counts or drops all of its steps.
-
-    Raises:
-        DataError: if the mask fits neither rows nor examples.
-    """
+    """(rows,) which rows count, by a mask per row or example; DataError if it fits neither."""
     if mask is None:
         return np.ones(int(np.prod(shape, dtype=np.int64)), np.bool_)
     counts = np.asarray(mask) != 0
@@ -168,15 +168,12 @@ def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
 def output_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> OutputRows:
-    """Rows of outputs that are evaluated one by one.
+    """Rows of outputs that are evaluated one by one: all in order but those where none counts.
 
     Args:
         labels: the predictions' shape; the last axis may be left out if it is 1.
         predictions: (n, C), (n, T, C), ...; the last axis is the outputs. (n,) counts as (n, 1).
         mask: (n,) or (n, T), ..., per row; or of the predictions' shape, per output.
-
-    Returns:
-        All rows in order, except those in which no output counts.
 
     Raises:
         DataError: if shapes do not fit, an array holds no real numbers, or a prediction or label
@@ -211,7 +208,7 @@ def output_rows(
 def labeled_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> LabeledRows:
-    """Rows with one class each.
+    """The rows that count, in order, with one class each.
 
     Args:
         labels: one-hot (n, C), (n, T, C), ... (the unique largest entry names the class, so
@@ -219,9 +216,6 @@ def labeled_rows(
             last axis of 1.
         predictions: (n, C) or (n, T, C), ... scores; (n, 1) or (n, T, 1), ... of class 1 of two.
         mask: (n,) or (n, T), ...: rows where it is 0 do not count.
-
-    Returns:
-        The rows that count, in order.
 
     Raises:
         DataError: if shapes do not fit, an array holds no real numbers, a prediction is NaN, or a
@@ -251,61 +245,6 @@ def labeled_rows(
     require_numbers(scores, where, "predictions")
     actual = _hot_class(truth, where) if one_hot else _named_class(truth, classes, where)
     return LabeledRows(actual, scores, classes, where)
-
-
-def class_rows(
-    labels: ArrayLike,
-    predictions: ArrayLike,
-    *,
-    mask: ArrayLike | None = None,
-    threshold: float | None = None,
-    costs: tuple[float, ...] | None = None,
-) -> ClassRows:
-    """Actual and predicted classes.
-
-    Of equal predictions the first class wins; a single probability must exceed 0.5.
-
-    Args:
-        labels: as in `labeled_rows`.
-        predictions: as in `labeled_rows`; a single output must be a probability.
-        mask: as in `labeled_rows`.
-        threshold: what the probability of class 1 must exceed, for one or two outputs.
-        costs: C factors of the probabilities; the largest product wins.
-
-    Raises:
-        DataError: as `labeled_rows`, or if a prediction that must be a probability is not.
-    """
-    rows = labeled_rows(labels, predictions, mask=mask)
-    width = rows.scores.shape[1]
-    if threshold is not None and width > 2:
-        raise DataError(
-            "`threshold` decides between two classes: predictions must have one or two columns. "
-            f"Received: {width} columns. Use `costs` to favor some of more classes."
-        )
-    if costs is not None and len(costs) != rows.classes:
-        raise DataError(
-            "`costs` must have a number for each class. "
-            f"Received: {len(costs)} costs for {rows.classes} classes."
-        )
-    predicted = _predicted_class(rows.scores, rows.where, threshold, costs)
-    actual = rows.actual.astype(np.int64)
-    return ClassRows(actual, predicted, rows.classes, rows.scores, rows.where)
-
-
-def _predicted_class(
-    scores: Array, where: Where, threshold: float | None, costs: tuple[float, ...] | None
-) -> Classes:
-    width = scores.shape[1]
-    if width > 1 and threshold is None and costs is None:
-        return scores.argmax(axis=1).astype(np.int64)
-    deciding = "`costs`" if threshold is None else "`threshold`"
-    what = "a single output" if width == 1 else f"every prediction for {deciding}"
-    require_probabilities(scores, where, what)
-    if costs is not None:
-        wide = scores.astype(np.float64)
-        both = np.concatenate([1 - wide, wide], axis=1) if width == 1 else wide
-        return (both * np.asarray(costs)).argmax(axis=1).astype(np.int64)
-    return exceeds(scores[:, -1], 0.5 if threshold is None else threshold).astype(np.int64)
 
 
 def _hot_class(labels: Array, where: Where) -> Array:
@@ -356,13 +295,9 @@ def require_probabilities(values: Array, where: Where, what: str) -> None:
 
 
 def exceeds(values: Array, threshold: float | NDArray[np.float64]) -> Bools:
-    """Whether probabilities are greater than a threshold, in their own precision.
+    """Whether (rows,) or (rows, C) probabilities exceed a threshold, or (C,), in their precision.
 
     A float32 that was written as 0.3 does not exceed 0.3, though its value is 0.30000001192….
-
-    Args:
-        values: (rows,) or (rows, C).
-        threshold: one, or (C,).
     """
     kind = values.dtype if values.dtype.kind == "f" else np.float64
     return values > np.asarray(threshold, kind)

@@ -69,8 +69,6 @@ class WorstExamples:
         ... )
         >>> [(example.score, example.row) for example in worst]
         [(2.0, 1), (2.0, 3)]
-        >>> (worst + worst.moved(partition=1)).examples[1].place
-        (0, 3)
     """
 
     count: int
@@ -128,30 +126,32 @@ class WorstExamples:
             DataError: if the arrays are not of equally many examples.
         """
         losses = np.asarray(scores, np.float64)
-        groups = (features, labels, predictions or {}, features_masks or {})
-        sizes = {len(array) for group in groups for array in group.values()}
+        groups = {
+            "features": features,
+            "labels": labels,
+            "predictions": predictions or {},
+            "features_masks": features_masks or {},
+        }
+        sizes = {len(array) for group in groups.values() for array in group.values()}
         if losses.ndim != 1 or sizes - {losses.size}:
             raise DataError(
                 "scores, features, labels and predictions must be of equally many examples. "
                 f"Received: scores of shape {losses.shape} and arrays of {sorted(sizes)}."
             )
         check_count("count", count, minimum=1)
-        chosen = _worst_rows(losses, count)
+        # NaN is larger than any number; of equal losses the first one is worse.
+        order = np.lexsort((-losses, ~np.isnan(losses)))[:count]
 
         def example(row: int) -> WorstExample:
             # Copies: a view would keep the whole block in memory.
-            parts = [{name: a[row].copy() for name, a in group.items()} for group in groups]
-            return WorstExample(
-                score=float(losses[row]),
-                partition=partition,
-                row=first_row + row,
-                features=parts[0],
-                labels=parts[1],
-                predictions=parts[2],
-                features_masks=parts[3],
-            )
+            parts: Any = {
+                key: {name: array[row].copy() for name, array in group.items()}
+                for key, group in groups.items()
+            }
+            score = float(losses[row])
+            return WorstExample(score=score, partition=partition, row=first_row + row, **parts)
 
-        found = tuple(example(row) for row in chosen)
+        found = tuple(map(example, order.tolist()))
         return cls(count, found, scored=losses.size, class_names=dict(class_names or {}))
 
     def __add__(self, other: "WorstExamples") -> "WorstExamples":
@@ -173,18 +173,10 @@ class WorstExamples:
             class_names={**other.class_names, **self.class_names},
         )
 
-    def moved(self, *, partition: int) -> "WorstExamples":
-        """The same examples in another partition."""
-        moved = [replace(example, partition=partition) for example in self.examples]
-        return WorstExamples(
-            self.count, tuple(moved), scored=self.scored, class_names=self.class_names
-        )
-
     def with_predictions(self, predictions: Iterable[Arrays]) -> "WorstExamples":
         """The same with the network's outputs of each example, in the order of `examples`."""
         both = zip(self.examples, predictions, strict=True)
-        found = tuple(replace(example, predictions=said) for example, said in both)
-        return WorstExamples(self.count, found, scored=self.scored, class_names=self.class_names)
+        return replace(self, examples=tuple(replace(e, predictions=said) for e, said in both))
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -196,15 +188,3 @@ class WorstExamples:
         losses = ", ".join(f"{example.score:.4g}" for example in self.examples[:3])
         more = ", …" if len(self.examples) > 3 else ""
         return f"WorstExamples({len(self)} of {self.scored} examples; losses {losses}{more})"
-
-
-def _worst_rows(losses: NDArray[np.float64], count: int) -> list[int]:
-    """Numbers of the `count` largest, the largest first; NaN is larger, of equal ones the first."""
-    keys = np.where(np.isnan(losses), -np.inf, -losses)
-    rows = np.arange(losses.size)
-    if losses.size > count:
-        bound = np.partition(keys, count - 1)[count - 1]
-        rows = np.flatnonzero(keys <= bound)
-    # Infinite and unknown losses have the same key: the unknown ones come first.
-    order = np.lexsort((rows, keys[rows], ~np.isnan(losses[rows])))
-    return rows[order][:count].tolist()

@@ -28,14 +28,7 @@ _EVALUATIONS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """Some lines of code, and what they are about.
-
-    Attributes:
-        title: a few words.
-        text: a sentence or two.
-        code: Python.
-        tags: of the cell; default none.
-    """
+    """Some lines of code, and what they are about."""
 
     title: str
     text: str
@@ -44,13 +37,7 @@ class Step:
 
 
 def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
-    """The steps of the experiment, in order.
-
-    Args:
-        experiment: what to do.
-        in_notebook: whether runs are waited for with `await`, as notebooks can, and what users
-            vary has names, set in a step of its own.
-    """
+    """The steps of the experiment, in order."""
     names = _parameters(experiment) if in_notebook else {}
     if in_notebook:
         yield Step(

@@ -59,7 +59,6 @@ class Connection:
         sealer: seals what is sent, in the order of sending.
         opener: opens what is received, in the order of arrival.
         heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
-        received_bytes: how many have come so far.
     """
 
     def __init__(self, sock: socket.socket, keys: Keys | None = None) -> None:
@@ -72,7 +71,6 @@ class Connection:
         self.socket, self.keys = sock, keys
         self.sealer, self.opener = seals(keys)
         self.heard_s = time.monotonic()
-        self.received_bytes = 0
         self._sending = threading.Lock()
 
     @property
@@ -156,7 +154,6 @@ class Connection:
 
     def _heard(self, count: int) -> None:
         self.heard_s = time.monotonic()
-        self.received_bytes += count
 
 
 class Listener:

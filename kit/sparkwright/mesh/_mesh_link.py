@@ -20,7 +20,6 @@ class MeshLink:
         connection: the way there.
         pending_bytes: what waits to be sent, with what is just being sent.
         moved_s: the monotonic clock when bytes were last taken from the queue, or it was empty.
-        sent_bytes: how many have been sent so far.
         gone: the connection has been given up.
         busy: what came last is still being worked on.
     """
@@ -44,7 +43,7 @@ class MeshLink:
         """
         self._chunk_bytes = chunk_bytes
         self.origin, self.connection = origin, connection
-        self.pending_bytes = self.sent_bytes = 0
+        self.pending_bytes = 0
         self.moved_s = time.monotonic()
         self.noticed_s = 0.0  # `connection.heard_s` when it was last looked at
         self.gone = self.busy = False
@@ -106,7 +105,6 @@ class MeshLink:
     def _send(self, content: Buffer, room: threading.Condition) -> None:
         self.connection.socket.sendall(content)
         with self._lock:
-            self.sent_bytes += len(content)
             self.moved_s = time.monotonic()
             if not self.gone:
                 self.pending_bytes -= len(content)

@@ -51,7 +51,8 @@ class PeerPort:
         """
         self.worker = worker
         self._handlers: dict[str, Handler] = {}
-        self._introducing: set[Connection] = set()
+        # Of those introducing themselves (None), or being handled, the kind.
+        self._open: dict[Connection, str | None] = {}
         self._lock = threading.Lock()
         self._closed = False
         self._listener = Listener(
@@ -68,14 +69,18 @@ class PeerPort:
     def on(self, kind: str, handler: Handler) -> None:
         """From now on, connections whose first message is a `kind` belong to `handler`.
 
-        It is called on a thread of that connection's own and may stay there; the connection is its
-        to close. Register before the address is told to anybody.
+        It is called on a thread of that connection's own and may stay there: until it returns,
+        `off` closes the connection. Afterwards the connection is its to close. Register before the
+        address is told to anybody.
         """
         self._handlers[kind] = handler
 
     def off(self, kind: str) -> None:
-        """Turn connections of that kind away from now on."""
-        self._handlers.pop(kind, None)
+        """Turn connections of that kind away from now on, and close those being handled."""
+        with self._lock:
+            self._handlers.pop(kind, None)
+            for connection in [each for each, of in self._open.items() if of == kind]:
+                connection.close()
 
     def close(self) -> None:
         """Stop listening and drop connections that have not introduced themselves.
@@ -84,7 +89,7 @@ class PeerPort:
         """
         with self._lock:
             self._closed = True
-            for connection in self._introducing:
+            for connection in [each for each, of in self._open.items() if of is None]:
                 connection.close()
         self._listener.close()
 
@@ -93,15 +98,20 @@ class PeerPort:
             if self._closed:
                 connection.close()
                 return
-            self._introducing.add(connection)
+            self._open[connection] = None
         message = _first_message(connection)
         with self._lock:
-            self._introducing.discard(connection)
             handler = None if message is None else self._handlers.get(message.kind)
             if message is None or handler is None or self._closed:
+                del self._open[connection]
                 connection.close()
                 return
-        handler(connection, message)
+            self._open[connection] = message.kind
+        try:
+            handler(connection, message)
+        finally:
+            with self._lock:
+                del self._open[connection]
 
 
 def _first_message(connection: Connection) -> Message | None:

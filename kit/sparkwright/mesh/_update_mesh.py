@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sparkwright.errors import ConfigurationError, NetworkError
@@ -25,23 +24,6 @@ _LONGEST_PAUSE_S = 1.0
 _JOIN_S = 5.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeshStatistics:
-    """What a mesh has carried so far.
-
-    Attributes:
-        bytes_sent: to all neighbours, with what was passed on, sent again, and heartbeats.
-        bytes_received: likewise.
-        messages_sent: likewise; the number of messages.
-        pending_bytes: what waits to be sent now, to all neighbours together.
-    """
-
-    bytes_sent: int
-    bytes_received: int
-    messages_sent: int
-    pending_bytes: int
-
-
 class UpdateMesh:
     """Carries updates between the workers of a run, over the connections of a `PeerPort`.
 
@@ -50,7 +32,7 @@ class UpdateMesh:
 
     A worker that takes nothing reads nothing more once its inbox is full; then its neighbours'
     `publish` waits. It goes on reading, inbox full or not, while it waits for others itself: in
-    `publish`, `wait_for`, `flush` and inside `reading_all`. So two workers never wait for one
+    `publish`, `wait_for` and inside `reading_all`. So two workers never wait for one
     another. A neighbour that nobody listens to is not silent.
 
     Attributes:
@@ -88,7 +70,7 @@ class UpdateMesh:
             heartbeat_s: how often neighbours compare what they have.
             peer_timeout_s: a neighbour that sends nothing, or takes nothing, for so long is
                 dropped.
-            connect_timeout_s: `problem` tells who could not be reached for so long.
+            connect_timeout_s: how long an attempt to connect may take, at most.
             chunk_bytes: larger messages are sent in pieces of this size.
             max_log_messages: how many updates are kept for those who missed them.
             max_log_bytes: how many bytes of them.
@@ -115,13 +97,11 @@ class UpdateMesh:
         self._awaited: frozenset[Origin] = frozenset()
         self._early: dict[Origin, Connection] = {}  # came before `reshape` told of them
         self._dial: _Dial | None = None
-        self._problem: str | None = None
         self._inbox: list[Update] = []
         self._inbox_bytes = 0
         self._waits = 0  # of this worker for others
         self._space = threading.Condition(self._lock)  # in the inbox
         self._taken: dict[Origin, int] = {}
-        self._counts = [0, 0, 0]  # sent, received bytes of links that are gone; messages sent
         self._threads: list[threading.Thread] = []
         self._start("timer", self._keep_time, heartbeat_s)
         port.on(_INTRODUCTION, self._arrived)
@@ -154,7 +134,6 @@ class UpdateMesh:
                 self._newest[seat.worker] = max(seat.incarnation, self._newest.get(seat.worker, 0))
             self._upstream = None if upstream is None else places[upstream]
             self._awaited = frozenset(places[w].origin for w in topology.downstreams(self.me[0]))
-            self._problem = None
             wanted = {places[worker].origin for worker in topology.neighbours(self.me[0])}
             for link in list(self._links.values()):
                 if link.origin not in wanted:
@@ -226,11 +205,6 @@ class UpdateMesh:
             with self._lock:
                 self._waits -= 1
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until nothing waits to be sent; whether nothing does. Ends when closed."""
-        with self._lock, self.reading_all():
-            return self._room.wait_for(lambda: not self.statistics.pending_bytes, timeout_s)
-
     def restored(self, versions: Mapping[Origin, int]) -> None:
         """This worker's state was replaced by one that includes everything up to `versions`.
 
@@ -266,22 +240,10 @@ class UpdateMesh:
             return frozenset(self._links)
 
     @property
-    def problem(self) -> str | None:
-        """Who could not be reached within `connect_timeout_s`, and why; None if all is well."""
+    def pending_bytes(self) -> int:
+        """What waits to be sent now, to all neighbours together."""
         with self._lock:
-            return self._problem
-
-    @property
-    def statistics(self) -> MeshStatistics:
-        """Bytes and messages so far."""
-        with self._lock:
-            links, (sent, received, messages) = self._links.values(), self._counts
-            return MeshStatistics(
-                bytes_sent=sent + sum(link.sent_bytes for link in links),
-                bytes_received=received + sum(link.connection.received_bytes for link in links),
-                messages_sent=messages,
-                pending_bytes=sum(link.pending_bytes for link in links),
-            )
+            return sum(link.pending_bytes for link in self._links.values())
 
     def close(self) -> None:
         """Hang up on everybody and end all threads; the port stays open."""
@@ -321,8 +283,6 @@ class UpdateMesh:
         if link.gone:
             return
         link.give_up()
-        self._counts[0] += link.sent_bytes
-        self._counts[1] += link.connection.received_bytes
         del self._links[link.origin]
         self._carry_out(self._peer.neighbour_down(link.origin))
         self._room.notify_all()
@@ -340,7 +300,6 @@ class UpdateMesh:
                     head = encode_head(*fields_of(message), len(payload))
                     for link in filter(None, map(self._links.get, neighbours)):
                         link.put(head, payload)
-                        self._counts[2] += 1
                         used.append(link)
                 case Deliver(update=update):
                     self._inbox.append(update)
@@ -465,33 +424,20 @@ class UpdateMesh:
 
     def _reach(self, dial: "_Dial") -> None:
         """Try to connect to the upstream until that succeeds or it is somebody else."""
-        began_s, pause_s = time.monotonic(), 0.05
-
-        def note(reason: object) -> None:
-            with self._lock:
-                late = time.monotonic() - began_s >= self._connect_timeout_s
-                if late and not dial.stopped.is_set():
-                    self._problem = (
-                        f"worker {dial.seat.worker} at {dial.seat.host}:{dial.seat.port} could "
-                        f"not be reached for {self._connect_timeout_s:g} s: {reason} Check that "
-                        "workers reach one another (`MeshConfig(ports=…, network_mask=…)`)."
-                    )
-
+        pause_s = 0.05
         while not dial.stopped.is_set():
             connection = None
-            try:
-                connection = self._attempt(dial, note)
-            except (NetworkError, OSError) as error:
-                note(error)
+            with contextlib.suppress(NetworkError, OSError):
+                connection = self._attempt(dial)
             with self._lock:
                 if connection is not None and not dial.stopped.is_set():
-                    self._dial, self._problem = None, None
+                    self._dial = None
                     self._attach(dial.seat.origin, connection, welcome=False)
                     return
             dial.stopped.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _attempt(self, dial: "_Dial", note: Callable[[object], None]) -> Connection:
+    def _attempt(self, dial: "_Dial") -> Connection:
         """A connection that the upstream has welcomed."""
         seat = dial.seat
         connection = connect(
@@ -508,12 +454,11 @@ class UpdateMesh:
                 _INTRODUCTION, {"worker": worker, "incarnation": incarnation, "to": seat.origin}
             )
             connection.socket.settimeout(_ATTEMPT_S)
-            while True:
-                try:
+            answer: Message | None = None
+            while not dial.stopped.is_set():
+                with contextlib.suppress(TimeoutError):  # it does not know this worker yet
                     answer = connection.receive(max_payload_bytes=0)
                     break
-                except TimeoutError:
-                    note("it does not know this worker yet.")
             if answer is None or answer.kind != _WELCOME:
                 raise NetworkError("it turned this worker away.")
             connection.socket.settimeout(None)

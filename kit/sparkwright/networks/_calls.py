@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.errors import ConfigurationError
 
 from ._keras_options import initializer_names
-from ._wiring import is_chain, wire
-from .keras_catalog import LayerKind, OptimizerKind, layer_kind, optimizer_kind
+from .keras_catalog import Kind, LayerKind, layer_kind, optimizer_kind
 
 if TYPE_CHECKING:
     from .spec import LayerSpec, NetworkSpec
 
 _WITHOUT_CHANCE = ("zeros", "ones")
-# They make all their weights with one initializer: with a seed, these would begin alike.
-_UNSEEDED = ("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention")
 REGISTERED = "registered:"  # begins the place of a class of the user
 
 
@@ -48,23 +45,13 @@ Seeds = Iterator[Seed] | None
 
 
 def layer_calls(spec: "NetworkSpec") -> tuple[Call, ...]:
-    """How each layer is made, also those that are switched off.
-
-    Each random source takes the next seed, so switching a layer off leaves the others' seeds.
-
-    Raises:
-        ConfigurationError: if Keras has no such layer.
-    """
+    """How each layer is made, also those that are switched off, which leaves the others' seeds."""
     seeds = None if spec.seed is None else map(Seed, count())
     return tuple(layer_call(layer, seeds) for layer in spec.layers)
 
 
 def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
-    """How one layer is made.
-
-    Raises:
-        ConfigurationError: if Keras has no such layer.
-    """
+    """How one layer is made; each random source takes the next seed."""
     kind = known_kind(layer.kind)
     name = (("name", layer.name),)
     if kind.inner is None:
@@ -78,11 +65,7 @@ def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
 
 
 def known_kind(name: str) -> LayerKind:
-    """The class of layers of that name.
-
-    Raises:
-        ConfigurationError: if Keras has none, and none is registered.
-    """
+    """The class of layers of that name, or a ConfigurationError."""
     kind = layer_kind(name)
     if kind is None:
         raise ConfigurationError(
@@ -91,22 +74,17 @@ def known_kind(name: str) -> LayerKind:
     return kind
 
 
-def _place(kind: LayerKind) -> str:
-    if kind.name == "Input":
-        return "Input"
-    return f"{REGISTERED}{kind.name}" if _is_own(kind) else f"layers.{kind.name}"
-
-
-def _is_own(kind: LayerKind | OptimizerKind) -> bool:
-    """Whether a class is registered, and not one of Keras' own."""
-    made_by: Any = kind.made_by  # None: an Input
-    return ">" in kind.name or not (made_by is None or made_by.__module__.startswith("keras."))
+def _place(kind: Kind, module: str = "layers.") -> str:
+    if kind.is_registered:
+        return f"{REGISTERED}{kind.name}"
+    return kind.name if kind.name == "Input" else f"{module}{kind.name}"
 
 
 def _arguments(
     kind: LayerKind, options: Mapping[str, Any], seeds: Seeds
 ) -> tuple[tuple[str, Any], ...]:
-    found: dict[str, Any] = {}
+    # What the class has no argument for is refused by Keras itself.
+    found = {name: value for name, value in options.items() if kind.option(name) is None}
     for option in kind.options:
         weight, _, what = option.name.rpartition("_")
         given = options.get(option.name)
@@ -114,7 +92,8 @@ def _arguments(
             chosen = option.default if given is None else given
             made_by = initializer_names().get(str(chosen))
             can_draw = made_by is not None and chosen not in _WITHOUT_CHANCE
-            if seeds is not None and can_draw and kind.name not in _UNSEEDED:
+            # An attention makes all its weights with one initializer, which would begin alike.
+            if seeds is not None and can_draw and not kind.separately:
                 found[option.name] = Call(f"initializers.{made_by}", (("seed", next(seeds)),))
             elif given is not None:
                 found[option.name] = given
@@ -128,30 +107,22 @@ def _arguments(
         elif option.name in options:
             found[option.name] = _as_tuple(_edges(kind, option.name, given))
     if seeds is not None and kind.seeded_by is not None:
-        chances = [
-            options.get(name, option.default)
-            for name in kind.seeded_by
-            if (option := kind.option(name)) is not None
-        ]
-        if any(chances) or not kind.seeded_by:
+        defaults = kind.defaults
+        if not kind.seeded_by or any(options.get(n, defaults.get(n)) for n in kind.seeded_by):
             found["seed"] = next(seeds)
-    # What the class has no argument for is refused by Keras itself.
-    found |= {name: value for name, value in options.items() if kind.option(name) is None}
     # The arguments of registered classes may have to be named.
-    leading = [name for name in kind.required if name in found and not _is_own(kind)]
-    return (
-        *(("", found[name]) for name in leading if leading == list(kind.required)),
-        *((n, v) for n, v in found.items() if n not in leading or leading != list(kind.required)),
-    )
+    leading: list[tuple[str, Any]] = []
+    if not kind.is_registered and found.keys() >= set(kind.required):
+        leading = [("", found.pop(name)) for name in kind.required]
+    return (*leading, *found.items())
 
 
 def _regularizer(weight: str, options: Mapping[str, Any]) -> Call | None:
-    l1, l2 = options.get(f"{weight}_l1"), options.get(f"{weight}_l2")
-    if l1 is not None and l2 is not None:
-        return Call("regularizers.L1L2", (("l1", l1), ("l2", l2)))
-    if l1 is not None:
-        return Call("regularizers.L1", (("", l1),))
-    return None if l2 is None else Call("regularizers.L2", (("", l2),))
+    given = {name: options.get(f"{weight}_{name}") for name in ("l1", "l2")}
+    given = {name: penalty for name, penalty in given.items() if penalty is not None}
+    if len(given) == 2:
+        return Call("regularizers.L1L2", tuple(given.items()))
+    return next((Call(f"regularizers.{n.upper()}", (("", x),)) for n, x in given.items()), None)
 
 
 def _edges(kind: LayerKind, name: str, value: Any) -> Any:
@@ -166,29 +137,21 @@ def _as_tuple(value: Any) -> Any:
 
 def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
     """The arguments of `model.compile`."""
-    kind = spec.optimizer.kind
-    known = optimizer_kind(kind)
-    is_own = known is not None and _is_own(known)
-    place = f"{REGISTERED}{kind}" if is_own else f"optimizers.{kind}"
-    optimizer = Call(place, tuple(spec.optimizer.options.items()))
+    kind = optimizer_kind(spec.optimizer.kind)
+    place = f"optimizers.{spec.optimizer.kind}" if kind is None else _place(kind, "optimizers.")
     outputs = spec.outputs
-    weighted = any(output.weight != 1 for output in outputs)
-    if len(outputs) == 1:
-        (output,) = outputs
-        return {
-            "optimizer": optimizer,
-            "loss": _by_name(output.loss),
-            **({"metrics": list(map(_by_name, output.metrics))} if output.metrics else {}),
-            **({"loss_weights": [output.weight]} if weighted else {}),
-        }
-    metrics = {o.layer: list(map(_by_name, o.metrics)) for o in outputs if o.metrics}
-    weights = {output.layer: output.weight for output in outputs}
-    return {
-        "optimizer": optimizer,
-        "loss": {output.layer: _by_name(output.loss) for output in outputs},
-        **({"metrics": metrics} if metrics else {}),
-        **({"loss_weights": weights} if weighted else {}),
+    found: dict[str, dict[str, Any]] = {
+        "loss": {o.layer: _by_name(o.loss) for o in outputs},
+        "metrics": {o.layer: list(map(_by_name, o.metrics)) for o in outputs if o.metrics},
     }
+    if any(output.weight != 1 for output in outputs):
+        found["loss_weights"] = {output.layer: output.weight for output in outputs}
+    arguments: dict[str, Any] = {name: value for name, value in found.items() if value}
+    if len(outputs) == 1:
+        arguments = {name: next(iter(value.values())) for name, value in arguments.items()}
+        if "loss_weights" in arguments:
+            arguments["loss_weights"] = [arguments["loss_weights"]]
+    return {"optimizer": Call(place, tuple(spec.optimizer.options.items())), **arguments}
 
 
 def _by_name(name: str) -> Any:
@@ -196,33 +159,31 @@ def _by_name(name: str) -> Any:
     return Call(f"{REGISTERED}{name}") if ">" in name else name
 
 
-def make(value: Any, *, seed: int | None = None) -> Any:
-    """Make the calls in `value`.
-
-    Args:
-        value: of an argument.
-        seed: the network's.
-    """
+def fold(value: Any, call: Callable[..., Any], seed: Callable[[int], Any]) -> Any:
+    """Replace the calls, with their arguments, and seeds in `value`, the inner ones first."""
     match value:
         case Seed():
-            return (seed or 0) + value.offset
+            return seed(value.offset)
         case Call():
-            made = [(name, make(inner, seed=seed)) for name, inner in value.arguments]
-            found = _in_keras(value.function)
-            if is_function(value):
-                return found
-            return found(
-                *(inner for name, inner in made if not name),
-                **{name: inner for name, inner in made if name},
-            )
-        case tuple():
-            return tuple(make(inner, seed=seed) for inner in value)
-        case list():
-            return [make(inner, seed=seed) for inner in value]
+            folded = [(name, fold(inner, call, seed)) for name, inner in value.arguments]
+            unnamed = (inner for name, inner in folded if not name)
+            return call(value, *unnamed, **{name: inner for name, inner in folded if name})
+        case tuple() | list():
+            return type(value)(fold(inner, call, seed) for inner in value)
         case dict():
-            return {name: make(inner, seed=seed) for name, inner in value.items()}
+            return {name: fold(inner, call, seed) for name, inner in value.items()}
         case _:
             return value
+
+
+def make(value: Any, *, seed: int | None = None) -> Any:
+    """Make the calls in `value`, an argument, with the network's seed."""
+    return fold(value, _called, lambda offset: (seed or 0) + offset)
+
+
+def _called(call: Call, *arguments: Any, **named: Any) -> Any:
+    found = _in_keras(call.function)
+    return found if is_function(call) else found(*arguments, **named)
 
 
 def is_function(call: Call) -> bool:
@@ -230,38 +191,55 @@ def is_function(call: Call) -> bool:
     return call.function.startswith(REGISTERED) and not inspect.isclass(_in_keras(call.function))
 
 
-def apply(kind: LayerKind, layer: Any, sources: list[Any]) -> Any:
-    """The output of a layer for the outputs of those that it takes."""
+def taking(kind: LayerKind, sources: Sequence[Any]) -> list[Any]:
+    """The arguments with which a layer is called on what it takes."""
     if kind.separately:
-        return layer(*(sources if len(sources) > 1 else sources * 2))
-    is_list = kind.takes == "several" and (kind.least > 1 or len(sources) > 1)
-    return layer(sources if is_list else sources[0])
+        return [*sources] * (2 if len(sources) == 1 else 1)
+    least, most = kind.takes
+    return [[*sources]] if most != 1 and (least > 1 or len(sources) > 1) else [*sources]
+
+
+def is_sequential(spec: "NetworkSpec") -> bool:
+    """Whether the model is a Sequential: a chain whose last layer is the only output."""
+    rows = [row for row in spec.analysis.rows if row.enabled]
+    twice = any(known_kind(row.kind).separately for row in rows)  # takes its input twice
+    is_end = [output.layer for output in spec.outputs] == [row.name for row in rows[-1:]]
+    return spec.analysis.is_chain and is_end and not twice
 
 
 def build(spec: "NetworkSpec") -> Any:
-    """The compiled model: Sequential for a chain, functional otherwise.
-
-    Raises:
-        ConfigurationError: if the network has a problem, or Keras refuses it.
-    """
+    """See `NetworkSpec.build`."""
     if spec.analysis.reason is not None:
         raise ConfigurationError(f"the network cannot be built. {spec.analysis.reason}")
     import keras
 
     try:
-        if is_chain(spec):
-            pairs = zip(layer_calls(spec), spec.layers, strict=True)
-            layers = [make(call, seed=spec.seed) for call, layer in pairs if layer.enabled]
-            model = keras.Sequential(layers, name=spec.name)
+        made = {
+            layer.name: make(call, seed=spec.seed)
+            for call, layer in zip(layer_calls(spec), spec.layers, strict=True)
+            if layer.enabled
+        }
+        if is_sequential(spec):
+            model = keras.Sequential([*made.values()], name=spec.name)
         else:
-            model = keras.Model(*_connected(spec), name=spec.name)
-        compiled = compile_arguments(spec).items()
-        model.compile(**{name: make(value, seed=spec.seed) for name, value in compiled})
+            for row in spec.analysis.rows:
+                if row.enabled and row.kind != "Input":
+                    sources = [made[name] for name in row.inputs]
+                    made[row.name] = made[row.name](*taking(known_kind(row.kind), sources))
+            inputs = [made[x.name] for x in spec.layers if x.enabled and x.kind == "Input"]
+            outputs = [made[output.layer] for output in spec.outputs]
+            model = keras.Model(only(inputs), only(outputs), name=spec.name)
+        model.compile(**make(compile_arguments(spec), seed=spec.seed))
     except (ValueError, TypeError) as error:
         raise ConfigurationError(
             f"Keras cannot build the network {spec.name!r}: {keras_text(error)}"
         ) from error
     return model
+
+
+def only(values: list[Any]) -> Any:
+    """The value in a list of one; the list otherwise."""
+    return values[0] if len(values) == 1 else values
 
 
 def keras_text(error: BaseException) -> str:
@@ -270,28 +248,6 @@ def keras_text(error: BaseException) -> str:
     text = text.partition("\n\nArguments received by")[0]
     text = re.sub(r"^Exception encountered when calling [^\n]*\n+", "", text)
     return " ".join(text.split())
-
-
-def _connected(spec: "NetworkSpec") -> tuple[Any, Any]:
-    made: dict[int, Any] = {}
-    wires, calls = wire(spec.layers), layer_calls(spec)
-    inputs: list[Any] = []
-    for row, layer in enumerate(spec.layers):
-        if not layer.enabled:
-            continue
-        thing = make(calls[row], seed=spec.seed)
-        if layer.kind == "Input":
-            inputs.append(thing)
-            made[row] = thing
-        else:
-            sources = [made[source] for source in wires[row].sources]
-            made[row] = apply(known_kind(layer.kind), thing, sources)
-    rows = {layer.name: row for row, layer in enumerate(spec.layers)}
-    outputs = [made[rows[output.layer]] for output in spec.outputs]
-    return (
-        inputs if len(inputs) > 1 else inputs[0],
-        outputs if len(outputs) > 1 else outputs[0],
-    )
 
 
 def _in_keras(place: str) -> Any:

@@ -1,8 +1,39 @@
-"""Layers of a Keras model in order, and what each takes."""
+"""Layers of a Keras model in order, and how each is used."""
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from .signature import output_names
+
+
+class Use(NamedTuple):
+    """One call of a layer in a model."""
+
+    sources: tuple[str, ...]  # names of the layers whose outputs it takes, without masks
+    said: str  # what else it says, such as "training=True", but no mask that Keras passes itself
+
+
+def uses_of(model: Any) -> dict[str, list[Use]]:
+    """The uses of each layer in the model, by the layer's name."""
+    by_depth = getattr(functional(model), "_nodes_by_depth", None) or {}
+    found: dict[str, list[Use]] = {}
+    for node in (node for nodes in by_depth.values() for node in nodes):
+        taken, masks, said = list[Any](), list[Any](), ""
+        given = [*(("", value) for value in node.arguments.args), *node.arguments.kwargs.items()]
+        for name, value in given:
+            tensors = list(_tensors(value))
+            (masks if name.endswith("mask") else taken).extend(tensors)
+            is_plain = not tensors and isinstance(value, bool | int | float | str)
+            if is_plain and value and value != _default_of(node.operation, name):
+                said = f"{name}={value}" if name else str(value)
+        carried = any(getattr(tensor, "_keras_mask", None) is not None for tensor in taken)
+        # Operations make the masks that Keras passes, layers those of the user.
+        if any(not carried or hasattr(made_by(mask), "trainable_weights") for mask in masks):
+            said = "a mask of its own"
+        use = Use(tuple(made_by(tensor).name for tensor in taken), said)
+        found.setdefault(node.operation.name, []).append(use)
+    return found
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -10,48 +41,34 @@ def layers_of(model: Any) -> list[Any]:
 
     Operations that only make masks are left out.
     """
-    operations = getattr(_functional(model), "_operations", None)
+    operations = getattr(functional(model), "_operations", None)
     if not operations:
         return [layer for layer in getattr(model, "layers", None) or [] if layer.name]
+    uses = uses_of(model)
+    found: dict[str, None] = {}
+    begun: set[str] = set()  # a layer that is used twice may stand among its own parents
+    waiting = [(name, False) for name in reversed(output_names(model))]
+    while waiting:
+        name, done = waiting.pop()
+        if done:
+            found[name] = None
+        elif name not in begun:
+            begun.add(name)
+            parents = [parent for use in uses.get(name, []) for parent in use.sources]
+            waiting += [(name, True), *((parent, False) for parent in reversed(parents))]
     by_name = {operation.name: operation for operation in operations}
-    inputs = [op.name for op in operations if type(op).__name__ == "InputLayer"]
-    return [by_name[name] for name in dict.fromkeys([*_in_order(model), *inputs])]
+    unused = (op.name for op in operations if type(op).__name__ == "InputLayer")
+    return [by_name[name] for name in dict.fromkeys([*found, *unused])]
 
 
-def sources_of(model: Any) -> dict[str, list[list[str]]]:
-    """For each layer, by name, what each of its uses in the model takes."""
-    by_depth = getattr(_functional(model), "_nodes_by_depth", None) or {}
-    found: dict[str, list[list[str]]] = {}
-    for node in (node for nodes in by_depth.values() for node in nodes):
-        taken = [tensor._keras_history.operation.name for tensor in _taken(node)]
-        found.setdefault(node.operation.name, []).append(taken)
-    return found
+def functional(model: Any) -> Any:
+    """The graph of a model, which a Sequential holds inside."""
+    return getattr(model, "_functional", None) or model
 
 
-def input_names(model: Any) -> list[str]:
-    """The layers that are the model's inputs, in the order in which it takes arrays."""
-    return [tensor._keras_history.operation.name for tensor in _functional(model).inputs]
-
-
-def said_in_calls(model: Any) -> dict[str, str]:
-    """For layers, by name, what their calls say beside what they take: `training=True`, a mask.
-
-    Masks that Keras passes by itself are none of it.
-    """
-    by_depth = getattr(_functional(model), "_nodes_by_depth", None) or {}
-    found: dict[str, str] = {}
-    for node in (node for nodes in by_depth.values() for node in nodes):
-        given = [("", value) for value in node.arguments.args]
-        for name, value in [*given, *node.arguments.kwargs.items()]:
-            taken = list(_tensors(value))
-            if name.endswith("mask") and taken:
-                if not all(_is_automatic(mask, node) for mask in taken):
-                    found[node.operation.name] = f"a {name} of its own"
-            elif not taken and isinstance(value, bool | int | float | str) and value:
-                if value == _default_of(node.operation, name):
-                    continue
-                found[node.operation.name] = f"{name}={value}" if name else str(value)
-    return found
+def made_by(tensor: Any) -> Any:
+    """The operation that made a symbolic tensor."""
+    return tensor._keras_history.operation
 
 
 def _default_of(operation: Any, argument: str) -> Any:
@@ -59,54 +76,9 @@ def _default_of(operation: Any, argument: str) -> Any:
     return None if parameter is None else parameter.default
 
 
-def _is_automatic(mask: Any, node: Any) -> bool:
-    carried = [getattr(tensor, "_keras_mask", None) for tensor in _taken(node)]
-    if any(mask is each for each in carried):
-        return True
-    # A model that was read from a file has other tensors in their place.
-    made_by_layer = hasattr(mask._keras_history.operation, "trainable_weights")
-    return not made_by_layer and any(each is not None for each in carried)
-
-
-def _functional(model: Any) -> Any:
-    return getattr(model, "_functional", None) or model
-
-
-def _taken(node: Any) -> Iterator[Any]:
-    """The tensors that an operation takes, without masks, which Keras passes by itself."""
-    kwargs = node.arguments.kwargs.items()
-    given = [*node.arguments.args, *(v for name, v in kwargs if not name.endswith("mask"))]
-    yield from _tensors(given)
-
-
 def _tensors(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for inner in value:
-            yield from _tensors(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
+    if isinstance(value, list | tuple | Mapping):
+        for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _tensors(inner)
     elif hasattr(value, "_keras_history"):
         yield value
-
-
-def _in_order(model: Any) -> list[str]:
-    """Names of the operations from which the outputs are made, each after those that it takes."""
-    sources = sources_of(model)
-    found: list[str] = []
-    begun: set[str] = set()  # a layer that is used twice may stand among its own parents
-    waiting = [(name, False) for name in reversed(output_names(model))]
-    while waiting:
-        name, done = waiting.pop()
-        if done:
-            found.append(name)
-        elif name not in begun:
-            begun.add(name)
-            parents = [parent for use in sources.get(name, []) for parent in use]
-            waiting += [(name, True), *((parent, False) for parent in reversed(parents))]
-    return found
-
-
-def output_names(model: Any) -> list[str]:
-    """The layers whose outputs are the model's."""
-    return [tensor._keras_history.operation.name for tensor in _functional(model).outputs]

@@ -16,18 +16,18 @@ from .palette import CHOICES, STARTS, help_for
 NOT_OPTIONS = {
     *("self", "name", "dtype", "trainable", "seed", "kwargs", "args", "weights", "layer"),
     *("backward_layer", "quantization_config", "gptq_unpacked_column_size", "activity_regularizer"),
-    *(
-        "loss_scale_factor",
-        "gradient_accumulation_steps",
-        "return_state",
-        "stateful",
-        "cell",
-        "attention_axes",
-    ),
+    *("loss_scale_factor", "gradient_accumulation_steps", "return_state", "stateful", "cell"),
+    "attention_axes",
 }
 # Fractions and decays, whose bounds no signature tells and Keras does not always check.
-_FRACTIONS = ("dropout", "recurrent_dropout")
-_DECAYS = ("beta_1", "beta_2", "adam_beta_1", "adam_beta_2", "rho", "ema_momentum")
+_BOUNDS: Mapping[str, Any] = {
+    name: {"minimum": 0, bound: 1}
+    for bound, names in (
+        ("maximum", ("dropout", "recurrent_dropout")),
+        ("below", ("beta_1", "beta_2", "adam_beta_1", "adam_beta_2", "rho", "ema_momentum")),
+    )
+    for name in names
+}
 _FURTHER = "Further options"
 _WEIGHTS = "Weights"
 _GROUPS = {
@@ -42,6 +42,9 @@ SIZES = {
     *("kernel_size", "strides", "pool_size", "dilation_rate", "size", "padding", "cropping"),
     "output_size",
 }
+_COMMON_ACTIVATIONS = (
+    *("linear", "relu", "sigmoid", "softmax", "tanh", "elu", "selu", "gelu", "silu"),
+)
 
 
 def arguments_of(made_by: Any) -> Iterator[tuple[str, Any, bool]]:
@@ -58,7 +61,15 @@ def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterato
     weight, _, what = name.rpartition("_")
     if what == "regularizer" and weight:
         for penalty in ("l1", "l2"):
-            yield _penalty(weight, penalty)
+            yield Option(
+                name=f"{weight}_{penalty}",
+                kind="float",
+                default=0.0,
+                minimum=0,
+                label=f"{weight.capitalize()} {penalty.upper()} penalty",
+                group=_WEIGHTS,
+                help=help_for("", penalty).advice,
+            )
     elif what == "constraint" and weight:
         yield Option(
             name=f"{weight}_max_norm",
@@ -71,82 +82,61 @@ def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterato
             help=help_for("", "max_norm").advice,
         )
     elif what == "initializer" and weight:
-        names = tuple(initializer_names())
         usual = {"uniform": "random_uniform"}.get(str(default), snake_case(str(default)))
-        yield Option(
-            name=name,
-            kind="choice",
-            default=usual,
-            choices=tuple(dict.fromkeys([*names, usual])),
-            group=_WEIGHTS,
-            help=help_for(kind, name).advice,
-        )
+        choices = (*initializer_names(), usual)
+        yield choice_option(kind, name, usual, choices, group=_WEIGHTS)
     else:
         yield _option(kind, name, STARTS.get(name) if is_required else default, is_required)
 
 
-def _penalty(weight: str, penalty: str) -> Option:
+def choice_option(
+    kind: str, name: str, default: Any, choices: tuple[str, ...] = (), *, group: str = ""
+) -> Option:
+    """One of several names; default: those that the palette lists for it."""
+    text = help_for(kind, name)
     return Option(
-        name=f"{weight}_{penalty}",
-        kind="float",
-        default=0.0,
-        minimum=0,
-        label=f"{weight.capitalize()} {penalty.upper()} penalty",
-        group=_WEIGHTS,
-        help=help_for("", penalty).advice,
+        name=name,
+        kind="choice",
+        default=default,
+        choices=tuple(dict.fromkeys(choices or CHOICES.get(f"{kind}.{name}") or CHOICES[name])),
+        optional=default is None,
+        label=text.label,
+        help=text.advice,
+        group=group,
     )
 
 
 def _option(kind: str, name: str, default: Any, is_required: bool) -> Option:
     text = help_for(kind, name)
-    common: dict[str, Any] = {
-        "name": name,
-        "label": text.label,
-        "help": text.advice,
-        "group": _GROUPS.get(name, "" if text.advice or is_required else _FURTHER),
-    }
+    group = _GROUPS.get(name, "" if text.advice or is_required else _FURTHER)
     if name.endswith("activation"):
-        choices = tuple(dict.fromkeys([*activation_names(), default or "linear"]))
-        return Option(kind="choice", default=default or "linear", choices=choices, **common)
-    choices = CHOICES.get(f"{kind}.{name}") or CHOICES.get(name)
-    if choices and (isinstance(default, str) or default is None):
-        is_open = default is None
-        return Option(kind="choice", default=default, choices=choices, optional=is_open, **common)
-    optional = default is None and not is_required
-    if text.kind == "list":
-        return ListOption(kind="ints", default=default, optional=optional, **common)
-    given = text.kind if text.kind and not isinstance(default, bool) else _kind_of(name, default)
+        default = default or "linear"
+        return choice_option(kind, name, default, (*activation_names(), default), group=group)
+    if (name in CHOICES or f"{kind}.{name}" in CHOICES) and isinstance(default, str | None):
+        return choice_option(kind, name, default, group=group)
+    given: Any = _kind_of(name, default)
+    if text.kind and not isinstance(default, bool):
+        given = text.kind
+    common: dict[str, Any] = {"name": name, "label": text.label, "help": text.advice}
     if not given:
-        return ValueOption(kind="text", default=default, optional=True, **common)
-    made: Any = given
-    short = _one_of(default) if made == "ints" else default
-    if name in _FRACTIONS:
-        common |= {"minimum": 0, "maximum": 1}
-    elif name in _DECAYS:
-        common |= {"minimum": 0, "below": 1}
-    return Option(kind=made, default=short, optional=optional, none_text=text.none_text, **common)
+        return ValueOption(kind="text", default=default, optional=True, group=group, **common)
+    numbers = list(flat(default))
+    return Option(
+        kind=given,
+        default=numbers[0] if given == "ints" and len(set(numbers)) == 1 else default,
+        optional=default is None and not is_required,
+        none_text=text.none_text,
+        group=group,
+        **common,
+        **_BOUNDS.get(name, {}),
+    )
 
 
 def _kind_of(name: str, default: Any) -> str:
     """The kind of an option, as its default tells it; empty: any value."""
-    match default:
-        case bool():
-            return "flag"
-        case int() | tuple() | list() if name in SIZES:
-            return "ints"
-        case int():
-            return "int"
-        case float():
-            return "float"
-        case str():
-            return "text"
-        case _:
-            return ""
-
-
-def _one_of(default: Any) -> Any:
-    numbers = list(flat(default)) if isinstance(default, list | tuple) else [default]
-    return numbers[0] if len(set(numbers)) == 1 else list(default)
+    if name in SIZES and isinstance(default, int | tuple | list):
+        return "ints"
+    return {bool: "flag", int: "int", float: "float", str: "text"}.get(type(default), "")
 
 
 def flat(value: Any) -> Iterator[Any]:
@@ -179,9 +169,8 @@ def initializer_names() -> Mapping[str, str]:
         is_kind = inspect.isclass(made_by) and made_by.__name__ == name
         if is_kind and not any(is_required for _, _, is_required in arguments_of(made_by)):
             found.setdefault(snake_case(name), name)
-    for unusable in ("initializer", "stft", "stft_initializer"):
-        found.pop(unusable, None)
-    return found
+    unusable = ("initializer", "stft", "stft_initializer")
+    return {name: made_by for name, made_by in found.items() if name not in unusable}
 
 
 @cache
@@ -189,70 +178,12 @@ def activation_names() -> tuple[str, ...]:
     """Keras' names of activations, common ones first."""
     import keras
 
-    common = ("linear", "relu", "sigmoid", "softmax", "tanh", "elu", "selu", "gelu", "silu")
     found = [
         name
         for name, made in vars(keras.activations).items()
         if inspect.isfunction(made) and name not in ("get", "serialize", "deserialize")
     ]
-    return tuple(dict.fromkeys([*common, *sorted(found)]))
-
-
-class ListOption(Option):
-    """Integers; also one of them is a list."""
-
-    __slots__ = ()
-
-    def parse(self, text: str) -> Any:
-        """The list that a person typed.
-
-        Raises:
-            ConfigurationError: as `check`.
-        """
-        value = Option.parse(self, text)
-        return [value] if isinstance(value, int) else None if value is None else list(value)
-
-
-class ShapeOption(Option):
-    """A shape of one example; an axis may be None: of any length.
-
-    Example:
-        >>> shape = ShapeOption(name="shape", kind="ints")
-        >>> shape.parse("any, 28"), shape.text([None, 28])
-        ([None, 28], 'any, 28')
-    """
-
-    __slots__ = ()
-
-    @property
-    def rule(self) -> str:
-        """What the value must be, as the end of "`name` must be"."""
-        return "the length of each axis, such as 28, 28, 1; `any` for an axis of any length"
-
-    def parse(self, text: str) -> list[int | None]:
-        """The shape that a person typed.
-
-        Raises:
-            ConfigurationError: as `check`.
-        """
-        parts = [part.strip() for part in text.strip("()[] ").replace("x", ",").split(",")]
-        open_axis = {"any", "none", "?", "*", "null"}
-        try:
-            value: Any = [None if p.lower() in open_axis else int(p) for p in parts if p]
-        except ValueError:
-            value = text
-        self.check(value)
-        return value
-
-    def text(self, value: Any) -> str:
-        """What a form shows for `value`; `parse` reads it back."""
-        axes = value if isinstance(value, list | tuple) else [value]
-        return ", ".join("any" if n is None else str(n) for n in axes)
-
-    def _fits(self, value: Any) -> bool:
-        if not isinstance(value, list | tuple) or not value:
-            return False
-        return all(n is None or (type(n) is int and n >= 1) for n in value)
+    return tuple(dict.fromkeys([*_COMMON_ACTIVATIONS, *sorted(found)]))
 
 
 class ValueOption(Option):
@@ -272,19 +203,15 @@ class ValueOption(Option):
         return "a number, text, True, False, None, or a list of these"
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed.
-
-        Raises:
-            ConfigurationError: as `check`.
-        """
-        given = text.strip()
+        """The value that a person typed; a ConfigurationError as `check`."""
+        value: Any = text.strip()
         try:
-            value = ast.literal_eval(given) if given else None
+            value = ast.literal_eval(self._source(value)) if value else None
         except (ValueError, SyntaxError, TypeError):
-            value = given
+            pass
         except (MemoryError, RecursionError) as error:
             raise ConfigurationError(
-                f"`{self.name}` must be {self.rule}. Received: {given!r:.80}."
+                f"`{self.name}` must be {self.rule}. Received: {value!r:.80}."
             ) from error
         self.check(value)
         return value
@@ -293,7 +220,46 @@ class ValueOption(Option):
         """What a form shows for `value`; `parse` reads it back."""
         return "" if value is None else value if isinstance(value, str) else repr(value)
 
+    def _source(self, text: str) -> str:
+        return text
+
     def _fits(self, value: Any) -> bool:
         if isinstance(value, list | tuple):
             return all(map(self._fits, value))
         return value is None or isinstance(value, bool | int | float | str)
+
+
+class ShapeOption(ValueOption):
+    """A shape of one example; an axis may be None: of any length.
+
+    Example:
+        >>> shape = ShapeOption(name="shape", kind="ints")
+        >>> shape.parse("any, 28"), shape.text([None, 28])
+        ([None, 28], 'any, 28')
+    """
+
+    __slots__ = ()
+
+    @property
+    def rule(self) -> str:
+        """What the value must be, as the end of "`name` must be"."""
+        return "the length of each axis, such as 28, 28, 1; `any` for an axis of any length"
+
+    def text(self, value: Any) -> str:
+        """What a form shows for `value`; `parse` reads it back."""
+        axes = value if isinstance(value, list | tuple) else [value]
+        return ", ".join("any" if n is None else str(n) for n in axes)
+
+    def _source(self, text: str) -> str:
+        axes = re.sub(r"\b(any|none|null)\b|[?*]", "None", text.strip("()[] "), flags=re.IGNORECASE)
+        return f"[{axes.replace('x', ',')}]"
+
+    def _fits(self, value: Any) -> bool:
+        is_list = isinstance(value, list | tuple) and bool(value)
+        return is_list and all(n is None or (type(n) is int and n >= 1) for n in value)
+
+
+def shape_option() -> Option:
+    """The shape of an Input."""
+    advice = help_for("Input", "shape").advice
+    return ShapeOption(name="shape", kind="ints", default=STARTS["shape"], help=advice)

@@ -3,116 +3,95 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sparkwright.errors import ConfigurationError
-
 from ._calls import keras_text
-from ._wiring import NAME_RULE, Wire, is_name
+from ._wiring import NAME_RULE, is_name
 from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds
-from .training import PROBABILITIES, LossKind, loss_kind, metric_kind
+from .palette import group_of
+from .training import PROBABILITIES, loss_kind, metric_kind
 
 if TYPE_CHECKING:
     from .analysis import LayerAnalysis
-    from .spec import NetworkSpec, OptimizerSpec, OutputSpec
+    from .spec import NetworkSpec, OutputSpec
 
-_KEEPS_RANGE = {
-    *("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "Flatten", "Reshape"),
-    *("Permute", "RepeatVector", "MaxPooling1D", "MaxPooling2D", "AveragePooling1D"),
-    *("AveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D"),
-    *("GlobalAveragePooling2D", "Masking", "Cropping1D", "Cropping2D"),
-}
+_KEEPS_RANGE = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "Masking")
 _METRICS_OF_COMPILE = ("accuracy", "acc", "crossentropy", "ce")
-_NAMED = {"Softmax": "softmax", "BatchNormalization": "linear", "LayerNormalization": "linear"}
+_ACTIVATIONS = {
+    "Softmax": "softmax",
+    "ReLU": "relu",
+    **dict.fromkeys(("LeakyReLU", "ELU", "PReLU"), "elu"),
+    **dict.fromkeys(("BatchNormalization", "LayerNormalization"), "linear"),
+}
 
 
-def training_problems(
-    spec: "NetworkSpec", rows: Sequence["LayerAnalysis"], wires: Sequence[Wire]
-) -> tuple[str, ...]:
+def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> Iterator[str]:
     """One sentence for each problem, the most basic first."""
-    if not any(layer.enabled for layer in spec.layers):
-        return ("The network has no layers. Add an Input first.",)
-    return tuple(
-        [
-            *([] if is_name(spec.name) else [f"The network's name {spec.name!r} {NAME_RULE}"]),
-            *_output_problems(spec),
-            *_unused(spec, wires),
-            *(
-                problem
-                for output in spec.outputs
-                for problem in _loss_problems(spec, output, rows, wires)
-            ),
-            *_optimizer_problems(spec.optimizer),
-        ]
-    )
-
-
-def _output_problems(spec: "NetworkSpec") -> Iterator[str]:
+    if not any(row.enabled for row in rows):
+        yield "The network has no layers. Add an Input first."
+        return
+    if not is_name(spec.name):
+        yield f"The network's name {spec.name!r} {NAME_RULE}"
     if not spec.outputs:
         yield "The network has no output. Choose the layer whose output is trained."
-    seen: set[str] = set()
-    for output in spec.outputs:
-        layer = spec.layer(output.layer)
+    names = [output.layer for output in spec.outputs]
+    for place, name in enumerate(names):
+        layer = spec.layer(name)
         if layer is None:
-            yield f"The output {output.layer!r} is no layer of the network."
+            yield f"The output {name!r} is no layer of the network."
         elif not layer.enabled:
-            yield f"The output {output.layer!r} is switched off."
+            yield f"The output {name!r} is switched off."
         elif layer.kind == "Input":
-            yield f"The output {output.layer!r} is an Input: nothing would be learnt."
-        if output.layer in seen:
-            yield f"The output {output.layer!r} is named twice."
-        seen.add(output.layer)
-
-
-def _unused(spec: "NetworkSpec", wires: Sequence[Wire]) -> Iterator[str]:
-    outputs = {output.layer for output in spec.outputs}
-    taken = {
-        source
-        for layer, wired in zip(spec.layers, wires, strict=True)
-        if layer.enabled
-        for source in wired.sources
-    }
-    for row, layer in enumerate(spec.layers):
-        if layer.enabled and row not in taken and layer.name not in outputs:
+            yield f"The output {name!r} is an Input: nothing would be learnt."
+        if name in names[:place]:
+            yield f"The output {name!r} is named twice."
+    taken = {name for row in rows if row.enabled for name in row.inputs}
+    for row in rows:
+        if row.enabled and row.name not in taken and row.name not in names:
             yield (
-                f"Nobody takes the output of row {row + 1} ({layer.name}). "
+                f"Nobody takes the output of row {row.index + 1} ({row.name}). "
                 "Connect it, make it an output, or switch it off."
             )
+    for output in spec.outputs:
+        yield from _loss_problems(spec, output, rows)
+    yield from _optimizer_problems(spec)
 
 
 def _loss_problems(
-    spec: "NetworkSpec",
-    output: "OutputSpec",
-    rows: Sequence["LayerAnalysis"],
-    wires: Sequence[Wire],
+    spec: "NetworkSpec", output: "OutputSpec", rows: Sequence["LayerAnalysis"]
 ) -> Iterator[str]:
-    wrong = _refused("losses", output.loss)
-    if wrong:
+    if wrong := _refused("losses", output.loss):
         yield f"The loss {output.loss!r} of the output {output.layer!r}: {wrong}"
         return
     loss = loss_kind(output.loss)
     for name in output.metrics:
         metric = metric_kind(name)
-        wrong = "" if name in _METRICS_OF_COMPILE else _refused("metrics", name)
-        if wrong:
+        if name not in _METRICS_OF_COMPILE and (wrong := _refused("metrics", name)):
             yield f"The metric {name!r} of the output {output.layer!r}: {wrong}"
         elif loss is not None and metric is not None and loss.labels not in metric.labels:
             yield (
                 f"The metric {name} is for labels that are {' or '.join(metric.labels)}; with the "
                 f"loss {output.loss} they are {loss.labels}. Choose another metric."
             )
-    if loss is None:
+    row = next((row for row in rows if row.name == output.layer and row.enabled), None)
+    if loss is None or row is None or row.output_shape is None:
         return
-    row = next((row for row in rows if row.name == output.layer), None)
-    if row is None or row.output_shape is None or not row.enabled:
-        return
-    shape = row.output_shape
-    if loss.least_outputs > 1 and shape and (shape[-1] or 2) < loss.least_outputs:
+    units = row.output_shape[-1] if row.output_shape else None
+    if (units or loss.least_outputs) < loss.least_outputs:
         yield (
             f"The loss {output.loss} needs one output for each class, at least "
-            f"{loss.least_outputs}; {output.layer!r} has {shape[-1]}. "
+            f"{loss.least_outputs}; {output.layer!r} has {units}. "
             "Give it more units, or choose binary_crossentropy."
         )
         return
-    yield from _activation_problems(output, loss, last_activation(spec, row.index, wires))
+    activation = last_activation(spec, output.layer, rows)
+    if loss.activations and activation is not None and activation not in loss.activations:
+        wanted, choices = "other values", loss.activations
+        if loss.activations == PROBABILITIES:
+            wanted = "probabilities"
+            choices = ("softmax",) if loss.least_outputs > 1 else ("sigmoid",)
+        yield (
+            f"The loss {output.loss} expects {wanted}; the output {output.layer!r} has the "
+            f"activation {activation}. Give it {' or '.join(choices)}."
+        )
 
 
 def _refused(what: str, name: str) -> str:
@@ -128,56 +107,30 @@ def _refused(what: str, name: str) -> str:
     return ""
 
 
-def _activation_problems(
-    output: "OutputSpec", loss: LossKind, activation: str | None
-) -> Iterator[str]:
-    if not loss.activations or activation is None or activation in loss.activations:
-        return
-    wanted = "probabilities" if loss.activations == PROBABILITIES else "other values"
-    choices = loss.activations
-    if loss.activations == PROBABILITIES:
-        choices = ("softmax",) if loss.least_outputs > 1 else ("sigmoid",)
-    yield (
-        f"The loss {output.loss} expects {wanted}; the output {output.layer!r} has the activation "
-        f"{activation}. Give it {' or '.join(choices)}."
-    )
+def last_activation(spec: "NetworkSpec", name: str, rows: Sequence["LayerAnalysis"]) -> str | None:
+    """The function that made the values that come out of a layer; None: none is known."""
+    by_name = {row.name: row for row in reversed(rows)}
+    row = by_name[name]
+    while len(row.inputs) == 1 and (
+        row.kind in _KEEPS_RANGE or group_of(row.kind) in ("pooling", "reshaping")
+    ):
+        row = by_name[row.inputs[0]]
+    kind = layer_kind(row.kind)
+    option = None if kind is None else kind.option("activation")
+    if row.kind in _ACTIVATIONS or option is None:
+        return _ACTIVATIONS.get(row.kind)
+    return spec.layers[row.index].options.get("activation", option.default)
 
 
-def last_activation(spec: "NetworkSpec", row: int, wires: Sequence[Wire]) -> str | None:
-    """The function that made the values that come out of a row; None: none is known."""
-    while True:
-        layer = spec.layers[row]
-        if layer.kind in _KEEPS_RANGE and len(wires[row].sources) == 1:
-            (row,) = wires[row].sources
-            continue
-        if layer.kind in _NAMED:
-            return _NAMED[layer.kind]
-        if layer.kind == "Activation":
-            return layer.options.get("activation")
-        if layer.kind in ("ReLU", "LeakyReLU", "ELU", "PReLU"):
-            return "relu" if layer.kind == "ReLU" else "elu"
-        kind = layer_kind(layer.kind)
-        option = None if kind is None else kind.option("activation")
-        return None if option is None else layer.options.get("activation", option.default)
-
-
-def _optimizer_problems(optimizer: "OptimizerSpec") -> Iterator[str]:
-    kind = optimizer_kind(optimizer.kind)
+def _optimizer_problems(spec: "NetworkSpec") -> Iterator[str]:
+    name, options = spec.optimizer.kind, spec.optimizer.options
+    kind = optimizer_kind(name)
     if kind is None:
         names = ", ".join(known.name for known in optimizer_kinds())
-        yield f"The optimizer {optimizer.kind!r} is not known. Use: {names}."
+        yield f"The optimizer {name!r} is not known. Use: {names}."
         return
-    for name, value in optimizer.options.items():
-        option = kind.option(name)
-        if option is None:
-            yield f"The optimizer {kind.name} has no option `{name}`."
-            return
-        try:
-            option.check(value)
-        except ConfigurationError as error:
-            yield f"The optimizer {kind.name}: {error}"
-            return
     try:
-        kind.made_by(**optimizer.options)
+        kind.check(options)
+        kind.made_by(**options)
     except Exception as error:  # whatever Keras or a class of the user raises
-        yield f"The optimizer {kind.name}: {keras_text(error)}"
+        yield f"The optimizer {name}: {keras_text(error)}"

@@ -1,17 +1,18 @@
 """Shapes, parameter counts and problems of a network, row by row, as Keras sees them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._calls import apply, keras_text, layer_call, make
+from ._calls import keras_text, known_kind, layer_call, make, taking
 from ._training_checks import training_problems
-from ._wiring import NAME_RULE, Wire, is_name, wire
-from .keras_catalog import LayerKind, is_loaded, layer_kind, load, load_problem
+from ._wiring import NAME_RULE, Misfit, Wire, is_name, wire
+from .keras_catalog import LayerKind, is_loaded, load, load_problem
 
 if TYPE_CHECKING:
     from .spec import NetworkSpec
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 Shape = tuple[int | None, ...]  # of one example; None: of any length
 # Layers that take indices, and those that only move or scale values, take integers.
 _TAKES_INTEGERS = ("Embedding", "Rescaling")
-
-
-class Misfit(Exception):
-    """What is wrong with a layer, in one sentence; it stays within the analysis."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +83,13 @@ class NetworkAnalysis:
         return self.reason is None
 
     @property
+    def is_chain(self) -> bool:
+        """Whether each layer takes the one before it, so that the list of rows says it all."""
+        enabled = [row for row in self.rows if row.enabled]
+        follows = (row.inputs == (before.name,) for before, row in pairwise(enabled))
+        return all(follows) and not any(row.inputs for row in enabled[:1])
+
+    @property
     def parameters(self) -> int:
         """Numbers that the layers hold, as far as known."""
         return sum(row.parameters or 0 for row in self.rows)
@@ -113,9 +117,7 @@ def analysis_now(spec: "NetworkSpec") -> NetworkAnalysis:
     """The analysis if Keras is loaded; else its rows without shapes and counts, at once."""
     if is_loaded():
         return spec.analysis
-    rows: list[LayerAnalysis] = []
-    for index, wired in enumerate(wire(spec.layers)):
-        rows.append(_row(spec, index, [rows[source] for source in wired.sources]))
+    rows = (_row(spec, index, wired) for index, wired in enumerate(wire(spec.layers)))
     return NetworkAnalysis(
         rows=tuple(rows),
         problems=(load_problem() or "Keras is loading; shapes are known in a few seconds.",),
@@ -126,149 +128,101 @@ def analysis_now(spec: "NetworkSpec") -> NetworkAnalysis:
 def _analyze(spec: "NetworkSpec") -> NetworkAnalysis:
     import keras
 
-    wires = wire(spec.layers)
     rows: list[LayerAnalysis] = []
     tensors: dict[int, Any] = {}
     with keras.StatelessScope(initialize_variables=False):
-        for index in range(len(spec.layers)):
-            rows.append(_look(spec, index, wires[index], rows, tensors))
-    return NetworkAnalysis(rows=tuple(rows), problems=training_problems(spec, rows, wires))
+        for index, wired in enumerate(wire(spec.layers)):
+            row = _row(spec, index, wired)
+            try:
+                row = _look(spec, row, wired, [rows[source] for source in wired.sources], tensors)
+            except (Misfit, ConfigurationError) as error:
+                row = replace(row, problem=str(error))
+            except Exception as error:  # whatever Keras, TensorFlow or a layer of the user raises
+                row = replace(row, problem=keras_text(error) or type(error).__name__)
+            rows.append(row)
+    return NetworkAnalysis(rows=tuple(rows), problems=tuple(training_problems(spec, rows)))
 
 
-def _row(spec: "NetworkSpec", index: int, sources: Sequence[LayerAnalysis]) -> LayerAnalysis:
+def _row(spec: "NetworkSpec", index: int, wired: Wire) -> LayerAnalysis:
     layer = spec.layers[index]
     return LayerAnalysis(
         index=index,
         name=layer.name,
         kind=layer.kind,
         enabled=layer.enabled,
-        inputs=tuple(source.name for source in sources),
+        inputs=tuple(spec.layers[source].name for source in wired.sources),
     )
 
 
 def _look(
     spec: "NetworkSpec",
-    index: int,
+    row: LayerAnalysis,
     wired: Wire,
-    before: Sequence[LayerAnalysis],
+    sources: Sequence[LayerAnalysis],
     tensors: dict[int, Any],
 ) -> LayerAnalysis:
-    layer = spec.layers[index]
-    sources = [before[source] for source in wired.sources]
-    row = _row(spec, index, sources)
-    try:
-        _check_name(spec, index)
-        kind = _known(layer.kind, layer.options)
-        if not layer.enabled:
-            if wired.problem is not None and layer.inputs:
-                raise Misfit(wired.problem)
-            return _passed_on(row, sources)
-        made = make(layer_call(layer))
-        if wired.problem is not None:
-            raise Misfit(wired.problem)
-        _check_inputs(kind, sources)
-        broken = next((source for source in sources if source.output_shape is None), None)
-        if broken is not None:
-            waiting = broken.index if broken.problem is not None else broken.waiting_for
-            return replace(row, waiting_for=waiting)
-        if kind.takes == "none":
-            tensors[index] = made
-            return _measured(row, sources, made, (), ())
-        output = apply(kind, made, [tensors[source] for source in wired.sources])
-        found = _measured(row, sources, output, made.weights, made.trainable_weights)
-        _check_dtypes(found, sources)
-        tensors[index] = output
-    except Misfit as misfit:
-        return replace(row, problem=str(misfit))
-    except Exception as error:  # whatever Keras, TensorFlow or a layer of the user raises
-        return replace(row, problem=keras_text(error) or type(error).__name__)
-    return found
-
-
-def _known(name: str, given: Mapping[str, Any]) -> LayerKind:
-    kind = layer_kind(name)
-    if kind is None:
-        raise Misfit(f"is of the kind {name!r}, which is not known here.")
-    for required in kind.required:
-        if required not in given:
-            raise Misfit(f"needs `{required}`.")
-    for option in given:
-        declared = kind.option(option)
-        if declared is None:
-            raise Misfit(f"has no option `{option}`.")
-        if declared.maximum is not None:  # which Keras does not check
-            try:
-                declared.check(given[option])
-            except ConfigurationError as error:
-                raise Misfit(str(error)) from error
-    return kind
-
-
-def _measured(
-    row: LayerAnalysis,
-    sources: Sequence[LayerAnalysis],
-    output: Any,
-    weights: Sequence[Any],
-    trainable: Sequence[Any],
-) -> LayerAnalysis:
-    if not hasattr(output, "shape"):
-        raise Misfit("gives several outputs, where one is needed.")
+    """The row with what Keras says of it; its output is put into `tensors`."""
+    layer = spec.layers[row.index]
+    if not is_name(layer.name):
+        raise Misfit(f"its name {NAME_RULE}")
+    same = next(k for k, other in enumerate(spec.layers) if other.name == layer.name)
+    if same < row.index:
+        raise Misfit(f"has the same name as row {same + 1}. Give it another one.")
+    kind = known_kind(layer.kind)
+    kind.check(layer.options)
+    made = make(layer_call(layer)) if layer.enabled else None
+    if wired.problem is not None and (layer.enabled or layer.inputs):
+        raise Misfit(wired.problem)
+    if layer.enabled:
+        _check_count(kind, row.inputs)
+    broken = next((source for source in sources if source.output_shape is None), None)
+    if broken is not None and layer.enabled:
+        waiting = broken.index if broken.problem is not None else broken.waiting_for
+        return replace(row, waiting_for=waiting)
+    taken = [tensors.get(source) for source in wired.sources]
+    output: Any = taken[0] if taken else None  # passed on by a layer that is switched off
+    if made is not None:
+        output = made if kind.takes == (0, 0) else made(*taking(kind, taken))
+        if not hasattr(output, "shape"):
+            raise Misfit("gives several outputs, where one is needed.")
+        tensors[row.index] = output
+    if output is None:
+        return row
     shape: Shape = tuple(output.shape[1:])
     if any(length is not None and length < 1 for length in shape):
         raise Misfit(f"would give nothing: its output has the shape {list(shape)}.")
-    return replace(
+    found = replace(
         row,
         input_shapes=tuple(source.output_shape or () for source in sources),
         output_shape=shape,
         output_dtype=str(output.dtype),
-        parameters=sum(prod(weight.shape) for weight in weights),
-        trainable_parameters=sum(prod(weight.shape) for weight in trainable),
+        parameters=_numbers(made, "weights"),
+        trainable_parameters=_numbers(made, "trainable_weights"),
     )
+    _check_dtypes(found, sources)
+    return found
 
 
-def _passed_on(row: LayerAnalysis, sources: Sequence[LayerAnalysis]) -> LayerAnalysis:
-    if not sources:
-        return row
-    return replace(
-        row,
-        input_shapes=tuple(source.output_shape or () for source in sources),
-        output_shape=sources[0].output_shape,
-        output_dtype=sources[0].output_dtype,
-        parameters=0,
-        trainable_parameters=0,
-    )
+def _numbers(layer: Any, which: str) -> int:
+    return sum(prod(weight.shape) for weight in getattr(layer, which, ()))
 
 
-def _check_name(spec: "NetworkSpec", index: int) -> None:
-    name = spec.layers[index].name
-    if not is_name(name):
-        raise Misfit(f"its name {NAME_RULE}")
-    for other in range(index):
-        if spec.layers[other].name == name:
-            raise Misfit(f"has the same name as row {other + 1}. Give it another one.")
-
-
-def _check_inputs(kind: LayerKind, sources: Sequence[LayerAnalysis]) -> None:
-    names = ", ".join(source.name for source in sources)
-    if kind.takes == "one" and len(sources) != 1:
-        raise Misfit(f"takes one input, receives {len(sources)} ({names}).")
-    if kind.takes == "several":
-        if len(sources) < kind.least:
-            raise Misfit(
-                f"needs at least {kind.least} inputs, receives {len(sources)} ({names}). "
-                "Choose which layers it takes."
-            )
-        if kind.most is not None and len(sources) > kind.most:
-            raise Misfit(f"takes at most {kind.most} inputs, receives {len(sources)} ({names}).")
+def _check_count(kind: LayerKind, names: Sequence[str]) -> None:
+    least, most = kind.takes
+    if len(names) < least or (most is not None and len(names) > most):
+        wanted = f"at least {least}" if most is None else f"{least} to {most}"
+        raise Misfit(
+            f"takes {least if least == most else wanted} input{'' if most == 1 else 's'}, "
+            f"receives {len(names)} ({', '.join(names)}). Choose which layers it takes."
+        )
 
 
 def _check_dtypes(row: LayerAnalysis, sources: Sequence[LayerAnalysis]) -> None:
     if not row.trainable_parameters or row.kind in _TAKES_INTEGERS:
         return
     for source in sources:
-        dtype = source.output_dtype
-        if dtype is not None and "float" not in dtype:
+        if "float" not in str(source.output_dtype):
             raise Misfit(
-                f"takes floating-point numbers, receives {dtype}. "
+                f"takes floating-point numbers, receives {source.output_dtype}. "
                 "Put an Embedding or Rescaling before it, or give the Input the dtype float32."
             )

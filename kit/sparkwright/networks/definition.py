@@ -47,7 +47,7 @@ class ModelDefinition:
         Unlike the `fingerprint` it leaves out names, which Keras counts on within a process, and
         the code of custom layers.
         """
-        config = _without_initializers(json.loads(self.config))
+        config = _without_initializers(self.config)
         names: dict[str, str] = {}
         for entry in _entries(config):
             inner = entry.get("config")
@@ -122,16 +122,16 @@ def dtype_policy(name: str | None) -> Generator[None]:
 
 @functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
 def _fingerprint(config: str, custom_objects: bytes, policy: str | None) -> str:
-    text = json.dumps(_without_initializers(json.loads(config)), sort_keys=True)
+    text = json.dumps(_without_initializers(config), sort_keys=True)
     text += f"\0{policy}\0"
     return hashlib.sha256(text.encode() + custom_objects).hexdigest()[:24]
 
 
-def _without_initializers(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        items = value.items()
-        return {k: _without_initializers(v) for k, v in items if not k.endswith("_initializer")}
-    return [_without_initializers(v) for v in value] if isinstance(value, list) else value
+def _without_initializers(config: str) -> Any:
+    def kept(items: dict[str, Any]) -> dict[str, Any]:
+        return {key: v for key, v in items.items() if not key.endswith("_initializer")}
+
+    return json.loads(config, object_hook=kept)
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -144,19 +144,21 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 def _live(model: Any) -> dict[str, Any]:
     """The user's own classes and functions that the live model holds."""
-    found: dict[str, Any] = {}
-    things = [*model._flatten_layers()]
+    import keras
+
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None:
-        things += [optimizer, getattr(optimizer, "_learning_rate", None)]
     compiled = getattr(model, "_compile_config", None)
-    if compiled is not None:
-        things += list(_leaves(compiled.config))
+    things: list[Any] = [
+        *model._flatten_layers(),
+        optimizer,
+        getattr(optimizer, "_learning_rate", None),
+    ]
+    things += [] if compiled is None else keras.tree.flatten(compiled.config)
+    found: dict[str, Any] = {}
     for thing in things:
         kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)
         if _is_custom(getattr(kind, "__module__", None)):
-            found[_registered_name(kind)] = kind
-            found[kind.__name__] = kind
+            found[str(keras.saving.get_registered_name(kind))] = found[kind.__name__] = kind
     return found
 
 
@@ -164,38 +166,24 @@ def _mentioned(serialized: Any) -> dict[str, Any]:
     """The user's own classes and functions that the configuration mentions by module and name."""
     found: dict[str, Any] = {}
     for entry in _entries(serialized):
-        module, name = entry.get("module"), entry.get("class_name")
-        if name == "function":
-            module, name = entry.get("module"), entry.get("config")
+        module = entry.get("module")
+        name: Any = entry.get("config" if entry["class_name"] == "function" else "class_name")
         if not (_is_custom(module) and isinstance(name, str)):
             continue
         thing = getattr(sys.modules.get(str(module)), name, None)
         if thing is not None:
-            found[entry.get("registered_name") or name] = thing
-            found[name] = thing
+            found[entry.get("registered_name") or name] = found[name] = thing
     return found
 
 
 def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The objects in a configuration."""
     if isinstance(value, Mapping):
         if "class_name" in value:
             yield value
-        for inner in value.values():
-            yield from _entries(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _entries(inner)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _leaves(inner)
-    elif value is not None and not isinstance(value, str | int | float | bool):
-        yield value
+        value = [*value.values()]
+    for inner in value if isinstance(value, list | tuple) else ():
+        yield from _entries(inner)
 
 
 def _is_function(thing: Any) -> bool:
@@ -204,9 +192,3 @@ def _is_function(thing: Any) -> bool:
 
 def _is_custom(module: str | None) -> bool:
     return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow"}
-
-
-def _registered_name(kind: Any) -> str:
-    import keras
-
-    return str(keras.saving.get_registered_name(kind))

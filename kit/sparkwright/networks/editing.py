@@ -1,13 +1,14 @@
 """Changes to a network, each of which gives a new one: names stay unique, references right."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
 from ._calls import known_kind
-from ._wiring import free_name, name_for, names_before, wire
+from ._keras_options import snake_case
+from ._wiring import free_name, wire
 from .keras_catalog import layer_kind
 from .spec import LayerSpec, NetworkSpec, OutputSpec
 from .training import defaults_for
@@ -50,16 +51,14 @@ def add_layer(
         raise ConfigurationError(
             f"`after` must be from -1 to {len(spec.layers) - 1}. Received: after={after!r}."
         )
-    taken = [layer.name for layer in spec.layers]
-    if name in taken:
-        raise ConfigurationError(f"`name` must be new in the network. Received: name={name!r}.")
+    _check_new(name, spec.layers)
+    if inputs is None:
+        inputs = _ends(spec, row) if known.takes[1] != 1 else ()
     layer = LayerSpec(
         kind=kind,
-        name=name or name_for(kind, taken),
+        name=name or free_name(snake_case(kind), [layer.name for layer in spec.layers]),
         options={**known.starts, **(options or {})},
-        inputs=tuple(_ends(spec, row) if inputs is None else inputs)
-        if known.takes == "several" or inputs is not None
-        else (),
+        inputs=tuple(inputs),
     )
     return _put_in(spec, layer, row + 1)
 
@@ -70,8 +69,8 @@ def duplicate_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
     A copy of a layer that merges several takes the same ones.
     """
     layer = _layer(spec, index)
-    several = layer_kind(layer.kind)
-    inputs = layer.inputs if several is not None and several.takes == "several" else ()
+    kind = layer_kind(layer.kind)
+    inputs = layer.inputs if kind is not None and kind.takes[1] != 1 else ()
     name = free_name(layer.name, [other.name for other in spec.layers])
     return _put_in(spec, replace(layer, name=name, inputs=inputs), index + 1)
 
@@ -83,12 +82,16 @@ def replace_layer(spec: NetworkSpec, index: int, layer: LayerSpec) -> NetworkSpe
         ConfigurationError: if another layer has its name.
     """
     before = _layer(spec, index)
-    if layer.name != before.name:
-        spec = rename_layer(spec, index, layer.name)
-        layer = replace(
-            layer, inputs=tuple(layer.name if n == before.name else n for n in layer.inputs)
-        )
-    return replace(spec, layers=_with(spec.layers, index, layer))
+    others = (*spec.layers[:index], *spec.layers[index + 1 :])
+    if layer.name == before.name:
+        return replace(spec, layers=(*others[:index], layer, *others[index:]))
+    _check_new(layer.name, others)
+    layers = _repointed((*others[:index], layer, *others[index:]), before.name, layer.name)
+    outputs = tuple(
+        replace(output, layer=layer.name) if output.layer == before.name else output
+        for output in spec.outputs
+    )
+    return replace(spec, layers=layers, outputs=outputs)
 
 
 def rename_layer(spec: NetworkSpec, index: int, name: str) -> NetworkSpec:
@@ -97,21 +100,14 @@ def rename_layer(spec: NetworkSpec, index: int, name: str) -> NetworkSpec:
     Raises:
         ConfigurationError: if another layer has that name.
     """
-    old = _layer(spec, index).name
-    if any(layer.name == name for row, layer in enumerate(spec.layers) if row != index):
-        raise ConfigurationError(f"`name` must be new in the network. Received: name={name!r}.")
-    renamed = tuple(
-        replace(
-            layer,
-            name=name if row == index else layer.name,
-            inputs=tuple(name if other == old else other for other in layer.inputs),
-        )
-        for row, layer in enumerate(spec.layers)
-    )
-    outputs = tuple(
-        replace(output, layer=name) if output.layer == old else output for output in spec.outputs
-    )
-    return replace(spec, layers=renamed, outputs=outputs)
+    return replace_layer(spec, index, replace(_layer(spec, index), name=name))
+
+
+def switch_layer(spec: NetworkSpec, index: int, enabled: bool | None = None) -> NetworkSpec:
+    """Switch a layer on or off; default: the other way from what it is."""
+    layer = _layer(spec, index)
+    on = not layer.enabled if enabled is None else enabled
+    return replace_layer(spec, index, replace(layer, enabled=on))
 
 
 def move_layer(spec: NetworkSpec, index: int, by: int) -> NetworkSpec:
@@ -119,8 +115,7 @@ def move_layer(spec: NetworkSpec, index: int, by: int) -> NetworkSpec:
 
     Its explicit inputs stay; the analysis says if one of them then comes later.
     """
-    layers = list(spec.layers)
-    layer = _layer(spec, index)
+    layer, layers = _layer(spec, index), list(spec.layers)
     del layers[index]
     layers.insert(max(0, index + by), layer)
     return replace(spec, layers=tuple(layers))
@@ -129,29 +124,18 @@ def move_layer(spec: NetworkSpec, index: int, by: int) -> NetworkSpec:
 def remove_layer(spec: NetworkSpec, index: int) -> NetworkSpec:
     """Take a layer out; those that took it take what it took first instead, and so do outputs."""
     gone = _layer(spec, index)
-    instead = (gone.inputs or tuple(names_before(spec.layers)[index]))[:1]
-    if gone.kind == "Input":
-        instead = ()
-    left = tuple(
-        replace(layer, inputs=_pointed(layer.inputs, gone.name, instead))
-        for row, layer in enumerate(spec.layers)
-        if row != index
-    )
-    inputs = {layer.name for layer in left if layer.kind == "Input"}
+    sources = wire(spec.layers)[index].sources[:1]
+    instead = gone.inputs[:1] or tuple(spec.layers[source].name for source in sources)
+    left = _repointed((*spec.layers[:index], *spec.layers[index + 1 :]), gone.name, *instead)
+    taken = {layer.name for layer in left if layer.kind == "Input"}
+    taken |= {output.layer for output in spec.outputs}
     outputs: list[OutputSpec] = []
     for output in spec.outputs:
         if output.layer != gone.name:
             outputs.append(output)
-        elif instead and instead[0] not in inputs | {other.layer for other in spec.outputs}:
+        elif instead and instead[0] not in taken:
             outputs.append(replace(output, layer=instead[0]))
     return replace(spec, layers=left, outputs=tuple(outputs))
-
-
-def switch_layer(spec: NetworkSpec, index: int, enabled: bool | None = None) -> NetworkSpec:
-    """Switch a layer on or off; default: the other way from what it is."""
-    layer = _layer(spec, index)
-    on = not layer.enabled if enabled is None else enabled
-    return replace(spec, layers=_with(spec.layers, index, replace(layer, enabled=on)))
 
 
 def _layer(spec: NetworkSpec, index: int) -> LayerSpec:
@@ -163,45 +147,42 @@ def _layer(spec: NetworkSpec, index: int) -> LayerSpec:
     return spec.layers[index]
 
 
-def _with(layers: tuple[LayerSpec, ...], index: int, layer: LayerSpec) -> tuple[LayerSpec, ...]:
-    return (*layers[:index], layer, *layers[index + 1 :])
+def _check_new(name: str | None, layers: Sequence[LayerSpec]) -> None:
+    if name in [layer.name for layer in layers]:
+        raise ConfigurationError(f"`name` must be new in the network. Received: name={name!r}.")
+
+
+def _repointed(layers: Iterable[LayerSpec], old: str, *new: str) -> tuple[LayerSpec, ...]:
+    """The layers, of which those that took `old` take `new` instead."""
+
+    def inputs(layer: LayerSpec) -> tuple[str, ...]:
+        found = (each for name in layer.inputs for each in (new if name == old else (name,)))
+        return tuple(dict.fromkeys(found)) if old in layer.inputs else layer.inputs
+
+    return tuple(replace(layer, inputs=inputs(layer)) for layer in layers)
 
 
 def _put_in(spec: NetworkSpec, layer: LayerSpec, row: int) -> NetworkSpec:
-    layers = (*spec.layers[:row], layer, *spec.layers[row:])
+    added = replace(spec, layers=(*spec.layers[:row], layer, *spec.layers[row:]))
     outputs = spec.outputs
     if layer.kind == "Input" or not layer.enabled:
-        return replace(spec, layers=layers)
-    added = replace(spec, layers=layers)
+        return added
     if not outputs:
         fitting = defaults_for(spec.task, added.analysis.rows[row].output_shape)
         outputs = (OutputSpec(layer=layer.name, loss=fitting.loss, metrics=fitting.metrics),)
-    elif row == len(spec.layers):
-        last = {spec.layers[source].name for source in wire(layers)[row].sources}
-        if len(outputs) == 1 and outputs[0].layer in last:
-            outputs = (replace(outputs[0], layer=layer.name),)
+    elif row == len(spec.layers) and len(outputs) == 1:
+        last = [spec.layers[source].name for source in wire(added.layers)[row].sources]
+        outputs = (replace(outputs[0], layer=layer.name),) if outputs[0].layer in last else outputs
     return replace(added, outputs=outputs)
 
 
 def _ends(spec: NetworkSpec, row: int) -> tuple[str, ...]:
     """Names of the layers up to `row` whose outputs nobody takes; none if it is a single one."""
-    wires = wire(spec.layers)
-    taken = {
-        source
-        for layer, wired in zip(spec.layers, wires, strict=True)
-        if layer.enabled
-        for source in wired.sources
-    }
+    wires = zip(spec.layers, wire(spec.layers), strict=True)
+    taken = {source for layer, wired in wires if layer.enabled for source in wired.sources}
     ends = [
         layer.name
         for place, layer in enumerate(spec.layers[: row + 1])
         if layer.enabled and place not in taken
     ]
     return tuple(ends) if len(ends) > 1 else ()
-
-
-def _pointed(inputs: tuple[str, ...], gone: str, instead: tuple[str, ...]) -> tuple[str, ...]:
-    if gone not in inputs:
-        return inputs
-    found = [new for name in inputs for new in (instead if name == gone else (name,))]
-    return tuple(dict.fromkeys(found))

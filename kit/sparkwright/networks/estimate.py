@@ -1,7 +1,7 @@
 """What training a network takes: memory of a worker, and bytes that travel."""
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Literal
 
 from sparkwright.errors import ConfigurationError
@@ -96,36 +96,43 @@ def estimate(
     held, trainable = analysis.parameters, analysis.trainable_parameters
     slots = optimizer_slots(spec.optimizer.kind, spec.optimizer.options)
     kept = sum(_kept(row, steps) for row in rows) * batch_size
-    state = trainable * slots
-    travelling = held + (state if save_updater or master == "sharing" else 0)
-    exchanged = exchange_numbers(travelling, trainable, master=master)
-    memory = (
-        _part("Parameters", held, f"{held:,} numbers of {NUMBER_BYTES} bytes."),
-        _part("Gradients", trainable, f"One for each of {trainable:,} trainable numbers."),
-        _part(
-            "Optimizer",
-            state,
+    is_open = any(None in (row.output_shape or ()) for row in rows)
+    assumed = f"; axes of any length count as {steps}" if is_open else ""
+    travelling = held + (trainable * slots if save_updater or master == "sharing" else 0)
+    exchange = f"At its peak {_AVERAGING_VECTORS} flat vectors of {travelling:,} numbers."
+    if master == "sharing":
+        exchange = (
+            f"At its peak {_SHARING_VECTORS} flat vectors of {travelling:,} numbers, and "
+            f"{_SHARED_VECTORS} of {trainable:,}."
+        )
+    numbers = (
+        ("Parameters", held, f"{held:,} numbers of {NUMBER_BYTES} bytes."),
+        ("Gradients", trainable, f"One for each of {trainable:,} trainable numbers."),
+        (
+            *("Optimizer", trainable * slots),
             f"{spec.optimizer.kind} keeps {slots} numbers for each trainable one.",
         ),
-        _part(
-            "One minibatch",
-            2 * kept,
+        (
+            *("One minibatch", 2 * kept),
             f"Outputs of all layers for {batch_size:,} examples, {kept:,} numbers, and their "
-            f"gradients{_assumed(rows, steps)}.",
+            f"gradients{assumed}.",
         ),
-        _part("Exchange", exchanged, _exchange_sentence(travelling, trainable, master)),
-        EstimatedFigure(
-            name="Process",
-            size_bytes=PROCESS_BYTES,
-            sentence="Python and TensorFlow themselves, as measured. The data is not counted.",
-        ),
+        ("Exchange", exchange_numbers(travelling, trainable, master=master), exchange),
     )
-    traffic = _averaging(travelling, workers) if master == "averaging" else _sharing(trainable)
-    return NetworkEstimate(memory=memory, traffic=traffic, parameters=held)
+    process = EstimatedFigure(
+        name="Process",
+        size_bytes=PROCESS_BYTES,
+        sentence="Python and TensorFlow themselves, as measured. The data is not counted.",
+    )
+    return NetworkEstimate(
+        memory=(*(_figure(name, NUMBER_BYTES * n, text) for name, n, text in numbers), process),
+        traffic=_averaging(travelling, workers) if master == "averaging" else _sharing(trainable),
+        parameters=held,
+    )
 
 
-def _part(name: str, numbers: int, sentence: str) -> EstimatedFigure:
-    return EstimatedFigure(name=name, size_bytes=numbers * NUMBER_BYTES, sentence=sentence)
+def _figure(name: str, size_bytes: int, sentence: str) -> EstimatedFigure:
+    return EstimatedFigure(name=name, size_bytes=size_bytes, sentence=sentence)
 
 
 def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:
@@ -141,43 +148,22 @@ def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:
     return _SHARING_VECTORS * travelling + _SHARED_VECTORS * trainable
 
 
-def _exchange_sentence(travelling: int, trainable: int, master: Master) -> str:
-    if master == "averaging":
-        return f"At its peak {_AVERAGING_VECTORS} flat vectors of {travelling:,} numbers."
-    return (
-        f"At its peak {_SHARING_VECTORS} flat vectors of {travelling:,} numbers, and "
-        f"{_SHARED_VECTORS} of {trainable:,}."
-    )
-
-
 def _averaging(travelling: int, workers: int) -> tuple[EstimatedFigure, ...]:
     size = travelling * NUMBER_BYTES
-    return (
-        EstimatedFigure(
-            name="Each averaging",
-            size_bytes=ceil(2 * (workers - 1) / workers * size),
-            sentence=(
-                f"2 x ({workers} - 1) / {workers} of the vector of {size:,} bytes, sent by each "
-                "worker around the ring; it receives as much."
-            ),
-        ),
+    sentence = (
+        f"2 x ({workers} - 1) / {workers} of the vector of {size:,} bytes, sent by each "
+        "worker around the ring; it receives as much."
     )
+    return (_figure("Each averaging", ceil(2 * (workers - 1) / workers * size), sentence),)
 
 
 def _sharing(trainable: int) -> tuple[EstimatedFigure, ...]:
     sparse = (_HEADER_WORDS + ceil(trainable * SPARSE_SHARE)) * 4
     most = (_HEADER_WORDS + trainable // 16 + 1) * 4
+    few = f"4 bytes for each changed number, if {SPARSE_SHARE:.1%} of them change."
     return (
-        EstimatedFigure(
-            name="A sparse update",
-            size_bytes=min(sparse, most),
-            sentence=f"4 bytes for each changed number, if {SPARSE_SHARE:.1%} of them change.",
-        ),
-        EstimatedFigure(
-            name="The largest update",
-            size_bytes=most,
-            sentence=f"2 bits for each of {trainable:,} trainable numbers.",
-        ),
+        _figure("A sparse update", min(sparse, most), few),
+        _figure("The largest update", most, f"2 bits for each of {trainable:,} trainable numbers."),
     )
 
 
@@ -185,16 +171,9 @@ def _kept(row: LayerAnalysis, steps: int) -> int:
     """Numbers of one example that a layer keeps for the way back."""
     if row.output_shape is None:
         return 0
-    size = 1
-    for length in row.output_shape:
-        size *= steps if length is None else length
+    size = prod(steps if length is None else length for length in row.output_shape)
     gates = _GATES.get(row.kind)
     if gates is not None and row.input_shapes and row.output_shape:
         read, units = row.input_shapes[0][0], row.output_shape[-1] or 1
         size += (steps if read is None else read) * units * (gates + 1)
     return size
-
-
-def _assumed(rows: list[LayerAnalysis], steps: int) -> str:
-    open_axes = any(None in (row.output_shape or ()) for row in rows)
-    return f"; axes of any length count as {steps}" if open_axes else ""

@@ -16,24 +16,14 @@ from sparkwright.options import Option
 from ._keras_options import (
     NOT_OPTIONS,
     SIZES,
-    ShapeOption,
     arguments_of,
+    choice_option,
     flat,
     options_of,
+    shape_option,
     snake_case,
 )
-from .palette import (
-    CHOICES,
-    OPTIMIZER_SENTENCES,
-    PALETTE,
-    STARTS,
-    Group,
-    group_of,
-    help_for,
-    sentence_of,
-)
-
-Takes = Literal["one", "several", "none"]
+from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of
 
 # Layers whose arguments no plain value can hold (functions, other layers, files), abstract classes,
 # and layers whose state is learned before training.
@@ -41,8 +31,9 @@ _NOT_OFFERED = {
     *("Wrapper", "Lambda", "InputLayer", "TFSMLayer", "FlaxLayer", "JaxLayer"),
     *("TorchModuleWrapper", "RNN", "StackedRNNCells", "LSTMCell", "GRUCell", "SimpleRNNCell"),
     *("SpectralNormalization", "Pipeline", "StringLookup", "IntegerLookup", "TextVectorization"),
-    *("RandomApply",),
+    *("RandomApply", "LossScaleOptimizer", "MultiOptimizer"),
 }
+_BASES = {"layers": "Layer", "optimizers": "Optimizer", "losses": "Loss", "metrics": "Metric"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +42,9 @@ class Kind:
 
     Attributes:
         name: the class in Keras, or the name under which a class of the user is registered.
-        sentence: what it does, or when to choose it; empty if the palette has no entry.
+        sentence: of a layer, the summary of its documentation; when to choose an optimizer.
         options: in the order of the class' arguments.
-        made_by: the class itself.
+        made_by: the class itself; None: `keras.Input`.
         required: names of the options without a default.
     """
 
@@ -64,6 +55,11 @@ class Kind:
     required: tuple[str, ...] = ()
 
     @property
+    def is_registered(self) -> bool:
+        """Whether it is a class of the user, and not one of Keras' own."""
+        return self.made_by is not None and not self.made_by.__module__.startswith("keras.")
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """The value of each option that is not given; what a form begins with."""
         return {option.name: option.default for option in self.options}
@@ -71,6 +67,19 @@ class Kind:
     def option(self, name: str) -> Option | None:
         """The option of that name; None: there is none."""
         return next((option for option in self.options if option.name == name), None)
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Check bounds and flags, which Keras does not always do.
+
+        Raises:
+            ConfigurationError: naming the option, the rule and the value.
+        """
+        for option in self.options:
+            bounds = (option.minimum, option.maximum, option.above, option.below)
+            if option.name in options and (
+                option.kind == "flag" or any(b is not None for b in bounds)
+            ):
+                option.check(options[option.name])
 
     def tidy(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options without those that equal Keras' defaults; equal sizes as one integer."""
@@ -81,8 +90,8 @@ class Kind:
             for name, value in short.items()
             if name in self.required
             or name not in defaults
-            or value != defaults[name]
-            or isinstance(value, bool) != isinstance(defaults[name], bool)
+            or (value, isinstance(value, bool))
+            != (defaults[name], isinstance(defaults[name], bool))
         }
 
     def _short(self, name: str, value: Any) -> Any:
@@ -90,8 +99,7 @@ class Kind:
             return value
         rank = next((int(letter) for letter in self.name if letter.isdigit()), 2)
         numbers = list(flat(value))
-        is_one = len(numbers) in (rank, 2 * rank) and len(set(numbers)) == 1
-        return numbers[0] if is_one and self.option(name) is not None else value
+        return numbers[0] if len(numbers) in (rank, 2 * rank) and len(set(numbers)) == 1 else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,9 +113,7 @@ class LayerKind(Kind):
 
     Attributes:
         group: where a list of layers shows it.
-        takes: how many inputs.
-        least: how many it needs, if it takes several.
-        most: how many it may have, if it takes several; None: any number.
+        takes: how many inputs at least and at most; None: any number.
         separately: whether several inputs are arguments of their own, not a list.
         inner: the class that it wraps, or the name of the option that says which.
         outer: with `inner`: names of the options that are the wrapper's own.
@@ -116,9 +122,7 @@ class LayerKind(Kind):
     """
 
     group: Group
-    takes: Takes = "one"
-    least: int = 2
-    most: int | None = None
+    takes: tuple[int, int | None] = (1, 1)
     separately: bool = False
     inner: str | None = None
     outer: tuple[str, ...] = ()
@@ -165,10 +169,10 @@ def layer_kind(name: str) -> LayerKind | None:
         >>> layer_kind("Dense").required
         ('units',)
     """
-    kind = _keras_layers().get(name)
-    if kind is None and (made_by := _registered("Layer").get(name)) is not None:
-        kind = _layer_kind(name, made_by)
-    return kind
+    found = _keras_layers().get(name)
+    if found is None and (made_by := _registered("layers").get(name)) is not None:
+        found = _layer_kind(name, made_by)
+    return found
 
 
 def layer_kinds(group: Group | None = None) -> tuple[LayerKind, ...]:
@@ -178,7 +182,7 @@ def layer_kinds(group: Group | None = None) -> tuple[LayerKind, ...]:
         >>> [kind.name for kind in layer_kinds("core")][:2]
         ['Input', 'Dense']
     """
-    own = (_layer_kind(name, made_by) for name, made_by in _registered("Layer").items())
+    own = (_layer_kind(name, made_by) for name, made_by in _registered("layers").items())
     kinds = (*_keras_layers().values(), *own)
     return tuple(kind for kind in kinds if group in (None, kind.group))
 
@@ -190,48 +194,72 @@ def optimizer_kind(name: str) -> OptimizerKind | None:
 
 def optimizer_kinds() -> tuple[OptimizerKind, ...]:
     """Every class of optimizers; common ones first, registered ones last."""
-    own = (_optimizer_kind(name, made_by) for name, made_by in _registered("Optimizer").items())
+    own = (_optimizer_kind(name, made_by) for name, made_by in _registered("optimizers").items())
     return (*_keras_optimizers(), *own)
+
+
+@cache
+def _keras_optimizers() -> tuple[OptimizerKind, ...]:
+    found = _classes("optimizers")
+    order = dict.fromkeys([*OPTIMIZER_SENTENCES, *sorted(found)])
+    return tuple(_optimizer_kind(name, found[name]) for name in order if name in found)
 
 
 def names_of(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
     """Keras' names of the losses or metrics that need no argument; registered ones last."""
-    registered = _registered("Loss" if what == "losses" else "Metric", functions=True)
-    return (*_keras_names(what), *registered)
+    return (*_keras_names(what), *_registered(what))
 
 
 @cache
-def _keras_names(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
-    import keras
-
-    module = getattr(keras, what)
-    base = keras.losses.Loss if what == "losses" else keras.metrics.Metric
+def _keras_names(what: str) -> tuple[str, ...]:
     found = {
-        _accepted(module, snake_case(name)) or _accepted(module, name)
-        for name, made_by in _classes(module, base).items()
+        _accepted(what, snake_case(name)) or _accepted(what, name)
+        for name, made_by in _classes(what).items()
         if not any(is_required for _, _, is_required in arguments_of(made_by))
     }
     return tuple(sorted(found - {""}))
 
 
-def _accepted(module: Any, name: str) -> str:
+def _accepted(what: str, name: str) -> str:
+    import keras
+
     try:
-        module.get(name)
+        getattr(keras, what).get(name)
     except (ValueError, TypeError):
         return ""
     return name
 
 
-def _classes(module: Any, base: type[Any]) -> dict[str, Any]:
-    """The classes of a module that are derived from `base`, by name."""
+# --- reading Keras
+
+
+def _classes(what: str) -> dict[str, Any]:
+    """The classes in a module of Keras that are derived from its base, by name."""
+    import keras
+
+    module = getattr(keras, what)
+    base = getattr(module, _BASES[what])
     return {
         name: made_by
         for name, made_by in vars(module).items()
-        if inspect.isclass(made_by) and issubclass(made_by, base) and made_by is not base
+        if inspect.isclass(made_by)
+        and issubclass(made_by, base)
+        and made_by is not base
+        and name not in _NOT_OFFERED
     }
 
 
-# --- reading Keras
+def _registered(what: str) -> dict[str, Any]:
+    """What the user registered by `keras.saving.register_keras_serializable`."""
+    import keras
+
+    base = getattr(getattr(keras, what), _BASES[what])
+    return {
+        name: made
+        for name, made in keras.saving.get_custom_objects().items()
+        if (what in ("losses", "metrics") and inspect.isfunction(made))
+        or (inspect.isclass(made) and issubclass(made, base) and not issubclass(made, keras.Model))
+    }
 
 
 @cache
@@ -240,127 +268,63 @@ def _keras_layers() -> Mapping[str, LayerKind]:
 
     found = {
         name: _layer_kind(name, made_by)
-        for name, made_by in _classes(keras.layers, keras.layers.Layer).items()
+        for name, made_by in _classes("layers").items()
         # Not another name of the same class.
-        if (made_by.__name__ == name or not hasattr(keras.layers, made_by.__name__))
-        and name not in _NOT_OFFERED
+        if made_by.__name__ == name or not hasattr(keras.layers, made_by.__name__)
     }
-    found["Input"] = _input_kind()
+    found["Input"] = LayerKind(
+        name="Input",
+        group="core",
+        sentence="Shape of one example, without the axis of the minibatch.",
+        options=(shape_option(), choice_option("Input", "dtype", "float32")),
+        takes=(0, 0),
+        required=("shape",),
+    )
     order = [name for kinds in PALETTE.values() for name in kinds if name in found]
     return {name: found[name] for name in dict.fromkeys([*order, *sorted(found)])}
-
-
-@cache
-def _keras_optimizers() -> tuple[OptimizerKind, ...]:
-    import keras
-
-    found = _classes(keras.optimizers, keras.optimizers.Optimizer)
-    order = dict.fromkeys([*OPTIMIZER_SENTENCES, *sorted(found)])
-    wraps = {"LossScaleOptimizer", "MultiOptimizer"}
-    return tuple(_optimizer_kind(n, found[n]) for n in order if n in found and n not in wraps)
-
-
-def _registered(
-    base: Literal["Layer", "Optimizer", "Loss", "Metric"], *, functions: bool = False
-) -> dict[str, Any]:
-    """What the user registered by `keras.saving.register_keras_serializable`."""
-    import keras
-
-    kinds = {
-        "Layer": keras.layers.Layer,
-        "Optimizer": keras.optimizers.Optimizer,
-        "Loss": keras.losses.Loss,
-        "Metric": keras.metrics.Metric,
-    }
-    return {
-        name: made
-        for name, made in keras.saving.get_custom_objects().items()
-        if (functions and inspect.isfunction(made))
-        or (
-            inspect.isclass(made)
-            and issubclass(made, kinds[base])
-            and not issubclass(made, keras.Model)
-        )
-    }
 
 
 def _layer_kind(name: str, made_by: Any) -> LayerKind:
     import keras
 
     arguments = [each for each in arguments_of(made_by) if each[0] not in NOT_OPTIONS]
-    options = [option for argument in arguments for option in options_of(name, *argument)]
     given = {argument for argument, _, _ in arguments_of(made_by)}
     chance = ("rate", "stddev", "dropout", "recurrent_dropout")
     kind = LayerKind(
         name=name,
         group=group_of(name),
-        sentence=sentence_of(name),
-        options=tuple(options),
+        sentence=" ".join((inspect.getdoc(made_by) or "").partition("\n\n")[0].split()),
+        options=tuple(option for each in arguments for option in options_of(name, *each)),
         required=tuple(argument for argument, _, missing in arguments if missing),
         made_by=made_by,
         seeded_by=tuple(n for n in chance if n in given) if "seed" in given else None,
     )
     if name == "Bidirectional":
-        return _wrapping(kind, inner="cell", wrapped="SimpleRNN")
+        return _wrapping(kind, "SimpleRNN", choice_option("", "cell", STARTS["cell"]))
     if name == "TimeDistributed":
-        return _wrapping(kind, inner="Dense", wrapped="Dense")
+        return _wrapping(kind, "Dense")
     if name in ("MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention"):
-        return replace(kind, takes="several", least=1, most=3, separately=True)
+        return replace(kind, takes=(1, 3), separately=True)
     if name in ("Attention", "AdditiveAttention"):
-        return replace(kind, takes="several", most=3)
+        return replace(kind, takes=(2, 3))
     if issubclass(made_by, keras.layers.Add.__mro__[1]):
-        return replace(kind, takes="several", most=2 if name in ("Subtract", "Dot") else None)
-    if not made_by.__module__.startswith("keras."):
-        return replace(kind, takes="several", least=1)
-    return kind
+        return replace(kind, takes=(2, 2 if name in ("Subtract", "Dot") else None))
+    return replace(kind, takes=(1, None)) if kind.is_registered else kind
 
 
-def _wrapping(kind: LayerKind, *, inner: str, wrapped: str) -> LayerKind:
+def _wrapping(kind: LayerKind, wrapped: str, *cell: Option) -> LayerKind:
+    """The kind with the options of the layer that it wraps, which `cell` chooses."""
     import keras
 
     inside = _layer_kind(wrapped, getattr(keras.layers, wrapped))
-    hidden = ("go_backwards", "unroll")
-    options = [option for option in inside.options if option.name not in hidden]
-    outer = tuple(option.name for option in kind.options)
-    cell = Option(
-        name="cell",
-        kind="choice",
-        default=STARTS["cell"],
-        choices=CHOICES["cell"],
-        help=help_for("", "cell").advice,
-    )
+    options = [each for each in inside.options if each.name not in ("go_backwards", "unroll")]
     return replace(
         kind,
-        options=(*([cell] if inner == "cell" else []), *options, *kind.options),
-        required=(*(["cell"] if inner == "cell" else []), *inside.required),
-        inner=inner,
-        outer=outer,
+        options=(*cell, *options, *kind.options),
+        required=(*(option.name for option in cell), *inside.required),
+        inner=cell[0].name if cell else wrapped,
+        outer=tuple(option.name for option in kind.options),
         seeded_by=inside.seeded_by,
-    )
-
-
-def _input_kind() -> LayerKind:
-    return LayerKind(
-        name="Input",
-        group="core",
-        sentence=sentence_of("Input"),
-        options=(
-            ShapeOption(
-                name="shape",
-                kind="ints",
-                default=STARTS["shape"],
-                help=help_for("Input", "shape").advice,
-            ),
-            Option(
-                name="dtype",
-                kind="choice",
-                default="float32",
-                choices=CHOICES["dtype"],
-                help=help_for("Input", "dtype").advice,
-            ),
-        ),
-        takes="none",
-        required=("shape",),
     )
 
 

@@ -1,4 +1,4 @@
-"""What people read about common layers, options and optimizers of Keras. Pure.
+"""Common layers of Keras, and what people read about options and optimizers. Pure.
 
 The installed Keras decides which layers and options exist; others have no help.
 """
@@ -20,91 +20,39 @@ Group = Literal[
     "other",
 ]
 
-_SEQUENCES = "sequences (steps x features)"
-_IMAGES = "images (height x width x channels)"
-_VOLUMES = "volumes (depth x height x width x channels)"
-_BY_RANK = ((1, _SEQUENCES), (2, _IMAGES), (3, _VOLUMES))
-
-# Group -> layer -> what it does. The order is that of the list in the builder.
-PALETTE: Mapping[Group, Mapping[str, str]] = MappingProxyType(
+# Common layers by group, in the order of the list in the builder; all others of Keras follow.
+PALETTE: Mapping[Group, tuple[str, ...]] = MappingProxyType(
     {
-        "core": {
-            "Input": "Shape of one example, without the axis of the minibatch.",
-            "Dense": "Each output is a weighted sum of all numbers on the last axis.",
-            "TimeDistributed": "The same dense layer for each step of a sequence.",
-            "Masking": "Recurrent layers skip steps in which every value equals the mask's value.",
-            "Dropout": "In training, sets a fraction of the values to 0, against overfitting.",
-            "GaussianNoise": "In training, adds normal noise to the values.",
-            "GaussianDropout": "In training, multiplies the values by normal noise around 1.",
-            "SpatialDropout1D": f"In training, sets whole channels of {_SEQUENCES} to 0.",
-            "SpatialDropout2D": f"In training, sets whole channels of {_IMAGES} to 0.",
-        },
-        "activation": {
-            "Activation": "Applies a function to each value.",
-            "ReLU": "Negative values become 0.",
-            "LeakyReLU": "Negative values become small.",
-            "PReLU": "Negative values become small; the slope is learned.",
-            "ELU": "Negative values bend towards a bound.",
-            "Softmax": "Turns values into probabilities that sum to 1.",
-        },
-        "convolution": {
-            **{f"Conv{n}D": f"Finds small patterns in {what}." for n, what in _BY_RANK},
-            "SeparableConv1D": "A convolution of each channel, then of all: cheaper.",
-            "SeparableConv2D": "A convolution of each channel, then of all: cheaper.",
-            "DepthwiseConv2D": "Convolves each channel of an image separately.",
-            "Conv1DTranspose": "Transposed convolution: makes sequences longer.",
-            "Conv2DTranspose": "Transposed convolution: makes images larger.",
-        },
-        "pooling": {
-            **{f"MaxPooling{n}D": f"Largest value of each window of {w}." for n, w in _BY_RANK},
-            **{f"AveragePooling{n}D": f"Mean of each window of {w}." for n, w in _BY_RANK},
-            **{
-                f"GlobalMaxPooling{n}D": f"Largest value of each channel of {w}."
-                for n, w in _BY_RANK
-            },
-            **{f"GlobalAveragePooling{n}D": f"Mean of each channel of {w}." for n, w in _BY_RANK},
-        },
-        "recurrent": {
-            "LSTM": "Reads a sequence step by step, with a long memory.",
-            "GRU": "Reads a sequence step by step; smaller than an LSTM and often as good.",
-            "SimpleRNN": "Reads a sequence step by step, with a memory of a few steps.",
-            "Bidirectional": "Reads a sequence from both ends, with a recurrent layer for each.",
-            "Attention": "For each step of the first sequence, a weighted mean of the second.",
-            "MultiHeadAttention": "Several attentions side by side; with one input, self-attention."
-            " Its initial weights are random each time, whatever the seed.",
-        },
-        "embedding": {
-            "Embedding": "Maps each index, such as that of a word, to a learned vector.",
-        },
-        "normalization": {
-            "BatchNormalization": "Scales each channel to mean 0 and deviation 1 in a minibatch.",
-            "LayerNormalization": "Scales the values of each example to mean 0 and deviation 1.",
-            "GroupNormalization": "Scales groups of channels of each example.",
-            "UnitNormalization": "Scales the vector on an axis to length 1.",
-            "Rescaling": "Multiplies by a number and adds another, such as 1/255 for pixels.",
-        },
-        "reshaping": {
-            "Flatten": "All values of an example in one row.",
-            "Reshape": "Another shape with the same number of values.",
-            "Permute": "Reorders the axes.",
-            "RepeatVector": "A sequence that repeats one vector, as decoders need it.",
-            "ZeroPadding1D": f"Adds zeros around {_SEQUENCES}.",
-            "ZeroPadding2D": f"Adds zeros around {_IMAGES}.",
-            "Cropping1D": f"Cuts off the edges of {_SEQUENCES}.",
-            "Cropping2D": f"Cuts off the edges of {_IMAGES}.",
-            "UpSampling1D": "Repeats each step of a sequence.",
-            "UpSampling2D": "Makes images larger.",
-        },
-        "merging": {
-            "Add": "Adds its inputs, as residual connections do.",
-            "Multiply": "Multiplies its inputs, as gates do.",
-            "Average": "Mean of its inputs.",
-            "Maximum": "Elementwise largest value of its inputs.",
-            "Minimum": "Elementwise smallest value of its inputs.",
-            "Subtract": "First input minus the second.",
-            "Concatenate": "Joins its inputs along an axis.",
-            "Dot": "Dot products of vectors of its two inputs.",
-        },
+        "core": (
+            *("Input", "Dense", "TimeDistributed", "Masking", "Dropout", "GaussianNoise"),
+            *("GaussianDropout", "SpatialDropout1D", "SpatialDropout2D"),
+        ),
+        "activation": ("Activation", "ReLU", "LeakyReLU", "PReLU", "ELU", "Softmax"),
+        "convolution": (
+            *("Conv1D", "Conv2D", "Conv3D", "SeparableConv1D", "SeparableConv2D"),
+            *("DepthwiseConv2D", "Conv1DTranspose", "Conv2DTranspose"),
+        ),
+        "pooling": tuple(
+            f"{kind}Pooling{n}D"
+            for kind in ("Max", "Average", "GlobalMax", "GlobalAverage")
+            for n in (1, 2, 3)
+        ),
+        "recurrent": (
+            *("LSTM", "GRU", "SimpleRNN", "Bidirectional", "Attention", "MultiHeadAttention"),
+        ),
+        "embedding": ("Embedding",),
+        "normalization": (
+            *("BatchNormalization", "LayerNormalization", "GroupNormalization"),
+            *("UnitNormalization", "Rescaling"),
+        ),
+        "reshaping": (
+            *("Flatten", "Reshape", "Permute", "RepeatVector", "ZeroPadding1D", "ZeroPadding2D"),
+            *("Cropping1D", "Cropping2D", "UpSampling1D", "UpSampling2D"),
+        ),
+        "merging": (
+            *("Add", "Multiply", "Average", "Maximum", "Minimum", "Subtract", "Concatenate"),
+            "Dot",
+        ),
     }
 )
 
@@ -180,8 +128,8 @@ HELP: Mapping[str, Help] = MappingProxyType(
         "groups": Help("Must divide the number of channels."),
         "Rescaling.scale": Help("1/255 scales pixels to 0..1.", kind="float"),
         "offset": Help("Added after scaling.", kind="float"),
-        "target_shape": Help("Without the minibatch's axis; -1 once: what is left.", kind="list"),
-        "dims": Help("Counted from 1: 2, 1 swaps steps and features.", "Axes", kind="list"),
+        "target_shape": Help("Without the minibatch's axis; -1 once: what is left."),
+        "dims": Help("Counted from 1: 2, 1 swaps steps and features.", "Axes"),
         "n": Help("Length of the sequence.", "Steps"),
         "size": Help("Factor for each axis."),
         "interpolation": Help("nearest repeats pixels; bilinear is smoother."),
@@ -190,7 +138,7 @@ HELP: Mapping[str, Help] = MappingProxyType(
         "max_value": Help("Larger values become this.", none_text="no limit", kind="float"),
         "negative_slope": Help("Slope for negative values: 0 to 1."),
         "threshold": Help("Values below this count as negative."),
-        "shared_axes": Help("For images 1, 2: one slope for each channel.", kind="list"),
+        "shared_axes": Help("For images 1, 2: one slope for each channel."),
         "alpha": Help("The bound is minus this."),
         # Optimizers.
         "learning_rate": Help("Try ten times less and ten times more first."),
@@ -295,11 +243,6 @@ def group_of(kind: str) -> Group:
         if kind in kinds:
             return group
     return "other"
-
-
-def sentence_of(kind: str) -> str:
-    """What a layer does; empty if it is not in the palette."""
-    return PALETTE.get(group_of(kind), {}).get(kind, "")
 
 
 def help_for(kind: str, option: str) -> Help:

@@ -1,6 +1,7 @@
 """Networks to begin with, by task."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ def _input(name: str, shape: Shape, **options: Any) -> LayerSpec:
     return _layer("Input", name, shape=list(shape), **options)
 
 
-def _relu(name: str, units: int, *inputs: str) -> LayerSpec:
-    return _layer("Dense", name, *inputs, units=units, activation="relu")
+def _relu(name: str, units: int) -> LayerSpec:
+    return _layer("Dense", name, units=units, activation="relu")
 
 
 def _classifier(name: str, classes: int, *layers: LayerSpec, **fields: Any) -> NetworkSpec:
@@ -138,20 +139,10 @@ def _block(name: str, source: str, *, filters: int, **strides: int) -> list[Laye
     ]
 
 
-def lstm_spec(*, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
-    """An LSTM for sequences, one class each."""
-    return _recurrent("LSTM", input_shape, classes)
-
-
-def gru_spec(*, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
-    """A GRU for sequences, one class each."""
-    return _recurrent("GRU", input_shape, classes)
-
-
-def _recurrent(kind: str, input_shape: Shape, classes: int) -> NetworkSpec:
-    name = kind.lower()
-    layers = (_layer("Masking", "masking"), _layer(kind, name, units=64))
-    return _classifier(name, classes, _input("sequence", input_shape), *layers)
+def recurrent_spec(kind: str, *, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
+    """A recurrent layer for sequences, one class each."""
+    layers = (_layer("Masking", "masking"), _layer(kind, kind.lower(), units=64))
+    return _classifier(kind.lower(), classes, _input("sequence", input_shape), *layers)
 
 
 def text_spec(*, input_shape: Shape = (100,), classes: int = 2, words: int = 10_000) -> NetworkSpec:
@@ -199,8 +190,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "residual_cnn": Preset("Residual network: images", "classification", residual_cnn_spec),
         "mlp": Preset("Dense layers: tables, one class each", "classification", mlp_spec),
         "regression": Preset("Dense layers: tables, numbers", "regression", regression_spec),
-        "lstm": Preset("LSTM: sequences, one class each", "classification", lstm_spec),
-        "gru": Preset("GRU: sequences, one class each", "classification", gru_spec),
+        "lstm": Preset(
+            "LSTM: sequences, one class each", "classification", partial(recurrent_spec, "LSTM")
+        ),
+        "gru": Preset(
+            "GRU: sequences, one class each", "classification", partial(recurrent_spec, "GRU")
+        ),
         "text": Preset("Vectors of words: short texts", "classification", text_spec),
         "two_inputs_two_outputs": Preset(
             "Image and table: a class and a number", "other", two_inputs_two_outputs_spec

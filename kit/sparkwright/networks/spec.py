@@ -11,7 +11,7 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 from ._calls import build
-from ._code import to_code as code_of
+from ._code import network_code
 from .analysis import NetworkAnalysis, analyze
 from .training import Task
 
@@ -47,19 +47,17 @@ class LayerSpec(Configuration):
     )
 
     def _check(self) -> None:
-        _check_text(self.kind, "`kind` of a layer")
-        _check_text(self.name, "`name` of a layer")
-        options = _options(self.options, f"`options` of the layer {self.name!r}")
-        object.__setattr__(self, "options", options)
-        object.__setattr__(self, "inputs", _texts(self.inputs, f"`inputs` of {self.name!r}"))
+        where = f" of the layer {self.name!r}"
+        object.__setattr__(self, "options", _options(self.options, f"`options`{where}"))
+        object.__setattr__(self, "inputs", _tuple(self.inputs, f"`inputs`{where}", str))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields without those that have their default."""
+        optional = {"options": dict(self.options), "inputs": list(self.inputs)}
         return {
             "kind": self.kind,
             "name": self.name,
-            **({"options": dict(self.options)} if self.options else {}),
-            **({"inputs": list(self.inputs)} if self.inputs else {}),
+            **{name: value for name, value in optional.items() if value},
             **({} if self.enabled else {"enabled": False}),
         }
 
@@ -72,18 +70,19 @@ class OutputSpec(Configuration):
         ConfigurationError: if a field is not of its kind.
     """
 
-    layer: str = option(help="The name of the layer whose output it is.")
-    loss: str = option(help="Keras' name of the loss.")
+    layer: str = option(help="The layer whose result is compared with the labels.")
+    loss: str = option(help="What training makes smaller, by Keras' name.")
     metrics: tuple[str, ...] = option(default=(), form=False, help="Keras' names of metrics.")
     weight: float = option(
-        default=1.0, minimum=0, help="Of the loss among those of several outputs."
+        default=1.0,
+        minimum=0,
+        label="Weight of its loss",
+        help="Against the losses of the other outputs; 1 is usual.",
     )
 
     def _check(self) -> None:
-        _check_text(self.layer, "`layer` of an output")
-        _check_text(self.loss, f"`loss` of the output {self.layer!r}")
-        metrics = _texts(self.metrics, f"`metrics` of the output {self.layer!r}")
-        object.__setattr__(self, "metrics", metrics)
+        where = f"`metrics` of the output {self.layer!r}"
+        object.__setattr__(self, "metrics", _tuple(self.metrics, where, str))
         object.__setattr__(self, "weight", _plain(self.weight, "`weight`"))
 
 
@@ -99,9 +98,7 @@ class OptimizerSpec(Configuration):
     )
 
     def _check(self) -> None:
-        _check_text(self.kind, "`kind` of an optimizer")
-        options = _options(self.options, "`options` of the optimizer")
-        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "options", _options(self.options, "`options` of the optimizer"))
 
 
 @configuration
@@ -128,17 +125,19 @@ class NetworkSpec(Configuration):
         (True, 15)
     """
 
-    name: str = option(default="network", help="The model's name.")
     task: Task = option(
         default="classification",
-        help="What the outputs mean; decides defaults and which evaluations fit.",
+        help="What the outputs mean; decides which evaluations fit. In a form, a change of the "
+        "task takes its usual loss and metrics.",
     )
+    name: str = option(default="network", label="Name of the network", help="The model's name.")
     seed: int | None = option(
         default=42,
         minimum=0,
         maximum=_INTEGERS_BELOW - 1,
         none_text="drawn anew each time",
-        help="Seeds the initial weights and the randomness of training.",
+        help="With a seed, the initial weights are the same each time, but those of attentions; it "
+        "also seeds training.",
     )
     layers: tuple[LayerSpec, ...] = option(
         default=(), form=False, help="In order; a layer comes after those that it takes."
@@ -156,16 +155,8 @@ class NetworkSpec(Configuration):
     )
 
     def _check(self) -> None:
-        _check_text(self.name, "`name` of a network")
-        for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
-            values = _list(getattr(self, name), f"`{name}`")
-            for value in values:
-                if not isinstance(value, kind):
-                    raise ConfigurationError(
-                        f"each of `{name}` must be of the kind {kind.__name__}. "
-                        f"Received: {value!r:.200}."
-                    )
-            object.__setattr__(self, name, values)
+        object.__setattr__(self, "layers", _tuple(self.layers, "`layers`", LayerSpec))
+        object.__setattr__(self, "outputs", _tuple(self.outputs, "`outputs`", OutputSpec))
 
     @property
     def analysis(self) -> NetworkAnalysis:
@@ -191,7 +182,7 @@ class NetworkSpec(Configuration):
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
         for name, kind in (("layers", LayerSpec), ("outputs", OutputSpec)):
             if name in settings:
-                given = enumerate(_list(settings[name], f"`{name}`"))
+                given = enumerate(_tuple(settings[name], f"`{name}`"))
                 settings[name] = tuple(_read(kind, each, f"{name}[{n}]") for n, each in given)
         return settings
 
@@ -217,7 +208,7 @@ class NetworkSpec(Configuration):
         Raises:
             ConfigurationError: if the network has a problem, or `variable` is no name.
         """
-        return code_of(self, variable, reserved=reserved, seed=seed)
+        return network_code(self, variable, reserved=reserved, seed=seed)
 
 
 def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
@@ -248,26 +239,19 @@ def _plain(value: Any, where: str) -> Any:
     )
 
 
-def _check_text(value: Any, where: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"{where} must be text. Received: {value!r:.200}.")
-
-
-def _list(value: Any, where: str) -> tuple[Any, ...]:
+def _tuple(value: Any, where: str, kind: type[Any] = object) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise ConfigurationError(f"{where} must be a list. Received: {value!r:.200}.")
-    return tuple(value)
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    for inner in _list(value, where):
-        _check_text(inner, f"each of {where}")
+    for inner in value:
+        if not isinstance(inner, kind):
+            raise ConfigurationError(
+                f"each of {where} must be of the type {kind.__name__}. Received: {inner!r:.200}."
+            )
     return tuple(value)
 
 
 def _options(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of names. Received: {value!r:.200}.")
-    for name in value:
-        _check_text(name, f"each name in {where}")
+    _tuple([*value], f"the names in {where}", str)
     return {name: _plain(inner, f"{where}[{name!r}]") for name, inner in value.items()}

@@ -119,14 +119,11 @@ class ModelState:
             out: where to put it; default a new vector.
             scale: what to multiply it by on the way, which costs no pass of its own; default 1.
         """
-        import tensorflow as tf
-
         spans = self._spans if updater else self._spans[: len(self.averaged)]
         if out is None:
             out = np.empty(spans[-1].stop if spans else 0, self.dtype)
-        for span in spans:
-            tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
-            source, target = np.asarray(tensor).reshape(-1), out[span.start : span.stop]
+        for span, source in _values(spans):
+            target = out[span.start : span.stop]
             if scale != 1.0 and source.dtype == target.dtype:
                 np.multiply(source, scale, out=target)
                 continue
@@ -141,11 +138,7 @@ class ModelState:
         A dot product reads a variable once and allocates nothing; where it overflows, each value
         is looked at.
         """
-        import tensorflow as tf
-
-        for span in self._spans if updater else self._spans[: len(self.averaged)]:
-            tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
-            values = np.asarray(tensor).reshape(-1)
+        for _, values in _values(self._spans if updater else self._spans[: len(self.averaged)]):
             if values.dtype.char in "fd":  # float32 and float64, which BLAS knows
                 with np.errstate(all="ignore"):
                     if np.isfinite(np.dot(values, values)):
@@ -160,13 +153,8 @@ class ModelState:
         On a CPU they are windows on the variables themselves: let go of them before the next step,
         or TensorFlow copies the variables instead of changing them in place.
         """
-        import tensorflow as tf
-
-        found: list[Vector] = []
-        for span in self._spans[: self.trainable]:
-            tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
-            found.append(np.asarray(tensor).reshape(-1).astype(self.dtype, copy=False))
-        return found
+        values = _values(self._spans[: self.trainable])
+        return [value.astype(self.dtype, copy=False) for _, value in values]
 
     def write(self, vector: Vector) -> None:
         """Set the variables from what `read` returned, or from its beginning.
@@ -267,3 +255,12 @@ def _spans(variables: Sequence[Any]) -> Iterator[_Span]:
         stop = start + int(np.prod(shape))
         yield _Span(held.handle, held.dtype, held.dtype.as_numpy_dtype, shape, start, stop)
         start = stop
+
+
+def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
+    """Each variable's value, flat, as it lies in memory."""
+    import tensorflow as tf
+
+    for span in spans:
+        tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
+        yield span, np.asarray(tensor).reshape(-1)

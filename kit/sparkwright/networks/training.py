@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Task = Literal["classification", "binary", "regression", "other"]
 Labels = Literal["class numbers", "one-hot", "zeros and ones", "numbers", "-1 and 1"]
@@ -38,13 +38,11 @@ class MetricKind:
 
     Attributes:
         name: Keras' name.
-        title: its name for people.
         labels: that it takes.
         sentence: what it measures.
     """
 
     name: str
-    title: str
     labels: tuple[Labels, ...]
     sentence: str
 
@@ -69,10 +67,10 @@ def _losses(
     }
 
 
-def _metrics(*labels: Labels, **texts: tuple[str, str]) -> dict[str, MetricKind]:
+def _metrics(*labels: Labels, **sentences: str) -> dict[str, MetricKind]:
     return {
-        name: MetricKind(name=name, title=title, labels=labels, sentence=sentence)
-        for name, (title, sentence) in texts.items()
+        name: MetricKind(name=name, labels=labels, sentence=sentence)
+        for name, sentence in sentences.items()
     }
 
 
@@ -134,42 +132,35 @@ LOSSES: Mapping[str, LossKind] = MappingProxyType(
 _RIGHT = "Fraction of the examples that are right."
 _FIRST_FIVE = "Fraction of the examples whose class is among the five most likely."
 METRICS: Mapping[str, MetricKind] = MappingProxyType(
-    _metrics("class numbers", "one-hot", "zeros and ones", accuracy=("Accuracy", _RIGHT))
+    _metrics("class numbers", "one-hot", "zeros and ones", accuracy=_RIGHT)
     | _metrics(
         "class numbers",
-        sparse_categorical_accuracy=("Accuracy of class numbers", _RIGHT),
-        sparse_top_k_categorical_accuracy=("Among the first five, class numbers", _FIRST_FIVE),
+        sparse_categorical_accuracy=_RIGHT,
+        sparse_top_k_categorical_accuracy=_FIRST_FIVE,
     )
-    | _metrics(
-        "one-hot",
-        categorical_accuracy=("Accuracy of one-hot labels", _RIGHT),
-        top_k_categorical_accuracy=("Among the first five, one-hot labels", _FIRST_FIVE),
-    )
-    | _metrics("zeros and ones", binary_accuracy=("Accuracy of yes or no", _RIGHT))
+    | _metrics("one-hot", categorical_accuracy=_RIGHT, top_k_categorical_accuracy=_FIRST_FIVE)
+    | _metrics("zeros and ones", binary_accuracy=_RIGHT)
     | _metrics(
         "zeros and ones",
         "one-hot",
-        auc=("Area under the ROC curve", "1 is perfect, 0.5 is chance."),
-        precision=("Precision", "Fraction of the predicted positives that are positive."),
-        recall=("Recall", "Fraction of the positives that are predicted."),
+        auc="Area under the ROC curve: 1 is perfect, 0.5 is chance.",
+        precision="Fraction of the predicted positives that are positive.",
+        recall="Fraction of the positives that are predicted.",
     )
     | _metrics(
         "numbers",
         "zeros and ones",
         "one-hot",
         "-1 and 1",
-        mean_absolute_error=("Mean absolute error", "In the labels' unit."),
-        mean_squared_error=("Mean squared error", "In the square of the labels' unit."),
-        root_mean_squared_error=(
-            "Root mean squared error",
-            "In the labels' unit; large errors count most.",
-        ),
+        mean_absolute_error="In the labels' unit.",
+        mean_squared_error="In the square of the labels' unit.",
+        root_mean_squared_error="In the labels' unit; large errors count most.",
     )
     | _metrics(
         "numbers",
-        mean_absolute_percentage_error=("Mean absolute percentage error", "Relative to the label."),
-        r2_score=("R squared", "1 is perfect, 0 is as good as the mean."),
-        cosine_similarity=("Cosine similarity", "1: the same direction."),
+        mean_absolute_percentage_error="Relative to the label.",
+        r2_score="1 is perfect, 0 is as good as the mean.",
+        cosine_similarity="1: the same direction.",
     )
 )
 
@@ -190,12 +181,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 def loss_kind(name: str) -> LossKind | None:
-    """The loss of that name or alias, in any case; None: it is not known here.
-
-    Example:
-        >>> loss_kind("mse").name
-        'mean_squared_error'
-    """
+    """The loss of that name or alias, in any case; None: it is not known here."""
     return LOSSES.get(plain_name(name))
 
 
@@ -220,8 +206,7 @@ def plain_name(name: str) -> str:
     return squeezed.get(lowered, lowered)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingDefaults:
+class TrainingDefaults(NamedTuple):
     """What fits an output.
 
     Attributes:
@@ -233,6 +218,15 @@ class TrainingDefaults:
     loss: str
     metrics: tuple[str, ...]
     activation: str
+
+
+_NUMBERS = TrainingDefaults("mean_squared_error", ("mean_absolute_error",), "linear")
+_DEFAULTS: Mapping[Task, TrainingDefaults] = {
+    "classification": TrainingDefaults("sparse_categorical_crossentropy", ("accuracy",), "softmax"),
+    "binary": TrainingDefaults("binary_crossentropy", ("accuracy", "auc"), "sigmoid"),
+    "regression": _NUMBERS,
+    "other": _NUMBERS,
+}
 
 
 def defaults_for(task: Task, output_shape: Sequence[int | None] | None = None) -> TrainingDefaults:
@@ -249,17 +243,7 @@ def defaults_for(task: Task, output_shape: Sequence[int | None] | None = None) -
         'binary_crossentropy'
     """
     single = output_shape is not None and tuple(output_shape[-1:]) == (1,)
-    if task == "binary" or (task == "classification" and single):
-        return TrainingDefaults(
-            loss="binary_crossentropy", metrics=("accuracy", "auc"), activation="sigmoid"
-        )
-    if task == "classification":
-        return TrainingDefaults(
-            loss="sparse_categorical_crossentropy", metrics=("accuracy",), activation="softmax"
-        )
-    return TrainingDefaults(
-        loss="mean_squared_error", metrics=("mean_absolute_error",), activation="linear"
-    )
+    return _DEFAULTS["binary" if task == "classification" and single else task]
 
 
 _SLOTS: Mapping[str, int] = MappingProxyType(

@@ -48,22 +48,18 @@ class Placement:
         """(k,) int32 target partition of some examples; `numbers` are their places in `source`."""
         raise NotImplementedError
 
-    def counts_of(self, source: int) -> Counts:
-        """(targets,) examples of `source` that each target receives."""
-        raise NotImplementedError
-
     def destinations(self, source: int, start: int, stop: int) -> Destinations:
         """(stop - start,) int32 target partition of examples `start` to `stop` of `source`."""
         return self.destinations_of(source, np.arange(start, stop, dtype=np.int64))
 
     def tally(self) -> Tally:
         """Count what `destinations` gives over all examples of all source partitions."""
-        counts, stayed = np.zeros(self.targets, np.int64), 0
-        for source in range(len(self.source_counts)):
-            found = self.counts_of(source)
-            counts += found
-            stayed += int(found[source]) if source < self.targets else 0
-        return Tally(counts, self.total - stayed)
+        counts, stayed = self._counts()
+        return Tally(counts, self.total - int(stayed[: self.targets].sum()))
+
+    def _counts(self) -> tuple[Counts, Counts]:
+        """Examples that each target receives, and that each source in both keeps: (sources,)."""
+        raise NotImplementedError
 
     @cached_property
     def total(self) -> int:
@@ -71,9 +67,14 @@ class Placement:
         return sum(self.source_counts)
 
     @cached_property
+    def rows(self) -> Counts:
+        """(sources,) `source_counts` as an array."""
+        return np.array(self.source_counts, np.int64)
+
+    @cached_property
     def starts(self) -> Counts:
         """(sources,) place of each source partition's first example in the whole data."""
-        return np.cumsum([0, *self.source_counts], dtype=np.int64)[:-1]
+        return np.cumsum(self.rows) - self.rows
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,10 @@ class Grouped(Placement):
         """See `Placement`."""
         return np.full(len(numbers), self.groups[source], np.int32)
 
-    def counts_of(self, source: int) -> Counts:
-        """See `Placement`."""
-        counts = np.zeros(self.targets, np.int64)
-        counts[self.groups[source]] = self.source_counts[source]
-        return counts
+    def _counts(self) -> tuple[Counts, Counts]:
+        groups, counts = np.array(self.groups, np.int64), np.zeros(self.targets, np.int64)
+        np.add.at(counts, groups, self.rows)
+        return counts, np.where(groups == np.arange(len(groups)), self.rows, 0)
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Balanced(Placement):
         index = numbers + self.starts[source]
         return np.searchsorted(self._block_ends, index, side="right").astype(np.int32)
 
-    def counts_of(self, source: int) -> Counts:
-        """See `Placement`."""
-        start = int(self.starts[source])
-        ends = np.clip(self._block_ends, start, start + self.source_counts[source])
-        return np.diff(ends, prepend=start)
+    def _counts(self) -> tuple[Counts, Counts]:
+        counts, both = np.diff(self._block_ends, prepend=0), min(len(self.rows), self.targets)
+        ends = np.minimum((self.starts + self.rows)[:both], self._block_ends[:both])
+        starts = np.maximum(self.starts[:both], (self._block_ends - counts)[:both])
+        return counts, np.maximum(ends - starts, 0)
 
     @cached_property
     def _block_ends(self) -> Counts:
@@ -136,19 +136,24 @@ class SparkDefault(Placement):
 
     def destinations_of(self, source: int, numbers: Counts) -> Destinations:
         """See `Placement`."""
-        return ((numbers + self._first_target(source)) % self.targets).astype(np.int32)
+        return ((numbers + self._first_targets[source]) % self.targets).astype(np.int32)
 
-    def counts_of(self, source: int) -> Counts:
-        """See `Placement`."""
-        rounds, extra = divmod(self.source_counts[source], self.targets)
-        place = (np.arange(self.targets) - self._first_target(source)) % self.targets
-        return rounds + (place < extra).astype(np.int64)
+    def _counts(self) -> tuple[Counts, Counts]:
+        rounds, extra = np.divmod(self.rows, self.targets)
+        # Each source deals its extra examples to the targets from its first one on, in a circle.
+        change = np.zeros(2 * self.targets, np.int64)
+        np.add.at(change, self._first_targets, 1)
+        np.add.at(change, self._first_targets + extra, -1)
+        dealt = np.cumsum(change).reshape(2, self.targets).sum(axis=0)
+        place = (np.arange(len(extra)) - self._first_targets) % self.targets
+        return rounds.sum() + dealt, rounds + (place < extra)
 
-    def _first_target(self, source: int) -> int:
-        """Return the target of the source partition's first example."""
+    @cached_property
+    def _first_targets(self) -> Counts:
+        """(sources,) the target of each source partition's first example."""
         seed = np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
-        hashed = _mixed(_mixed(seed) + np.uint64(source))
-        return int(hashed[0] % np.uint64(self.targets))
+        hashed = _mixed(_mixed(seed) + np.arange(len(self.rows), dtype=np.uint64))
+        return (hashed % np.uint64(self.targets)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -182,16 +187,19 @@ class ApproximateBalanced(Placement):
         elsewhere = np.searchsorted(self._cumulative_shortage, _uniform(second), side="left")
         return np.where(leaves, elsewhere, source).astype(np.int32)
 
-    def counts_of(self, source: int) -> Counts:
-        """See `Placement`. Costs about 0.1 s per ten million examples that may leave."""
-        counts, count = np.zeros(self.targets, np.int64), self.source_counts[source]
-        if not self._may_leave(source):
-            counts[source] = count
-            return counts
-        for start in range(0, count, _BLOCK):
-            goes_to = self.destinations(source, start, min(start + _BLOCK, count))
-            counts += np.bincount(goes_to, minlength=self.targets)
-        return counts
+    def _counts(self) -> tuple[Counts, Counts]:
+        # Takes about 0.1 s for ten million examples that may leave.
+        counts, stayed = np.zeros(self.targets, np.int64), self.rows.copy()
+        for source, count in enumerate(self.source_counts):
+            if not self._may_leave(source):
+                counts[source] += count
+                continue
+            stayed[source] = 0
+            for start in range(0, count, _BLOCK):
+                goes_to = self.destinations(source, start, min(start + _BLOCK, count))
+                counts += np.bincount(goes_to, minlength=self.targets)
+                stayed[source] += np.count_nonzero(goes_to == source)
+        return counts, stayed
 
     def _may_leave(self, source: int) -> bool:
         return source >= self.targets or self.source_counts[source] * self.targets > self.total

@@ -24,11 +24,7 @@ def spark_home() -> Path:
 
 
 def default_settings(home: Path) -> dict[str, str]:
-    """All settings in spark-defaults.conf; none if there is no such file.
-
-    Args:
-        home: of Spark.
-    """
+    """All settings in spark-defaults.conf; none if there is no such file."""
     file = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     found: dict[str, str] = {}
@@ -44,9 +40,6 @@ def forget_earlier_settings(names: Collection[str]) -> None:
 
     A later session would otherwise keep the cores, GPUs or addresses of the first, wherever it does
     not say something else itself.
-
-    Args:
-        names: of the settings that are chosen now.
     """
     import pyspark
 

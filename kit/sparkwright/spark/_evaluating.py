@@ -17,7 +17,7 @@ from sparkwright.evaluation import AbstractEvaluation, WorstExample, WorstExampl
 from sparkwright.workers._inference import Evaluations as Counted, LossSum
 from sparkwright.workers._requests import Evaluating, Predicting, Scoring
 
-from ._exact_roc import SCORES_ON_DRIVER, digested, scores_kept
+from ._exact_roc import SCORES_ON_DRIVER, digested
 from ._gpus import on_gpus
 from ._inference import (
     Block,
@@ -39,11 +39,7 @@ Evaluations = Some | Mapping[str, Some]
 def by_output(
     evaluations: Evaluations, outputs: Sequence[str]
 ) -> dict[str, tuple[AbstractEvaluation, ...]]:
-    """Output name -> evaluations.
-
-    Args:
-        evaluations: as `SparkNetwork.do_evaluation` takes them.
-        outputs: the network's.
+    """Output name -> evaluations, as `SparkNetwork.do_evaluation` takes them.
 
     Raises:
         ConfigurationError: if there is no such output, outputs are not named and there are several,
@@ -118,13 +114,7 @@ def evaluate(
     *,
     normalizer: Normalizer | None,
 ) -> Counted:
-    """Count all of `data` into the prototypes, in one pass.
-
-    Args:
-        inference: the network.
-        data: examples with labels.
-        evaluations: output name -> prototypes.
-        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+    """Count all of `data` into the prototypes of each output, in one pass.
 
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
@@ -179,14 +169,8 @@ def worst_examples(
     """The `count` examples with the highest loss.
 
     Each task keeps `count` examples, and predicts these alone; the driver gets `count` of each
-    pair of tasks at a time. The loss leaves regularization out, which is the same for all.
-
-    Args:
-        inference: the network.
-        data: examples with labels.
-        count: how many, at least 1.
-        normalizer: what the network sees goes through it; the examples returned do not. None: none.
-        class_names: output name -> names of its classes.
+    pair of tasks at a time. The loss leaves regularization out, which is the same for all. What
+    the network sees is normalized; the examples returned are not.
 
     Raises:
         ConfigurationError: if `count` is no integer of at least 1.
@@ -238,17 +222,7 @@ def _folded(
     finished: Callable[[Any], Any] = lambda result: result,
     verb: str = "Counted",
 ) -> "RDD[_Folded]":
-    """The results of the partitions, lazily.
-
-    Args:
-        inference: the network.
-        data: the examples.
-        visit: what a block of them adds; its pieces' tags are the examples as the data holds them.
-        added: adds up two results.
-        seen: makes of examples what the network sees.
-        finished: changes a partition's result, if it has examples; default: nothing.
-        verb: what an error says was done up to the row where it was met.
-    """
+    """The results of the partitions, lazily; `seen` makes of examples what the network sees."""
 
     def task(partition: int, chunks: Iterable[bytes]) -> list[_Folded]:
         result: Any = None
@@ -330,13 +304,13 @@ def _without_many_rows(
 
     counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found = _total(counts.map(_small), _added_small, "an evaluation needs")
+        found = _total(counts.map(_small), _added_evaluations, "an evaluation needs")
         return {
             name: tuple(
-                _added_or_digested(counts, name, i, prototype, found[name, i].tolist())
-                if prototype.keeps_rows
-                else found[name, i]
-                for i, prototype in enumerate(prototypes)
+                _added_or_digested(counts, name, i, each, *found[name][i].tolist())
+                if each.keeps_rows
+                else found[name][i]
+                for i, each in enumerate(prototypes)
             )
             for name, prototypes in evaluations.items()
         }
@@ -345,30 +319,29 @@ def _without_many_rows(
 
 
 def _added_or_digested(
-    counts: "RDD[_Folded]", name: str, number: int, kind: AbstractEvaluation, held: list[int]
+    counts: "RDD[_Folded]",
+    name: str,
+    number: int,
+    kind: AbstractEvaluation,
+    examples: int,
+    scores: int,
 ) -> AbstractEvaluation:
     """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
-    examples, scores = held
     parts = counts.filter(lambda part: part.result is not None).map(
         lambda part: part.result[name][number]
     )
     if scores > SCORES_ON_DRIVER:
         return digested(kind, parts, examples=examples)
-    return parts.treeReduce(lambda one, other: one + other)
+    return parts.treeReduce(operator.add)
 
 
 def _small(part: _Folded) -> _Folded:
     """The result of a partition, with sizes instead of evaluations that grow."""
-    if part.result is None:
-        return part
-    return part._replace(
-        result={
-            (name, i): np.array([each.examples, scores_kept(each)]) if each.keeps_rows else each
-            for name, found in part.result.items()
-            for i, each in enumerate(found)
-        }
-    )
-
-
-def _added_small(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: value + other[key] for key, value in one.items()}
+    small = part.result and {
+        name: tuple(
+            np.array([each.examples, each.scores_kept]) if each.keeps_rows else each
+            for each in found
+        )
+        for name, found in part.result.items()
+    }
+    return part._replace(result=small)

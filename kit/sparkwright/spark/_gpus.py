@@ -9,10 +9,11 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice, check_count
 from sparkwright.workers._gpus import (
     CLAIM_VARIABLE,
     FAKE_VARIABLE,
@@ -64,17 +65,17 @@ def gpu_settings(
 ) -> dict[str, str]:
     """Spark's settings for executors with GPUs; writes the scripts that they name.
 
-    Args:
-        gpus: GPUs of each executor; 0: none, and no settings.
-        chosen: the other settings, the master among them.
-        per_worker: GPUs of each training worker; must be 1.
-        tasks: "all": each task is given a GPU. "networks": those that train, evaluate or predict.
-        cpu_fallback: no settings, and a warning, where this machine has too few GPUs.
-
     Raises:
-        ConfigurationError: if a number cannot be meant, or Spark could not find so many GPUs.
+        ConfigurationError: if a number is invalid, or Spark could not find so many GPUs.
     """
-    _check_numbers(gpus, per_worker, tasks)
+    check_count("gpus_per_executor", gpus, minimum=0)
+    check_choice("gpu_tasks", tasks, get_args(GpuTasks))
+    if per_worker != 1:
+        raise ConfigurationError(
+            "a worker trains one copy of the network on one GPU, so `gpus_per_worker` must be 1. "
+            f"Received: gpus_per_worker={per_worker}. Use more workers instead: an executor with "
+            "several GPUs runs one on each, if it has as many cores."
+        )
     if gpus == 0:
         return {}
     master = chosen.get("spark.master", "")
@@ -110,53 +111,32 @@ def gpu_settings(
     return settings
 
 
-def _check_numbers(gpus: int, per_worker: int, tasks: str) -> None:
-    if gpus < 0:
-        raise ConfigurationError(
-            f"`gpus_per_executor` must be at least 0. Received: gpus_per_executor={gpus}."
-        )
-    if per_worker != 1:
-        raise ConfigurationError(
-            "a worker trains one copy of the network on one GPU, so `gpus_per_worker` must be 1. "
-            f"Received: gpus_per_worker={per_worker}. Use more workers instead: an executor with "
-            "several GPUs runs one on each, if it has as many cores."
-        )
-    if tasks not in ("all", "networks"):
-        raise ConfigurationError(
-            f'`gpu_tasks` must be "all" or "networks". Received: gpu_tasks={tasks!r}.'
-        )
-
-
 def _local_cluster(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
     """One hand of addresses for each worker of a cluster on this machine."""
     local = local_cluster(chosen["spark.master"])
     executors = local.workers if local else 1
     found = find_gpus(chosen.get(_WORKER_SCRIPT) or chosen.get(_EXECUTOR_SCRIPT))
     if len(found) < executors * gpus:
+        hides = "CUDA_VISIBLE_DEVICES" in os.environ
+        hidden = "; CUDA_VISIBLE_DEVICES hides others" if hides else ""
         raise ConfigurationError(
             "each executor must have GPUs of its own. Received: "
             f"workers={executors}, gpus_per_executor={gpus}, {executors * gpus} GPUs in all; this "
-            f"machine has {len(found)} ({', '.join(found) or 'none'}"
-            f"{_hidden()}). Use fewer workers, or CPUs: `gpus_per_executor=0`."
+            f"machine has {len(found)} ({', '.join(found) or 'none'}{hidden}). Use fewer workers, "
+            "or CPUs: `gpus_per_executor=0`."
         )
-    hands = [found[start : start + gpus] for start in range(0, executors * gpus, gpus)]
-    folder = _folder()
-    for number, hand in enumerate(hands):
-        text = json.dumps({"name": "gpu", "addresses": hand})
-        (folder / f"hand-{number:04}").write_text(text)
-    script = _write_script(folder / "deal_gpus.sh", _DEALER)
+    script = _script("deal_gpus.sh", _DEALER)
+    for number in range(executors):
+        text = json.dumps({"name": "gpu", "addresses": found[number * gpus :][:gpus]})
+        (script.parent / f"hand-{number:04}").write_text(text)
     return {"spark.worker.resource.gpu.amount": str(gpus), _WORKER_SCRIPT: str(script)}
-
-
-def _hidden() -> str:
-    return "; CUDA_VISIBLE_DEVICES hides others" if "CUDA_VISIBLE_DEVICES" in os.environ else ""
 
 
 def _yarn(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
     """YARN puts the script into each container before the executor starts."""
     if chosen.get(_EXECUTOR_SCRIPT):
         return {}
-    script = _write_script(_folder() / _SHIPPED_NAME, script_text())
+    script = _script(_SHIPPED_NAME, script_text())
     files = [*filter(None, [chosen.get("spark.yarn.dist.files")]), f"file://{script}"]
     return {
         "spark.yarn.dist.files": ",".join(files),
@@ -180,14 +160,11 @@ def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
     return {_EXECUTOR_VENDOR: chosen.get(_EXECUTOR_VENDOR) or "nvidia.com"}
 
 
-def _folder() -> Path:
-    """A private folder that lives as long as this process: Spark reads it when it likes."""
+def _script(name: str, text: str) -> Path:
+    """Write a script into a private folder that lives as long as this process."""
     folder = Path(tempfile.mkdtemp(prefix="sparkwright-gpus-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def _write_script(path: Path, text: str) -> Path:
+    path = folder / name
     path.write_text(text)
     path.chmod(0o700)
     return path

@@ -3,10 +3,11 @@
 import os
 import socket
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count
 
 _IMAGE = "spark.kubernetes.container.image"
 _EXECUTOR_IMAGE = "spark.kubernetes.executor.container.image"
@@ -15,15 +16,8 @@ _SHARED = "spark.kubernetes.executor.volumes.emptyDir.shm"
 _ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodFacts:
-    """The pod that this process runs in.
-
-    Attributes:
-        name: of the pod.
-        address: of the pod, which other pods reach.
-        namespace: that of its service account; "" if it has none.
-    """
+class PodFacts(NamedTuple):
+    """The pod that this process runs in; `namespace` is that of its service account, or ""."""
 
     name: str
     address: str
@@ -73,39 +67,29 @@ def kubernetes_settings(
             "Spark, Python and TensorFlow."
         )
     for name, number in (("driver_port", driver_port), ("block_manager_port", block_manager_port)):
-        if number is not None and not 1 <= number <= 65_535:
-            raise ConfigurationError(
-                f"`{name}` must be a port from 1 to 65535. Received: {name}={number}."
-            )
-    if shared_memory_mb is not None and shared_memory_mb < 1:
-        raise ConfigurationError(
-            "`shared_memory_mb` must be at least 1. Received: "
-            f"shared_memory_mb={shared_memory_mb}. Leave it out for the container runtime's."
-        )
+        check_count(name, number, maximum=65_535, optional=True)
+    check_count("shared_memory_mb", shared_memory_mb, optional=True)
     account = "spark.kubernetes.authenticate"
+    shared = None if shared_memory_mb is None else f"{shared_memory_mb}Mi"
     optional = {
         _NAMESPACE: namespace,
         f"{account}.serviceAccountName": service_account,
         f"{account}.driver.serviceAccountName": service_account,
         "spark.driver.host": driver_host,
+        # A service's name is no address of this machine.
+        "spark.driver.bindAddress": None if driver_host is None else "0.0.0.0",
         "spark.driver.port": driver_port,
         "spark.driver.blockManager.port": block_manager_port,
+        f"{_SHARED}.mount.path": shared and "/dev/shm",
+        f"{_SHARED}.options.medium": shared and "Memory",
+        f"{_SHARED}.options.sizeLimit": shared,
         "spark.kubernetes.container.image.pullSecrets": pull_secret,
         "spark.pyspark.python": python,
     }
-    settings = {_IMAGE: image} | {
-        name: str(value) for name, value in optional.items() if value is not None
-    }
-    if driver_host is not None:
-        # A service's name is no address of this machine.
-        settings["spark.driver.bindAddress"] = "0.0.0.0"
-    if shared_memory_mb is not None:
-        settings[f"{_SHARED}.mount.path"] = "/dev/shm"
-        settings[f"{_SHARED}.options.medium"] = "Memory"
-        settings[f"{_SHARED}.options.sizeLimit"] = f"{shared_memory_mb}Mi"
     for label, value in (node_selector or {}).items():
-        settings[f"spark.kubernetes.executor.node.selector.{label}"] = value
-    return settings
+        optional[f"spark.kubernetes.executor.node.selector.{label}"] = value
+    given = {name: str(value) for name, value in optional.items() if value is not None}
+    return {_IMAGE: image} | given
 
 
 def pod_settings(
@@ -113,19 +97,10 @@ def pod_settings(
 ) -> dict[str, str]:
     """What a session on Kubernetes takes from the driver's own pod; none for another master.
 
-    Args:
-        chosen: all other settings, the master among them.
-        pod: that the driver runs in, or None.
-        elsewhere: names of settings that Spark finds by itself.
+    `elsewhere` names settings that Spark finds by itself.
 
     Raises:
         ConfigurationError: if no image is named.
-
-    Example:
-        >>> chosen = {"spark.master": "k8s://https://api", "spark.kubernetes.container.image": "a"}
-        >>> pod = PodFacts(name="lab-0", address="10.1.2.3", namespace="ml")
-        >>> pod_settings(chosen, pod)["spark.driver.host"]
-        '10.1.2.3'
     """
     if not chosen.get("spark.master", "").startswith("k8s:"):
         return {}

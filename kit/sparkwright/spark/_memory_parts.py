@@ -6,9 +6,9 @@ was resident (VmHWM), pages of shared libraries and of mapped files included, as
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
-from math import prod
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any, Literal, NamedTuple
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.describing import describe_model
@@ -22,13 +22,8 @@ from sparkwright.networks.estimate import (
 from sparkwright.networks.spec import NetworkSpec
 
 TRAINER_MIB = PROCESS_BYTES >> 20
-# A Python worker of Spark that streams a partition reached 153 MiB, the daemon above it 47.
-PYTHON_WORKER_MIB = 160
-PYTHON_DAEMON_MIB = 50
 # What Spark itself sets aside for a JVM outside its heap, if nothing is said.
-JVM_SHARE, JVM_LEAST_MIB = 0.1, 384
-# TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
-_RESERVE_SHARE = 0.1
+_JVM_SHARE, _JVM_LEAST_MIB = 0.1, 384
 # Vectors of the driver: the start, the result on its way in and taken over, one at a checkpoint.
 _DRIVER_VECTORS = 4
 # An optimizer that is not known counts as Adam.
@@ -41,13 +36,11 @@ _FACTOR = "spark.executor.memoryOverheadFactor"
 _LEAST = "spark.executor.minMemoryOverhead"
 # Counts on Kubernetes where the other is not set.
 _KUBERNETES_FACTOR = "spark.kubernetes.memoryOverheadFactor"
-# What decides it in place of the default below, in one way or another.
-_DECIDING = (OVERHEAD, _FACTOR, _LEAST, _KUBERNETES_FACTOR)
-# Networks of so many parameters have room, trained with Adam and averaged with its state.
-ROOM_FOR_PARAMETERS = 5_000_000
+# Networks of so many parameters have room by default, trained with Adam, averaged with its state.
+_ROOM_FOR_PARAMETERS = 5_000_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MemoryPart:
     """One thing that takes memory.
 
@@ -55,15 +48,15 @@ class MemoryPart:
         name: such as "Python workers".
         place: "heap"; "JVM" outside its heap; "Python", of Spark; "TensorFlow"; mapped "files".
         each_mib: MiB of one of them.
-        count: how many there are; default 1.
+        count: how many there are.
         sentence: what it is made of.
     """
 
     name: str
     place: Place
     each_mib: int
-    count: int = 1
-    sentence: str = ""
+    count: int
+    sentence: str
 
     @property
     def size_mib(self) -> int:
@@ -75,24 +68,9 @@ class MemoryPart:
         """Its size as a term of a sum."""
         return f"{self.count} x {self.each_mib:,}" if self.count > 1 else f"{self.each_mib:,}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(**fields)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NetworkMemory:
-    """What one copy of a network takes.
-
-    Attributes:
-        trainer: MiB in a trainer, by name.
-        driver_mib: in the driver: the model and the vectors that come and go.
-    """
+class NetworkMemory(NamedTuple):
+    """MiB of a network: in a trainer by name, and in the driver with the vectors that travel."""
 
     trainer: Mapping[str, int]
     driver_mib: int
@@ -101,48 +79,33 @@ class NetworkMemory:
 def network_memory(
     model: Any, *, batch_size: int = 0, kind: Master = "averaging", save_updater: bool = True
 ) -> NetworkMemory:
-    """What training `model` takes in one process.
-
-    Args:
-        model: a built `keras.Model`, a `NetworkSpec`, or how many parameters it has, all trainable.
-        batch_size: examples of a minibatch; of a mere number of parameters it is not counted.
-        kind: of the master; default averaging.
-        save_updater: whether averaging averages the optimizer's state as well; default True.
+    """What training a model takes in one process: a built Keras model, a spec or its parameters.
 
     Raises:
         ConfigurationError: if `model` is none of these.
     """
-    found = _sizes(model, batch_size)
-    travelling = found.parameters + (found.updater if kind == "sharing" or save_updater else 0)
+    parameters, trainable, updater, minibatch = _sizes(model, batch_size)
+    travelling = parameters + (updater if kind == "sharing" or save_updater else 0)
     sizes = {
-        "parameters": found.parameters,
-        "gradients": found.trainable,
-        "optimizer": found.updater,
-        "one minibatch": found.minibatch,
-        "exchange": exchange_numbers(travelling, found.trainable, master=kind),
+        "parameters": parameters,
+        "gradients": trainable,
+        "optimizer": updater,
+        "one minibatch": minibatch,
+        "exchange": exchange_numbers(travelling, trainable, master=kind),
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
-        driver_mib=mib_of_bytes(found.parameters + found.updater + _DRIVER_VECTORS * travelling),
+        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * travelling),
     )
 
 
-class _Sizes(NamedTuple):
-    """Bytes of a network's vectors, and of what a minibatch leaves in between."""
-
-    parameters: int
-    trainable: int
-    updater: int
-    minibatch: int
-
-
-def _sizes(model: Any, batch_size: int) -> _Sizes:
+def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
+    """Bytes of the parameters, the trainable ones, the optimizer's state and a minibatch."""
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
         size = NUMBER_BYTES * model
-        return _Sizes(size, size, _SLOTS * size, 0)
-    if isinstance(model, NetworkSpec):
-        spec = model
-    else:
+        return size, size, _SLOTS * size, 0
+    spec: Any = model
+    if not isinstance(spec, NetworkSpec):
         if not hasattr(model, "count_params") or not getattr(model, "built", False):
             raise ConfigurationError(
                 "`model` must be a built Keras model, a NetworkSpec or a number of parameters "
@@ -151,21 +114,14 @@ def _sizes(model: Any, batch_size: int) -> _Sizes:
         try:
             spec = describe_model(model)
         except ConfigurationError:  # layers of the user's own, whose outputs still have shapes
-            return _looked_at(model, batch_size)
+            variables = (prod(each.shape) for each in spec.trainable_variables)
+            trainable = NUMBER_BYTES * sum(variables)
+            outputs = sum(_output_numbers(layer) for layer in spec.layers)
+            minibatch = 2 * NUMBER_BYTES * outputs * batch_size
+            parameters = NUMBER_BYTES * int(spec.count_params())
+            return parameters, trainable, _SLOTS * trainable, minibatch
     found = {each.name: each.size_bytes for each in estimate(spec, batch_size=batch_size).memory}
-    names = ("Parameters", "Gradients", "Optimizer", "One minibatch")
-    return _Sizes(*(found[name] for name in names))
-
-
-def _looked_at(model: Any, batch_size: int) -> _Sizes:
-    trainable = NUMBER_BYTES * sum(prod(variable.shape) for variable in model.trainable_variables)
-    outputs = sum(_output_numbers(layer) for layer in model.layers)
-    return _Sizes(
-        parameters=NUMBER_BYTES * int(model.count_params()),
-        trainable=trainable,
-        updater=_SLOTS * trainable,
-        minibatch=2 * NUMBER_BYTES * outputs * batch_size,
-    )
+    return tuple(found[n] for n in ("Parameters", "Gradients", "Optimizer", "One minibatch"))
 
 
 def _output_numbers(layer: Any) -> int:
@@ -174,96 +130,52 @@ def _output_numbers(layer: Any) -> int:
 
 
 def executor_parts(
-    network: NetworkMemory,
-    *,
-    heap_mib: int,
-    trainers: int,
-    data_mib: int,
+    trainer: Mapping[str, int], *, heap_mib: int, trainers: int, data_mib: int
 ) -> tuple[MemoryPart, ...]:
     """Everything in the container of an executor, its heap first."""
-    inside = TRAINER_MIB + sum(network.trainer.values())
-    figures = ", ".join(f"{name} {mib:,}" for name, mib in network.trainer.items())
-    trainer = MemoryPart(
-        name="trainers",
-        place="TensorFlow",
-        each_mib=inside,
-        count=trainers,
-        sentence=f"Python with TensorFlow {TRAINER_MIB}, {figures}.",
+    inside = TRAINER_MIB + sum(trainer.values())
+    figures = ", ".join(f"{name} {mib:,}" for name, mib in trainer.items())
+    working = "One for each task slot; Arrow and the examples on their way included."
+    training = f"Python with TensorFlow {TRAINER_MIB}, {figures}."
+    mapped = "Examples of a trainer, in mapped files; Linux can drop them, YARN counts them."
+    parts = (
+        *_jvm("executor", heap_mib),
+        # A Python worker that streams a partition reached 153 MiB, the daemon above it 47.
+        MemoryPart("Python daemon", "Python", 50, 1, "Starts Spark's Python workers."),
+        MemoryPart("Python workers", "Python", 160, trainers, working),
+        MemoryPart("trainers", "TensorFlow", inside, trainers, training),
+        # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
+        MemoryPart("reserve", "TensorFlow", ceil(0.1 * inside), trainers, "10% of a trainer."),
+        MemoryPart("data", "files", data_mib, trainers, mapped),
     )
-    reserve = MemoryPart(
-        name="reserve",
-        place="TensorFlow",
-        each_mib=-int(-_RESERVE_SHARE * inside // 1),
-        count=trainers,
-        sentence=f"{_RESERVE_SHARE:.0%} of a trainer, for what no estimate knows.",
-    )
-    files = MemoryPart(
-        name="data",
-        place="files",
-        each_mib=data_mib,
-        count=trainers,
-        sentence="Examples of a trainer, in mapped files; Linux can drop them, YARN counts them.",
-    )
-    return (
-        heap_part("spark.executor.memory", heap_mib),
-        jvm_part(heap_mib),
-        MemoryPart(
-            name="Python daemon",
-            place="Python",
-            each_mib=PYTHON_DAEMON_MIB,
-            sentence="Starts Spark's Python workers.",
-        ),
-        MemoryPart(
-            name="Python workers",
-            place="Python",
-            each_mib=PYTHON_WORKER_MIB,
-            count=trainers,
-            sentence="One for each task slot; Arrow and the examples on their way included.",
-        ),
-        trainer,
-        reserve,
-        *([files] if data_mib else []),
-    )
+    return tuple(part for part in parts if part.each_mib)
 
 
 def driver_parts(network: NetworkMemory, *, heap_mib: int) -> tuple[MemoryPart, ...]:
     """Everything of the driver, its heap first."""
-    return (
-        heap_part("spark.driver.memory", heap_mib),
-        jvm_part(heap_mib),
-        MemoryPart(
-            name="notebook or script",
-            place="TensorFlow",
-            each_mib=TRAINER_MIB + network.driver_mib,
-            sentence=(
-                f"Python with TensorFlow {TRAINER_MIB}, the model and {_DRIVER_VECTORS} vectors "
-                f"of its state {network.driver_mib:,}."
-            ),
-        ),
+    sentence = (
+        f"Python with TensorFlow {TRAINER_MIB}, the model and {_DRIVER_VECTORS} vectors of its "
+        f"state {network.driver_mib:,}."
     )
+    size_mib = TRAINER_MIB + network.driver_mib
+    script = MemoryPart("notebook or script", "TensorFlow", size_mib, 1, sentence)
+    return (*_jvm("driver", heap_mib), script)
 
 
-def heap_part(setting: str, heap_mib: int) -> MemoryPart:
-    """The heap of a JVM."""
-    return MemoryPart(name="JVM heap", place="heap", each_mib=heap_mib, sentence=f"{setting}.")
-
-
-def jvm_part(heap_mib: int) -> MemoryPart:
-    """What a JVM takes outside its heap, as Spark reckons."""
-    return MemoryPart(
-        name="JVM outside its heap",
-        place="JVM",
-        each_mib=max(JVM_LEAST_MIB, -int(-JVM_SHARE * heap_mib // 1)),
-        sentence=f"{JVM_SHARE:.0%} of the heap, at least {mib_text(JVM_LEAST_MIB)}: threads, "
-        "code, buffers of the network.",
+def _jvm(process: str, heap_mib: int) -> tuple[MemoryPart, MemoryPart]:
+    sentence = (
+        f"{_JVM_SHARE:.0%} of the heap, at least {mib_text(_JVM_LEAST_MIB)}: threads, code, "
+        "buffers of the network."
+    )
+    outside_mib = max(_JVM_LEAST_MIB, ceil(_JVM_SHARE * heap_mib))
+    return (
+        MemoryPart("JVM heap", "heap", heap_mib, 1, f"spark.{process}.memory."),
+        MemoryPart("JVM outside its heap", "JVM", outside_mib, 1, sentence),
     )
 
 
 def mib_in(text: str) -> float | None:
-    """MiB that a text such as "2g" says; without a unit it says MiB. None if it is no size.
-
-    Units are those that Spark reads, from "b" to "p", also as "gb" and "gib", all of them powers of
-    1,024. Parts of one, as in "1.5g", Spark does not read.
+    """MiB of a text such as "2g", as Spark reads it, or "1.5g"; None if it is no size.
 
     Example:
         >>> mib_in("2g"), mib_in("512"), mib_in("1048576b"), mib_in("much")
@@ -274,18 +186,10 @@ def mib_in(text: str) -> float | None:
 
 
 def parse_mib(name: str, value: Any) -> int:
-    """MiB that `value` says, rounded up.
-
-    Args:
-        name: of the option, for the message.
-        value: text such as "11g", "512m", "4 GB" (of 1,024 MB, as Spark counts), or whole MiB.
+    """MiB of a text such as "11g" or "4 GB" (of 1,024 MB), or of whole MiB; rounded up.
 
     Raises:
         ConfigurationError: if it is neither, or not greater than 0.
-
-    Example:
-        >>> parse_mib("container", "11g"), parse_mib("container", "1.5 GB"), parse_mib("x", 512)
-        (11264, 1536, 512)
     """
     mib: float = 0
     if isinstance(value, int) and not isinstance(value, bool):
@@ -297,7 +201,7 @@ def parse_mib(name: str, value: Any) -> int:
             f"`{name}` must be an amount of memory greater than 0. Received: {name}={value!r}. "
             'Write "11g" or "512m", or a whole number of MiB.'
         )
-    return -int(-mib // 1)
+    return ceil(mib)
 
 
 def mib_of_bytes(size_bytes: int) -> int:
@@ -306,12 +210,7 @@ def mib_of_bytes(size_bytes: int) -> int:
 
 
 def mib_text(mib: int) -> str:
-    """For a person.
-
-    Example:
-        >>> mib_text(11264)
-        '11,264 MiB'
-    """
+    """For a person, such as "11,264 MiB"."""
     return f"{mib:,} MiB"
 
 
@@ -321,40 +220,33 @@ def overhead_settings(
     """Room for TensorFlow in the containers of YARN and Kubernetes, if no setting says how much.
 
     Spark's own default, 10 % of the heap and at least 384 MiB, is less than TensorFlow takes before
-    it has a network.
-
-    Args:
-        chosen: all other settings, the master among them.
-        elsewhere: names of settings that Spark finds by itself.
+    it has a network. `elsewhere` names settings that Spark finds by itself.
 
     Example:
         >>> overhead_settings({"spark.master": "yarn", "spark.executor.memory": "1024m"})
         {'spark.executor.memoryOverhead': '1712m'}
-        >>> overhead_settings({"spark.master": "local[2]"})
-        {}
     """
     contained = chosen.get("spark.master", "").startswith(("yarn", "k8s:"))
-    if not contained or any(name in chosen or name in elsewhere for name in _DECIDING):
+    decided = {OVERHEAD, _FACTOR, _LEAST, _KUBERNETES_FACTOR} & {*chosen, *elsewhere}
+    if not contained or decided:
         return {}
     cores = int(chosen.get("spark.executor.cores", "1"))
-    network = network_memory(ROOM_FOR_PARAMETERS)
     parts = executor_parts(
-        network,
+        network_memory(_ROOM_FOR_PARAMETERS).trainer,
         heap_mib=parse_mib("spark.executor.memory", chosen.get("spark.executor.memory", "1g")),
         trainers=max(1, cores // int(chosen.get("spark.task.cpus", "1"))),
         data_mib=0,
     )
-    needed = sum(part.size_mib for part in parts if part.place != "heap")
-    return {OVERHEAD: f"{needed}m"}
+    return {OVERHEAD: f"{outside_heap_mib(parts)}m"}
+
+
+def outside_heap_mib(parts: Collection[MemoryPart]) -> int:
+    """MiB of everything but the heap."""
+    return sum(part.size_mib for part in parts if part.place != "heap")
 
 
 def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib: int) -> int | None:
     """MiB that Spark asks YARN or Kubernetes for beside an executor's heap; None elsewhere.
-
-    Args:
-        master: its URL.
-        settings: all that are set.
-        heap_mib: of the executor.
 
     Example:
         >>> overhead_in_container("yarn", {}, heap_mib=8192)
@@ -371,8 +263,8 @@ def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib:
         return None
     found = mib_in(settings.get(OVERHEAD, ""))
     if found is None:
-        least = mib_in(settings.get(_LEAST, "")) or JVM_LEAST_MIB
-        found = max(least, int(float(factor or JVM_SHARE) * heap_mib))
+        least = mib_in(settings.get(_LEAST, "")) or _JVM_LEAST_MIB
+        found = max(least, int(float(factor or _JVM_SHARE) * heap_mib))
     if is_python:
         found += mib_in(settings.get("spark.executor.pyspark.memory", "")) or 0
     return int(found)

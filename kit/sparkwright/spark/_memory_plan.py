@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
@@ -17,11 +17,11 @@ from ._memory_parts import (
     executor_parts,
     mib_text,
     network_memory,
+    outside_heap_mib,
     parse_mib,
 )
 
 _LEAST_HEAP_MIB = 1024
-_HEAP_SHARE = 4  # of a container whose heap nobody chose: a quarter
 _BATCH_SIZE = 32
 _NO_LIMIT = (
     "spark.executor.pyspark.memory stays unset: divided by the executor's cores it becomes a limit "
@@ -80,10 +80,6 @@ class MemoryPlan:
             "driver_container", self.driver_container_mib, self.driver_total_mib, self.driver_parts
         )
 
-    def __repr__(self) -> str:
-        """The table of `describe`."""
-        return self.describe()
-
     @property
     def total_mib(self) -> int:
         """What an executor asks the cluster for, MiB."""
@@ -139,27 +135,25 @@ class MemoryPlan:
 
     def describe(self) -> str:
         """Tables of executor and driver: MiB, what for, and the arithmetic."""
-        limit, driver_limit = self.container_mib, self.driver_container_mib
         what = f"{self.workers} executor{'s' if self.workers > 1 else ''} x {self.cores} cores"
         slots = f"{self.trainers} trainer{'s' if self.trainers > 1 else ''} on each"
         return "\n".join(
             [
                 f"{what}, {slots}",
-                *_table(self.parts, self.total_mib, limit),
+                *_table(self.parts, self.total_mib, self.container_mib),
                 "",
                 "Driver",
-                *_table(self.driver_parts, self.driver_total_mib, driver_limit),
+                *_table(self.driver_parts, self.driver_total_mib, self.driver_container_mib),
                 "",
                 _NO_LIMIT,
             ]
         )
 
+    __repr__ = describe
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        for name in ("parts", "driver_parts"):
-            fields[name] = [part.to_dict() for part in fields[name]]
-        return {"name": type(self).__name__, **fields}
+        return {"name": type(self).__name__, **asdict(self)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -175,7 +169,7 @@ class MemoryPlan:
                 f"a memory plan has {', '.join(sorted(wanted))}. Received: {sorted(fields)}."
             )
         for name in ("parts", "driver_parts"):
-            given[name] = tuple(MemoryPart.from_dict(part) for part in given[name])
+            given[name] = tuple(MemoryPart(**part) for part in given[name])
         return cls(**given)
 
 
@@ -231,11 +225,13 @@ def plan_memory(
         ('6144m', 10240)
     """
     check_count("trainers", trainers)
-    limit = None if container is None else parse_mib("container", container)
-    heap = (
-        _heap(limit) if executor_memory is None else parse_mib("executor_memory", executor_memory)
-    )
-    driver_heap = parse_mib("driver_memory", driver_memory)
+
+    def mib(name: str, given: str | int | None) -> int | None:
+        return None if given is None else parse_mib(name, given)
+
+    limit, driver_heap = mib("container", container), parse_mib("driver_memory", driver_memory)
+    # A heap that nobody chose is a quarter of the container.
+    heap = mib("executor_memory", executor_memory) or max(_LEAST_HEAP_MIB, (limit or 0) // 4)
     averages = isinstance(master, ParameterAveragingTrainingMaster) or master is None
     kind: Master = "averaging" if averages else "sharing"
     network = network_memory(
@@ -244,12 +240,8 @@ def plan_memory(
         kind=kind,
         save_updater=getattr(master, "save_updater", True),
     )
-    parts = executor_parts(
-        network,
-        heap_mib=heap,
-        trainers=trainers,
-        data_mib=0 if data is None else parse_mib("data", data),
-    )
+    data_mib = mib("data", data) or 0
+    parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)
     driver = driver_parts(network, heap_mib=driver_heap)
     return MemoryPlan(
         workers=workers,
@@ -262,17 +254,11 @@ def plan_memory(
             + _given_or_needed("extra", extra, parts, ("JVM", "Python"))
         ),
         parts=parts,
-        driver_container_mib=(
-            None if driver_container is None else parse_mib("driver_container", driver_container)
-        ),
+        driver_container_mib=mib("driver_container", driver_container),
         driver_heap_mib=driver_heap,
-        driver_overhead_mib=sum(part.size_mib for part in driver if part.place != "heap"),
+        driver_overhead_mib=outside_heap_mib(driver),
         driver_parts=driver,
     )
-
-
-def _heap(container_mib: int | None) -> int:
-    return max(_LEAST_HEAP_MIB, (container_mib or 0) // _HEAP_SHARE)
 
 
 def _given_or_needed(
@@ -293,25 +279,20 @@ def _given_or_needed(
 
 
 def _refuse_misfit(
-    name: str,
-    limit: int | None,
-    total: int,
-    parts: Sequence[MemoryPart],
-    trainers: int = 1,
+    name: str, limit: int | None, total: int, parts: Sequence[MemoryPart], trainers: int = 1
 ) -> None:
     if limit is None or total <= limit:
         return
     needed = sum(part.size_mib for part in parts)
     room = f" + {total - needed:,} (room given beyond that)" if total > needed else ""
     remedies = [
-        *([f"fewer `trainers` than {trainers}"] if trainers > 1 else []),
-        "a smaller heap" if parts[0].size_mib > _LEAST_HEAP_MIB else "",
-        "smaller minibatches or another network",
+        f"fewer `trainers` than {trainers}, " if trainers > 1 else "",
+        "a smaller heap, " if parts[0].size_mib > _LEAST_HEAP_MIB else "",
     ]
     raise ConfigurationError(
         f"`{name}` must hold heap and overhead. Received: {name} of {mib_text(limit)}; needed are "
         f"{_sum_text(parts)}{room} = {mib_text(total)}, {mib_text(total - limit)} more. Ask the "
-        f"cluster for more, or choose {', '.join(filter(None, remedies))}."
+        f"cluster for more, or choose {''.join(remedies)}smaller minibatches or another network."
     )
 
 
@@ -320,14 +301,14 @@ def _sum_text(parts: Sequence[MemoryPart]) -> str:
 
 
 def _table(parts: Sequence[MemoryPart], total: int, limit: int | None) -> list[str]:
-    rows = [(part.size_mib, part.name, part.sum_text, part.sentence) for part in parts]
     free = total - sum(part.size_mib for part in parts)
     if free:
-        rows.append((free, "more overhead", f"{free:,}", "As asked for."))
-    width = max(len(name) for _, name, _, _ in rows)
-    lines: list[str] = []
-    for size, name, arithmetic, sentence in rows:
-        several = f"{arithmetic}: " if " x " in arithmetic else ""
-        lines.append(f"  {size:>9,} MiB  {name:<{width}}  {several}{sentence}")
+        parts = [*parts, MemoryPart("more overhead", "JVM", free, 1, "As asked for.")]
+    width = max(len(part.name) for part in parts)
+    lines = [
+        f"  {part.size_mib:>9,} MiB  {part.name:<{width}}  "
+        f"{f'{part.sum_text}: ' if part.count > 1 else ''}{part.sentence}"
+        for part in parts
+    ]
     known = "" if limit is None else f" of {mib_text(limit)}: {mib_text(limit - total)} are free"
     return [*lines, f"  {total:>9,} MiB  asked for{known}."]

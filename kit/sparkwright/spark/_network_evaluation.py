@@ -68,13 +68,11 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        batch_size: int = 64,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> Any:
-        """`do_evaluation` on files that hold minibatches; see `fit_paths` for `where`, `loader`."""
-        data = self._minibatches(where, loader, on_error)
+        """`do_evaluation` with its `options` on files of minibatches; see `fit_paths` for these."""
         return self.do_evaluation(
-            data, evaluations, batch_size=batch_size, eval_workers=eval_workers
+            self._minibatches(where, loader, on_error), evaluations, **options
         )
 
     def evaluate(
@@ -117,17 +115,12 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> ROC | ROCDigest:
-        """ROC and precision-recall of a classifier with two classes.
+        """ROC and precision-recall of a classifier with two classes; arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels.
-            thresholds: 0 (default): exact, at every score that occurs. Above a million rows the
-                cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
-                thousand exact points. n: counts at n + 1 thresholds from 0 to 1, in constant
-                memory.
-            batch_size: examples a call; default 64.
-            output: name of the network's output to look at; default None: the only one.
-            eval_workers: as for `do_evaluation`.
+        With thresholds=0, the default, it is exact, at every score that occurs. Above a million
+        rows the cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
+        thousand exact points. With thresholds=n it counts at n + 1 thresholds from 0 to 1, in
+        constant memory.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -164,15 +157,10 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> RegressionEvaluation:
-        """Errors, correlation and R² of each predicted number.
+        """Errors, correlation and R² of each predicted number; arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels. Where a normalizer scaled the labels, errors are in
-                the labels' own units.
-            names: of the numbers that the network predicts; default None: "0", "1", ….
-            batch_size: examples a call; default 64.
-            output: name of the network's output to look at; default None: the only one.
-            eval_workers: as for `do_evaluation`.
+        `names` are those of the numbers; default None: "0", "1", …. Where a normalizer scaled the
+        labels, errors are in the labels' own units.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -186,21 +174,10 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        batch_size: int = 64,
-        class_names: Sequence[str] | None = None,
-        top_n: int = 1,
-        output: str | None = None,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> Evaluation:
-        """`evaluate` on files that hold minibatches; see `fit_paths` for the first arguments."""
-        return self.evaluate(
-            self._minibatches(where, loader, on_error),
-            batch_size=batch_size,
-            class_names=class_names,
-            top_n=top_n,
-            output=output,
-            eval_workers=eval_workers,
-        )
+        """`evaluate` with its `options` on files of minibatches; see `fit_paths` for these."""
+        return self.evaluate(self._minibatches(where, loader, on_error), **options)
 
     # -- scoring ----------------------------------------------------------------------------
 
@@ -212,13 +189,9 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> float:
-        """The loss, regularisation included, over `data`.
+        """The loss over `data`, regularisation included; other arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels.
-            average: the mean over the examples (default); else their sum.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
+        It is the mean over the examples; with average=False their sum.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -234,13 +207,10 @@ class EvaluatingNetwork(PredictingNetwork):
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        average: bool = True,
-        batch_size: int = 64,
-        eval_workers: int | None = None,
+        **options: Any,
     ) -> float:
-        """`score` on files that hold minibatches; see `fit_paths` for the first arguments."""
-        data = self._minibatches(where, loader, on_error)
-        return self.score(data, average=average, batch_size=batch_size, eval_workers=eval_workers)
+        """`score` with its `options` on files of minibatches; see `fit_paths` for these."""
+        return self.score(self._minibatches(where, loader, on_error), **options)
 
     def score_examples(
         self,
@@ -251,16 +221,11 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> "RDD[Any]":
-        """The loss that each example has by itself: which ones does the network get wrong?
+        """The loss that each example has by itself; other arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels; or with `keyed=True` an RDD of (key, DataSet of one
-                example) or (key, (features, label)).
-            regularization: whether the network's regularisation terms, the same for every example,
-                are added; default True.
-            keyed: whether `data` has keys; default False.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
+        With keyed=True `data` is an RDD of (key, DataSet of one example) or (key, (features,
+        label)). With regularization=False the network's regularisation terms, the same for every
+        example, are left out.
 
         Returns:
             A lazy RDD of floats in the order of the data, or of (key, float).
@@ -270,19 +235,9 @@ class EvaluatingNetwork(PredictingNetwork):
                 labels, or a key not exactly one example.
         """
         inference = self._lasting_inference(batch_size, eval_workers)
-        if keyed:
-            return score_keyed(
-                inference,
-                _require_rdd(data),
-                normalizer=self.normalizer,
-                regularization=regularization,
-            )
-        return score_examples(
-            inference,
-            self._distributed(data, "data"),
-            normalizer=self.normalizer,
-            regularization=regularization,
-        )
+        given = _require_rdd(data) if keyed else self._distributed(data, "data")
+        scored: Any = score_keyed if keyed else score_examples
+        return scored(inference, given, normalizer=self.normalizer, regularization=regularization)
 
     def worst_examples(
         self,
@@ -292,13 +247,9 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> WorstExamples:
-        """The examples with the highest loss, in one pass and in memory for `count` of them.
+        """The `count` examples with the highest loss; other arguments as for `evaluate`.
 
-        Args:
-            data: as for `fit`, with labels.
-            count: how many; default 12.
-            batch_size: examples a call; default 64.
-            eval_workers: as for `do_evaluation`.
+        It takes one pass, and memory for `count` examples.
 
         Returns:
             The worst one first, with features and labels as the data holds them, what the network

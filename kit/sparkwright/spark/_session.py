@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, slots_at_most
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count
 
 from ._defaults import (
     default_settings,
@@ -36,6 +37,30 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _JAVA_VERSIONS = (17, 21)
+_ALWAYS = {
+    # A training task waits for nothing better: moving a partition is cheaper than idling.
+    "spark.locality.wait": "0s",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.task.maxFailures": "4",
+    "spark.python.worker.reuse": "true",
+    "spark.ui.showConsoleProgress": "false",
+    # The user's own functions fail on executors too: short traces, without the JVM's part.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+}
+_ON_THIS_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+_IN_PROCESSES = {
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+_ON_A_CLUSTER = {
+    # Slots are counted by the executors that have come: a session is there when all have, or after
+    # half a minute.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+}
 
 
 def start_spark(
@@ -150,50 +175,24 @@ def start_spark(
 def _settings(
     *, workers: int, cores: int, memory_mb: int, master: str | None, app_name: str
 ) -> dict[str, str]:
-    for name, value, least in (
-        ("workers", workers, 1),
-        ("cores_per_worker", cores, 1),
-        ("memory_per_worker_mb", memory_mb, 512),
-    ):
-        if value < least:
-            raise ConfigurationError(f"`{name}` must be at least {least}. Received: {value}.")
+    check_count("workers", workers)
+    check_count("cores_per_worker", cores)
+    check_count("memory_per_worker_mb", memory_mb, minimum=512)
     if master == "local-cluster":
         master = None
     url = master or f"local-cluster[{workers},{cores},{memory_mb}]"
-    chosen = {
-        "spark.master": url,
-        "spark.app.name": app_name,
-        # A training task waits for nothing better: moving a partition is cheaper than idling.
-        "spark.locality.wait": "0s",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.task.maxFailures": "4",
-        "spark.python.worker.reuse": "true",
-        "spark.ui.showConsoleProgress": "false",
-        # The user's own functions fail on executors too: short traces, without the JVM's part.
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
-    }
+    # Retries as on a cluster; plain local[n] gives up at the first failure.
+    retrying = re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,4]", url)
+    executor = {"spark.executor.memory": f"{memory_mb}m", "spark.executor.cores": str(cores)}
+    chosen = {"spark.master": retrying, "spark.app.name": app_name, **_ALWAYS}
     if url.startswith("local"):
-        chosen["spark.driver.host"] = "127.0.0.1"
-        chosen["spark.driver.bindAddress"] = "127.0.0.1"
-        chosen["spark.ui.enabled"] = "false"
-        chosen["spark.sql.shuffle.partitions"] = str(max(2, workers))
+        chosen |= {**_ON_THIS_MACHINE, "spark.sql.shuffle.partitions": str(max(2, workers))}
     if url.startswith("local-cluster"):
-        chosen["spark.executor.memory"] = f"{memory_mb}m"
-        chosen["spark.executor.cores"] = str(cores)
-        chosen["spark.executor.extraJavaOptions"] = "-XX:+UseSerialGC"
-        chosen["spark.driver.extraJavaOptions"] = "-XX:+UseSerialGC"
         # It names the work folder. Each session counts from 0000: the second is not enough.
-        chosen["spark.deploy.appIdPattern"] = f"app-%s-%04d-{uuid.uuid4().hex[:8]}"
+        pattern = f"app-%s-%04d-{uuid.uuid4().hex[:8]}"
+        chosen |= {**executor, **_IN_PROCESSES, "spark.deploy.appIdPattern": pattern}
     elif not url.startswith("local"):
-        chosen["spark.executor.instances"] = str(workers)
-        chosen["spark.executor.cores"] = str(cores)
-        chosen["spark.executor.memory"] = f"{memory_mb}m"
-        # Slots are counted by the executors that have come: a session is there when all have, or
-        # after half a minute.
-        chosen["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
-    if match := re.fullmatch(r"local\[(\d+|\*)\]", url):
-        # Retries as on a cluster; plain local[n] gives up at the first failure.
-        chosen["spark.master"] = f"local[{match[1]},4]"
+        chosen |= {**executor, "spark.executor.instances": str(workers), **_ON_A_CLUSTER}
     return chosen
 
 
@@ -311,9 +310,7 @@ def _clear_at_exit(session: "SparkSession") -> None:
 def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
     """Settings for the cluster manager of `spark.master`; none for this machine or a standalone.
 
-    Args:
-        chosen: all other settings.
-        submitted: whether `spark-submit` has found the cluster and sent Spark's jars already.
+    What `spark-submit` has started has found the cluster, and sent Spark's jars.
 
     Raises:
         ConfigurationError: if a cluster's configuration or image is missing, or a value wrong.

@@ -4,7 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sparkwright.configuration import Configuration, configuration, option, plain_options
+from sparkwright.configuration import (
+    Configuration,
+    Expression,
+    call_to_code,
+    configuration,
+    option,
+    to_code,
+)
 from sparkwright.errors import ConfigurationError
 
 from ._secrets import left_out, without_secrets
@@ -94,19 +101,17 @@ class SparkSettings(Configuration):
                 "`settings` must be Spark settings by name. "
                 f"Received: a value of class {type(self.settings).__name__}."
             )
-        plain = {_name(name): _plain(name, value) for name, value in self.settings.items()}
+        plain = {name: _plain(name, value) for name, value in self.settings.items()}
         object.__setattr__(self, "settings", plain)
 
     def __repr__(self) -> str:
         """As code, without secrets."""
-        given = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
-        return f"{type(self).__name__}({given})"
+        return to_code(self, prefix="")
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Those that differ from their defaults, as `start_spark` takes them."""
-        usual = {each.name: each.default for each in plain_options(type(self))} | {"settings": {}}
-        return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
+        return self.changed()
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -116,10 +121,6 @@ class SparkSettings(Configuration):
     def shown(self, name: str) -> Any:
         """The value of an option; of settings, a sentence in place of each that looks secret."""
         return without_secrets(self.settings) if name == "settings" else getattr(self, name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able settings; a sentence in place of each value that looks secret."""
-        return {**Configuration.to_dict(self), "settings": without_secrets(self.settings)}
 
     def to_code(self, variable: str = "spark", *, workers: str | None = None) -> str:
         """Python that starts such a session, after `import sparkwright as sw`.
@@ -131,11 +132,10 @@ class SparkSettings(Configuration):
             workers: Python source that stands in place of their number, such as a name; default
                 None: the number itself.
         """
-        given = {name: repr(value) for name, value in self._told.items()}
+        given = {name: self.shown(name) for name in self.changed()}
         if workers is not None:
-            given = {"workers": workers} | given | {"workers": workers}
-        arguments = ", ".join(f"{name}={value}" for name, value in given.items())
-        return f"{variable} = sw.start_spark({arguments})"
+            given = {"workers": None} | given | {"workers": Expression(workers)}
+        return call_to_code(f"{variable} = sw.start_spark", **given)
 
     def start(self) -> "SparkSession":
         """Start Spark so, or return the session that is already active; see `start_spark`.
@@ -146,22 +146,11 @@ class SparkSettings(Configuration):
         """
         return start_spark(**self.arguments)
 
-    @property
-    def _told(self) -> dict[str, Any]:
-        told = self.arguments
-        if "settings" in told:
-            told["settings"] = without_secrets(self.settings)
-        return told
 
-
-def _name(name: Any) -> str:
+def _plain(name: Any, value: Any) -> str | bool | int | float:
+    """The value as files hold it."""
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"names of Spark settings must be texts. Received: {name!r}.")
-    return name
-
-
-def _plain(name: str, value: Any) -> str | bool | int | float:
-    """The value as files hold it."""
     kinds: tuple[Any, ...] = (bool, int, str, float)
     for kind in kinds:
         if isinstance(value, kind) and (kind is not float or math.isfinite(value)):

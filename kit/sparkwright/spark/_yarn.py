@@ -32,7 +32,6 @@ _MOST_SUBSTITUTIONS = 20  # Hadoop's own limit, against circles
 _MANAGER = "yarn.resourcemanager"
 _log = logging.getLogger(__name__)
 _DECIDING = ("spark.yarn.archive", "spark.yarn.jars")
-_CHUNK_BYTES = 1 << 20
 TAGS = "spark.yarn.tags"
 TIMEOUT = "spark.sparkwright.yarnTimeout"
 _TIMEOUT_S = 300.0
@@ -44,9 +43,6 @@ _WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 
 def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     """Settings for executors on YARN; none for another master.
-
-    Args:
-        chosen: all other settings, the master among them.
 
     Raises:
         ConfigurationError: if no configuration of a cluster is found.
@@ -70,7 +66,6 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
             "hdfs-site.xml and yarn-site.xml from the cluster into a folder, and set it before "
             'Spark starts: `os.environ["HADOOP_CONF_DIR"] = "/etc/hadoop/conf"`.'
         )
-    settings: dict[str, str] = {}
     files = [Path(folder) / file for folder in named.values() for file in _FILES]
     present = [file for file in files if file.is_file()]
     if not any(file.name == "yarn-site.xml" for file in present):
@@ -80,19 +75,15 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
             f"with {', '.join(file.name for file in present) or 'none of its files'}. Copy it from "
             "the cluster, or name the folder that has it."
         )
+    found: dict[str, str] = {}
     for file in present:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        settings |= parse_hadoop_settings(text, name=str(file))
-    own = {name: value for name, value in chosen.items() if name.startswith(_HADOOP)}
-    return settings | {name.removeprefix(_HADOOP): value for name, value in own.items()}
+        found |= parse_hadoop_settings(file.read_text("utf-8", "replace"), name=str(file))
+    own = (name for name in chosen if name.startswith(_HADOOP))
+    return found | {name.removeprefix(_HADOOP): chosen[name] for name in own}
 
 
 def _check_java() -> None:
-    """Refuse a Java that an earlier session has started, if it does not know this cluster.
-
-    Raises:
-        ConfigurationError: if it was started without the configuration, or with another.
-    """
+    """Refuse a Java that an earlier session has started, if it does not know this cluster."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -109,11 +100,7 @@ def _check_java() -> None:
 
 
 def _check_manager(hadoop: Mapping[str, str]) -> None:
-    """Refuse a ResourceManager that cannot be reached: Spark would ask it for a quarter of an hour.
-
-    Raises:
-        NetworkError: if none of them answers.
-    """
+    """Refuse a ResourceManager that cannot be reached: Spark would ask for a quarter of an hour."""
     failures: list[str] = []
     for host, port in manager_addresses(hadoop):
         try:
@@ -133,17 +120,8 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
     """Settings of one file such as yarn-site.xml, by name.
 
-    Args:
-        text: of the file.
-        name: of the file, for the message.
-
     Raises:
         ConfigurationError: if it is no XML.
-
-    Example:
-        >>> xml = "<configuration><property><name>a</name><value> 1 </value></property>"
-        >>> parse_hadoop_settings(xml + "</configuration>", name="core-site.xml")
-        {'a': '1'}
     """
     try:
         root = ElementTree.fromstring(text)
@@ -157,12 +135,7 @@ def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    """A setting whose `${…}` are filled in from the others; None if it, or one of these, is unset.
-
-    Example:
-        >>> setting({"a": "${host}:1", "host": "me"}, "a")
-        'me:1'
-    """
+    """A setting whose `${…}` are filled in from the others; None if one of these is unset."""
     text = settings.get(name)
     for _ in range(_MOST_SUBSTITUTIONS):
         if text is None or not (found := _VARIABLE.search(text)):
@@ -176,31 +149,21 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
     """Host and port of each ResourceManager that applications may be handed to.
 
     Several where they stand in for one another. Without any setting it is this machine.
-
-    Args:
-        settings: of yarn-site.xml, and `spark.hadoop.…` over them.
-
-    Example:
-        >>> manager_addresses({"yarn.resourcemanager.hostname": "head"})
-        [('head', 8032)]
     """
+    names = [""]
     if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
-        names = [
-            f".{one.strip()}" for one in (settings.get(f"{_MANAGER}.ha.rm-ids") or "").split(",")
-        ]
-    else:
-        names = [""]
-    return [_address(settings, name) for name in names]
-
-
-def _address(settings: Mapping[str, str], name: str) -> tuple[str, int]:
-    host = setting(settings, f"{_MANAGER}.hostname{name}")
-    text = setting(settings, f"{_MANAGER}.address{name}") or f"{host or '0.0.0.0'}:{_PORT}"
-    found, _, port = text.rpartition(":")
-    if not port.isdigit():
-        found, port = text, str(_PORT)
-    # That is where clients of a machine's own ResourceManager connect to, by Hadoop's default.
-    return ("127.0.0.1" if found == "0.0.0.0" else found), int(port)
+        given = settings.get(f"{_MANAGER}.ha.rm-ids", "")
+        names = [f".{one.strip()}" for one in given.split(",")]
+    found: list[tuple[str, int]] = []
+    for name in names:
+        # Clients connect to a machine's own ResourceManager there, by Hadoop's default.
+        host = setting(settings, f"{_MANAGER}.hostname{name}") or "127.0.0.1"
+        text = setting(settings, f"{_MANAGER}.address{name}") or host
+        host, _, port = text.rpartition(":")
+        if not port.isdigit():
+            host, port = text, str(_PORT)
+        found.append(("127.0.0.1" if host == "0.0.0.0" else host, int(port)))
+    return found
 
 
 def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[str, str]:
@@ -208,10 +171,6 @@ def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[
 
     It lies in the user's folder, as `.sparkwright/spark-jars-KEY.zip`, and is the same for all
     sessions with the same jars. Machines keep what they have fetched.
-
-    Args:
-        chosen: the session's settings.
-        hadoop: those of Hadoop's configuration.
     """
     home = spark_home()
     system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
@@ -250,9 +209,7 @@ def write_jars(jars: list[Path], url: str) -> None:
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive,
     ):
         for jar in jars:
-            with jar.open("rb") as source, archive.open(jar.name, "w") as place:
-                while chunk := source.read(_CHUNK_BYTES):
-                    place.write(chunk)
+            archive.write(jar, jar.name)
 
 
 def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
@@ -270,14 +227,9 @@ def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
     """While a session starts: tell why YARN lets it wait, and give it up in the end.
 
-    Nothing for another master.
-
-    Args:
-        chosen: the session's settings; `spark.sparkwright.yarnTimeout` among them says for how
-            many seconds YARN may let it wait, by default 300.
-
     Raises:
-        RunTimeoutError: if YARN had it wait for longer; with YARN's words.
+        RunTimeoutError: if YARN had it wait for more than the seconds of
+            `spark.sparkwright.yarnTimeout`, by default 300; with YARN's words.
     """
     if chosen.get("spark.master") != "yarn":
         yield
@@ -306,11 +258,12 @@ def _timeout_s(chosen: Mapping[str, str]) -> float:
 
 
 class _Wait:
+    """Watches an application by its tag, on a thread; kills it if it waits for too long."""
+
     def __init__(self, tag: str, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+        self.timeout_s, self._tag = timeout_s, tag
         self.gave_up = False
         self.words = ""
-        self._tag = tag
         self._client: Any = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sparkwright-yarn", daemon=True)
@@ -323,12 +276,10 @@ class _Wait:
         self._thread.join(_END_TIMEOUT_S)
 
     def _watch(self) -> None:
-        first_seen_s: float | None = None
-        told = False
+        first_seen_s, told = 0.0, False
         try:
             while not self._ended.wait(_LOOK_AGAIN_S):
-                report = self._report()
-                if report is None:
+                if (report := self._report()) is None:
                     continue
                 if str(report.getYarnApplicationState()) not in _WAITING:
                     return

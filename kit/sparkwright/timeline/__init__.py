@@ -2,12 +2,9 @@
 
 from .clocks import ClockReading as ClockReading
 from .phases import (
-    DRIVER_PHASES as DRIVER_PHASES,
     PHASES as PHASES,
-    WORKER_PHASES as WORKER_PHASES,
     Phase as Phase,
     PhaseCode as PhaseCode,
-    phase_named as phase_named,
     phase_of as phase_of,
 )
 from .store import SpanStore as SpanStore

@@ -16,13 +16,12 @@ References:
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from sparkwright.errors import DataError, NetworkError
 
 ClockSource = Literal["driver", "ntp", "system"]
-_SOURCES = ("driver", "ntp", "system")
 # Two quartz clocks drift apart by less than this, in seconds a second.
 _DRIFT = 50e-6
 _KEPT = 16
@@ -33,12 +32,6 @@ class Offset(NamedTuple):
 
     offset_s: float
     uncertainty_s: float
-
-
-class _Sample(NamedTuple):
-    offset_s: float
-    half_delay_s: float
-    at_s: float  # by the asker's clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +45,27 @@ class OffsetEstimator:
         (4.95, 0.15)
     """
 
-    _samples: tuple[_Sample, ...] = field(default=())
+    # The offset of each exchange, and when it was heard, by the asker's clock.
+    _samples: tuple[tuple[Offset, float], ...] = ()
 
     def with_exchange(
         self, asked_s: float, came_s: float, answered_s: float, heard_s: float
     ) -> "OffsetEstimator":
-        """Return the same with one more exchange; an impossible one is ignored.
-
-        Args:
-            asked_s: t0, by the asker's clock.
-            came_s: t1, by the other clock.
-            answered_s: t2, likewise.
-            heard_s: t3, by the asker's.
-        """
+        """Return the same with one more exchange, t0 to t3; an impossible one is ignored."""
         delay_s = (heard_s - asked_s) - (answered_s - came_s)
         times = (asked_s, came_s, answered_s, heard_s)
         if not all(map(math.isfinite, times)) or delay_s < 0 or answered_s < came_s:
             return self
-        offset_s = ((came_s - asked_s) + (answered_s - heard_s)) / 2
-        sample = _Sample(offset_s, delay_s / 2, heard_s)
-        return OffsetEstimator((*self._samples, sample)[-_KEPT:])
+        found = Offset(((came_s - asked_s) + (answered_s - heard_s)) / 2, delay_s / 2)
+        return OffsetEstimator((*self._samples, (found, heard_s))[-_KEPT:])
 
     def estimate(self, now_s: float) -> Offset | None:
         """Return the offset at `now_s`, by the asker's clock; None before the first exchange."""
-        if not self._samples:
-            return None
-        return min(
-            (
-                Offset(s.offset_s, s.half_delay_s + _DRIFT * max(0.0, now_s - s.at_s))
-                for s in self._samples
-            ),
-            key=lambda found: found.uncertainty_s,
+        drifted = (
+            Offset(found.offset_s, found.uncertainty_s + _DRIFT * max(0.0, now_s - at_s))
+            for found, at_s in self._samples
         )
+        return min(drifted, key=lambda found: found.uncertainty_s, default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,10 +97,9 @@ class ClockState:
         Raises:
             NetworkError: if the fields are no state of clocks.
         """
-        numbers = [fields.get("wall_s"), fields.get("offset_s")]
-        if (uncertainty_s := fields.get("uncertainty_s")) is not None:
-            numbers.append(uncertainty_s)
-        if fields.get("source") not in _SOURCES or not all(map(_is_finite, numbers)):
+        wall_s, offset_s, within_s = map(fields.get, ("wall_s", "offset_s", "uncertainty_s"))
+        known = fields.get("source") in get_args(ClockSource)
+        if not known or not all(map(_is_finite, (wall_s, offset_s, within_s or 0.0))):
             raise NetworkError(
                 "the state of clocks must have a source and finite numbers of seconds. Received: "
                 f"{dict(fields)!r:.200}."
@@ -127,7 +108,7 @@ class ClockState:
             wall_s=float(fields["wall_s"]),
             source=fields["source"],
             offset_s=float(fields["offset_s"]),
-            uncertainty_s=None if uncertainty_s is None else abs(float(uncertainty_s)),
+            uncertainty_s=None if within_s is None else abs(float(within_s)),
         )
 
 
@@ -194,10 +175,6 @@ class ClockComparison(NamedTuple):
 def compare_clocks(worker: ClockState, driver: ClockState) -> ClockComparison:
     """Compare the clocks of a worker's process with those of the driver.
 
-    Args:
-        worker: its own reading.
-        driver: the driver's own, with "ntp" or "system"; unless the worker has measured.
-
     Example:
         >>> driver = ClockState(wall_s=100.0, source="system")
         >>> worker = ClockState(wall_s=107.0, source="driver", offset_s=4.0, uncertainty_s=0.001)
@@ -206,19 +183,14 @@ def compare_clocks(worker: ClockState, driver: ClockState) -> ClockComparison:
     """
     wall_s = worker.wall_s - driver.wall_s
     if worker.source == "driver":
-        to_driver_s, uncertainty_s = worker.offset_s, worker.uncertainty_s
-        source: ClockSource = "driver"
-    elif worker.source == driver.source == "ntp":
-        to_driver_s = wall_s + worker.offset_s - driver.offset_s
-        uncertainty_s = _sum(worker.uncertainty_s, driver.uncertainty_s)
-        source = "ntp"
-    else:
-        to_driver_s, uncertainty_s, source = wall_s, None, "system"
-    return ClockComparison(to_driver_s, wall_s - to_driver_s, uncertainty_s, source)
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+        to_driver_s = worker.offset_s
+        return ClockComparison(to_driver_s, wall_s - to_driver_s, worker.uncertainty_s, "driver")
+    if worker.source == driver.source == "ntp":
+        to_driver_s, within_s = wall_s + worker.offset_s - driver.offset_s, None
+        if worker.uncertainty_s is not None and driver.uncertainty_s is not None:
+            within_s = worker.uncertainty_s + driver.uncertainty_s
+        return ClockComparison(to_driver_s, wall_s - to_driver_s, within_s, "ntp")
+    return ClockComparison(wall_s, 0.0, None, "system")
 
 
 def _is_finite(value: Any) -> bool:

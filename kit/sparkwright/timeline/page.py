@@ -8,7 +8,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .grid import payload_of, shown_phases
-from .phases import PHASES, Phase
-from .spans import coarse_histogram
+from .phases import Phase
+from .spans import EDGES_S
 from .summary import (
     HEADS,
     TEXT_COLUMNS,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .timeline import Timeline
 
 _MOST_WORKERS = 200  # rows of the table of workers
-_MOST_PHASES = 8  # columns of it
 _BUTTONS = (
     ("zoom-in", "Zoom in"),
     ("zoom-out", "Zoom out"),
@@ -141,14 +140,10 @@ def _meanings(timeline: "Timeline") -> str:
 
 def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     seconds = timeline.tallies.seconds[1:]
-    inner = [phase.code for phase in PHASES if not phase.encloses]
-    ranked = sorted(
-        (total for total in totals if total.place == "workers" and not total.phase.encloses),
-        key=lambda total: -total.seconds,
-    )
-    kept = {total.phase.code for total in ranked[:_MOST_PHASES]}
-    phases = [phase for phase in shown_phases(timeline) if phase.code in kept]
-    measured_s = seconds[:, inner].sum(axis=1)
+    phases = [
+        total.phase for total in totals if total.place == "workers" and not total.phase.encloses
+    ]
+    measured_s = seconds[:, [phase.code for phase in phases]].sum(axis=1)
     clocks = {reading.worker: reading for reading in timeline.clocks}
     heads = ["worker", "host", "measured", *(phase.label for phase in phases)]
     heads += ["clock"] if clocks else []
@@ -156,8 +151,9 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     order = np.arange(timeline.workers)
     caption = clock_sentence(timeline.clocks) if clocks else ""
     if timeline.workers > _MOST_WORKERS:
-        # Those about whom there is something to tell: who computes longest keeps others waiting.
-        order = np.argsort(-_computing(seconds), kind="stable")[:_MOST_WORKERS]
+        # Who computes longest keeps others waiting. The whole task is as long for who waits.
+        codes = [phase.code for phase in phases if phase.group == "compute"]
+        order = np.argsort(-seconds[:, codes].sum(axis=1), kind="stable")[:_MOST_WORKERS]
         caption = f"The {_MOST_WORKERS} workers that computed longest. {caption}"
     rows: list[str] = []
     for worker in order.tolist():
@@ -170,36 +166,28 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     return _table(heads, rows, text, label="Workers", caption=caption)
 
 
-def _computing(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    # What encloses others, the whole task, is as long for who waits as for who computes.
-    codes = [p.code for p in PHASES if p.group == "compute" and not p.encloses]
-    return seconds[:, codes].sum(axis=1)
-
-
 def _bars(counts: NDArray[np.int64], total: PhaseTotal) -> str:
     """Return a histogram of durations with at most 20 bars."""
-    edges, found = coarse_histogram(counts)
+    used = np.flatnonzero(counts)
+    first, stop = int(used[0]), int(used[-1]) + 1
+    cuts = np.unique(np.linspace(first, stop, min(20, stop - first) + 1).round().astype(np.int64))
+    found = np.add.reduceat(counts[:stop], cuts[:-1])
     width, height = 130, 28
-    step = min(12.0, width / max(1, len(found)))
-    tallest = max(1, int(found.max()))
+    step = min(12.0, width / len(found))
     bars = "".join(
-        f'<rect x="{place * step:.1f}" y="{height * (1 - count / tallest):.1f}" '
-        f'width="{max(step - 1, 1):.1f}" height="{height * count / tallest:.1f}"/>'
+        f'<rect x="{place * step:.1f}" y="{height * (1 - count / found.max()):.1f}" '
+        f'width="{max(step - 1, 1):.1f}" height="{height * count / found.max():.1f}"/>'
         for place, count in enumerate(found.tolist())
         if count
     )
-    low, high = seconds_text(float(edges[0])), seconds_text(total.longest_s)
-    name = f"{total.count:,} spans from {low} to {high}, most of about {_mode(edges, found)}"
+    low, high = seconds_text(float(EDGES_S[first])), seconds_text(total.longest_s)
+    often = seconds_text(float(EDGES_S[cuts[int(np.argmax(found))]]))
+    name = f"{total.count:,} spans from {low} to {high}, most of {often} or a little more"
     return (
         f'<svg class="bars" role="img" aria-label="{_escaped(name)}" '
         f'viewBox="0 0 {width} {height}" preserveAspectRatio="none">{bars}</svg>'
         f'<span class="places">{_escaped(low)} to {_escaped(high)}</span>'
     )
-
-
-def _mode(edges: NDArray[np.float64], found: NDArray[np.int64]) -> str:
-    place = int(np.argmax(found))
-    return seconds_text(float((edges[place] + edges[place + 1]) / 2))
 
 
 def _swatch(phase: Phase) -> str:
@@ -208,17 +196,16 @@ def _swatch(phase: Phase) -> str:
     return f'<span class="{kind}" style="{style}"></span>'
 
 
-def _cell(column: int, value: str, text: set[int], *, swatch: str = "") -> str:
+def _cell(column: int, value: str, text: Collection[int], *, swatch: str = "") -> str:
     tag = 'th scope="row"' if column == 0 else "td"
-    kind = ' class="text"' if column in text else ""
-    return f"<{tag}{kind}>{swatch}{_escaped(value)}</{tag[:2]}>"
+    return f"<{tag}{_kind(column, text)}>{swatch}{_escaped(value)}</{tag[:2]}>"
 
 
 def _table(
-    heads: Sequence[str], rows: Sequence[str], text: set[int], *, label: str, caption: str
+    heads: Sequence[str], rows: Sequence[str], text: Collection[int], *, label: str, caption: str
 ) -> str:
     head = "".join(
-        f'<th scope="col"{_text_class(column, text)}>{_escaped(value)}</th>'
+        f'<th scope="col"{_kind(column, text)}>{_escaped(value)}</th>'
         for column, value in enumerate(heads)
     )
     title = f"<caption>{_escaped(caption)}</caption>" if caption else ""
@@ -228,7 +215,7 @@ def _table(
     )
 
 
-def _text_class(column: int, text: set[int]) -> str:
+def _kind(column: int, text: Collection[int]) -> str:
     return ' class="text"' if column in text else ""
 
 

@@ -4,9 +4,10 @@ A phase travels and is kept as its code, one byte. Codes are never given to anot
 that were written earlier are read with them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,6 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError
 
 Group = Literal["start-up", "data", "compute", "communication", "waiting", "saving"]
-GROUPS: tuple[Group, ...] = (
-    *("start-up", "data", "compute"),
-    *("communication", "waiting", "saving"),
-)
-_FIRST_OF_DRIVER = 32
 
 
 class PhaseCode(IntEnum):
@@ -115,79 +111,72 @@ DL4J_NAMES: dict[str, str] = {
 }
 _BATCHES = (f"{_WORKER}ProcessMiniBatchTimesMs", "ParameterAveragingWorkerFitTimesMs")
 
-# Code, label, group, color on a light and on a dark page; in the order of tables and legends.
-_LOOKS: tuple[tuple[PhaseCode, str, Group, str, str], ...] = (
-    (PhaseCode.QUEUED, "queued", "waiting", "#8c6239", "#b08a5e"),
-    (PhaseCode.SHARD, "data in", "data", "#8a5200", "#c98a1b"),
-    (PhaseCode.TENSORFLOW, "TensorFlow start", "start-up", "#5e3c99", "#9d7fd6"),
-    (PhaseCode.BUILD, "model build", "start-up", "#8156b0", "#b79be8"),
-    (PhaseCode.STATE, "starting state", "start-up", "#a05195", "#c98bc4"),
-    (PhaseCode.ASSEMBLE, "waiting for all", "waiting", "#b5483a", "#d9796b"),
-    (PhaseCode.TRACE, "tracing", "start-up", "#b370b8", "#f3b3f4"),
-    (PhaseCode.FIRST_DATA, "first data", "data", "#a86200", "#e0a93a"),
-    (PhaseCode.DATA, "get batch", "data", "#c77900", "#f9b139"),
-    (PhaseCode.COMPUTE, "compute", "compute", "#07599f", "#268bc3"),
-    (PhaseCode.ENCODE, "encode", "communication", "#1c998c", "#6fc9b8"),
-    (PhaseCode.SEND, "send", "communication", "#006842", "#0fa073"),
-    (PhaseCode.WAIT, "wait for peers", "waiting", "#bb4a00", "#de762f"),
-    (PhaseCode.AVERAGE, "average", "communication", "#3d8344", "#62b76d"),
-    (PhaseCode.APPLY, "apply", "communication", "#709741", "#b3da70"),
-    (PhaseCode.VALIDATE, "validate", "compute", "#0058c7", "#72a3ff"),
-    (PhaseCode.CHECKPOINT, "checkpoint", "saving", "#515467", "#7a91a1"),
-    (PhaseCode.DELIVER, "deliver", "saving", "#7a8087", "#bcc4cc"),
-    (PhaseCode.WORK, "whole task", "compute", "#7a8087", "#8a94a0"),
-    (PhaseCode.EXPORT, "export", "data", "#8a5200", "#c98a1b"),
-    (PhaseCode.COUNT, "count", "data", "#a86200", "#e0a93a"),
-    (PhaseCode.LAYOUT, "layout", "data", "#c77900", "#f9b139"),
-    (PhaseCode.SUBMIT, "submit", "start-up", "#8156b0", "#b79be8"),
-    (PhaseCode.GATHER, "waiting for workers", "waiting", "#b5483a", "#d9796b"),
-    (PhaseCode.TRAIN, "training", "compute", "#07599f", "#268bc3"),
-    (PhaseCode.BROADCAST, "broadcast", "communication", "#1c998c", "#6fc9b8"),
-    (PhaseCode.SPLIT, "split", "data", "#8c6239", "#b08a5e"),
-    (PhaseCode.MAP_PARTITIONS, "map partitions", "compute", "#0058c7", "#72a3ff"),
-    (PhaseCode.AGGREGATE, "aggregate", "communication", "#3d8344", "#62b76d"),
-    (PhaseCode.PROCESS_PARAMS, "process params", "communication", "#709741", "#b3da70"),
-    (PhaseCode.FINISH, "finish", "saving", "#7a8087", "#bcc4cc"),
-)
-_MEANINGS = {
-    PhaseCode.QUEUED: "Spark has no free slot for the worker's task yet.",
-    PhaseCode.SHARD: "The task writes its partition to files that the worker maps.",
-    PhaseCode.TENSORFLOW: (
-        "The worker's process starts and loads TensorFlow; later runs reuse it."
-    ),
-    PhaseCode.BUILD: "The network is made from its description.",
-    PhaseCode.STATE: ("The parameters with which training begins come from the driver or a peer."),
-    PhaseCode.ASSEMBLE: "The worker is ready and waits until the others have come, too.",
-    PhaseCode.TRACE: "The first compiled call: TensorFlow traces and compiles the step.",
-    PhaseCode.FIRST_DATA: (
-        "The worker waits for its first minibatches; nothing could be fetched ahead."
-    ),
-    PhaseCode.DATA: "The worker waits for its next minibatches.",
-    PhaseCode.COMPUTE: "The compiled step trains minibatches.",
-    PhaseCode.ENCODE: "What was learnt is encoded to a short message.",
-    PhaseCode.SEND: "The message is handed to the network.",
-    PhaseCode.WAIT: "The worker waits for slower ones.",
-    PhaseCode.AVERAGE: "All workers add up their parameters over the network.",
-    PhaseCode.APPLY: "What came from the others changes this worker's parameters.",
-    PhaseCode.VALIDATE: "The validation data is scored.",
-    PhaseCode.CHECKPOINT: "The state of training is sent to the driver, or written by it.",
-    PhaseCode.DELIVER: "The result goes to the driver.",
-    PhaseCode.WORK: (
-        "All of a worker's part in the run, from its task's first moment to its last."
-    ),
-    PhaseCode.EXPORT: "The data is written to files that the workers read.",
-    PhaseCode.COUNT: "Spark counts the examples of each partition.",
-    PhaseCode.LAYOUT: "The driver plans which example goes to which worker.",
-    PhaseCode.SUBMIT: "The driver opens its port and hands the job to Spark.",
-    PhaseCode.GATHER: "The job runs, and not all workers have come yet.",
-    PhaseCode.TRAIN: "The workers train, from the first group until the result is there.",
-    PhaseCode.BROADCAST: "Without ports: Spark sends the parameters to the executors.",
-    PhaseCode.SPLIT: "Without ports: the driver says which minibatches this round trains.",
-    PhaseCode.MAP_PARTITIONS: "Without ports: a Spark job trains one round.",
-    PhaseCode.AGGREGATE: "Without ports: Spark adds up the parameters of a round.",
-    PhaseCode.PROCESS_PARAMS: ("Without ports: the driver divides the sum and keeps the average."),
-    PhaseCode.FINISH: "The result goes into the driver's model; files and ports are let go.",
-}
+# Name, label, group, color on a light and on a dark page; then the meaning. In the order of tables
+# and legends.
+_TABLE = """\
+QUEUED; queued; waiting; #8c6239 #b08a5e
+    Spark has no free slot for the worker's task yet.
+SHARD; data in; data; #8a5200 #c98a1b
+    The task writes its partition to files that the worker maps.
+TENSORFLOW; TensorFlow start; start-up; #5e3c99 #9d7fd6
+    The worker's process starts and loads TensorFlow; later runs reuse it.
+BUILD; model build; start-up; #8156b0 #b79be8
+    The network is made from its description.
+STATE; starting state; start-up; #a05195 #c98bc4
+    The parameters with which training begins come from the driver or a peer.
+ASSEMBLE; waiting for all; waiting; #b5483a #d9796b
+    The worker is ready and waits until the others have come, too.
+TRACE; tracing; start-up; #b370b8 #f3b3f4
+    The first compiled call: TensorFlow traces and compiles the step.
+FIRST_DATA; first data; data; #a86200 #e0a93a
+    The worker waits for its first minibatches; nothing could be fetched ahead.
+DATA; get batch; data; #c77900 #f9b139
+    The worker waits for its next minibatches.
+COMPUTE; compute; compute; #07599f #268bc3
+    The compiled step trains minibatches.
+ENCODE; encode; communication; #1c998c #6fc9b8
+    What was learnt is encoded to a short message.
+SEND; send; communication; #006842 #0fa073
+    The message is handed to the network.
+WAIT; wait for peers; waiting; #bb4a00 #de762f
+    The worker waits for slower ones.
+AVERAGE; average; communication; #3d8344 #62b76d
+    All workers add up their parameters over the network.
+APPLY; apply; communication; #709741 #b3da70
+    What came from the others changes this worker's parameters.
+VALIDATE; validate; compute; #0058c7 #72a3ff
+    The validation data is scored.
+CHECKPOINT; checkpoint; saving; #515467 #7a91a1
+    The state of training is sent to the driver, or written by it.
+DELIVER; deliver; saving; #7a8087 #bcc4cc
+    The result goes to the driver.
+WORK; whole task; compute; #7a8087 #8a94a0
+    All of a worker's part in the run, from its task's first moment to its last.
+EXPORT; export; data; #8a5200 #c98a1b
+    The data is written to files that the workers read.
+COUNT; count; data; #a86200 #e0a93a
+    Spark counts the examples of each partition.
+LAYOUT; layout; data; #c77900 #f9b139
+    The driver plans which example goes to which worker.
+SUBMIT; submit; start-up; #8156b0 #b79be8
+    The driver opens its port and hands the job to Spark.
+GATHER; waiting for workers; waiting; #b5483a #d9796b
+    The job runs, and not all workers have come yet.
+TRAIN; training; compute; #07599f #268bc3
+    The workers train, from the first group until the result is there.
+BROADCAST; broadcast; communication; #1c998c #6fc9b8
+    Without ports: Spark sends the parameters to the executors.
+SPLIT; split; data; #8c6239 #b08a5e
+    Without ports: the driver says which minibatches this round trains.
+MAP_PARTITIONS; map partitions; compute; #0058c7 #72a3ff
+    Without ports: a Spark job trains one round.
+AGGREGATE; aggregate; communication; #3d8344 #62b76d
+    Without ports: Spark adds up the parameters of a round.
+PROCESS_PARAMS; process params; communication; #709741 #b3da70
+    Without ports: the driver divides the sum and keeps the average.
+FINISH; finish; saving; #7a8087 #bcc4cc
+    The result goes into the driver's model; files and ports are let go.
+"""
 _ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN)
 _DL4J: dict[PhaseCode, tuple[str, ...]] = {
     PhaseCode.BUILD: (f"{_WORKER}GetInitialModelTimeMs", "ParameterAveragingWorkerInitTimeMs"),
@@ -212,24 +201,28 @@ _DL4J: dict[PhaseCode, tuple[str, ...]] = {
     PhaseCode.AGGREGATE: (f"{_MASTER}AggregateTimesMs",),
     PhaseCode.PROCESS_PARAMS: (f"{_MASTER}ProcessParamsUpdaterTimesMs",),
 }
-PHASES: tuple[Phase, ...] = tuple(
-    Phase(
-        code=code,
-        name=code.name.lower(),
-        label=label,
-        meaning=_MEANINGS[code],
-        group=group,
-        color=color,
-        dark_color=dark_color,
-        encloses=code in _ENCLOSING,
-        dl4j=_DL4J.get(code, ()),
-    )
-    for code, label, group, color, dark_color in _LOOKS
-)
-WORKER_PHASES = tuple(phase for phase in PHASES if phase.code < _FIRST_OF_DRIVER)
-DRIVER_PHASES = tuple(phase for phase in PHASES if phase.code >= _FIRST_OF_DRIVER)
+
+
+def _phases() -> Iterator[Phase]:
+    lines = _TABLE.splitlines()
+    for row, meaning in zip(lines[0::2], lines[1::2], strict=True):
+        name, label, group, colors = row.split("; ")
+        code = PhaseCode[name]
+        yield Phase(
+            code=code,
+            name=name.lower(),
+            label=label,
+            meaning=meaning.strip(),
+            group=cast("Group", group),
+            color=colors.split()[0],
+            dark_color=colors.split()[1],
+            encloses=code in _ENCLOSING,
+            dl4j=_DL4J.get(code, ()),
+        )
+
+
+PHASES: tuple[Phase, ...] = tuple(_phases())
 _BY_CODE = {phase.code: phase for phase in PHASES}
-_BY_NAME = {phase.name: phase for phase in PHASES}
 _IS_CODE = np.isin(np.arange(256), list(_BY_CODE))
 
 
@@ -248,27 +241,5 @@ def phase_of(code: int) -> Phase:
 
 
 def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
-    """Return the codes that belong to no phase, each once, in order.
-
-    Args:
-        codes: (n,) uint8.
-    """
+    """Return the codes that belong to no phase, each once, in order."""
     return np.unique(codes[~_IS_CODE[codes]]).tolist()
-
-
-def phase_named(name: str) -> Phase:
-    """Return the phase with this name.
-
-    Raises:
-        ConfigurationError: if there is none.
-
-    Example:
-        >>> phase_named("wait").label
-        'wait for peers'
-    """
-    if (found := _BY_NAME.get(name)) is None:
-        raise ConfigurationError(
-            f"`name` must be that of a phase. Received: name={name!r}. "
-            f"There are: {', '.join(_BY_NAME)}."
-        )
-    return found

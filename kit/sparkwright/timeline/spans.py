@@ -1,8 +1,8 @@
-"""Spans: which lane did what, from when, for how long; on the wire, one by one, and added up."""
+"""Spans: which lane did what, from when, for how long; on the wire, one by one, and as sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,10 @@ from sparkwright.errors import NetworkError
 MOST_SPANS = 1 << 20
 _SPAN_BYTES = 8 + 4 + 1
 CODES = 64  # of phases, there is room for
-# Durations are counted in bins that grow with them, sixteen to each doubling: a median read from
-# them is within 2.2 % of the true one, however many spans there were, and takes the same room.
-_BINS_PER_DOUBLING = 16
-_LEAST_EXPONENT, _LARGEST_EXPONENT = -20, 22  # a microsecond; seven weeks
-DURATION_BINS = 1 + _BINS_PER_DOUBLING * (_LARGEST_EXPONENT - _LEAST_EXPONENT)
+# Bins of durations grow with them, sixteen to each doubling from a microsecond to seven weeks:
+# a median read from them is within 2.2 % of the true one, however many spans there were.
+EDGES_S = np.concatenate([[0.0], 2.0 ** np.arange(-20, 22, 1 / 16)])
+DURATION_BINS = len(EDGES_S)  # the last one has no end
 
 
 class SpanBlock(NamedTuple):
@@ -71,19 +70,22 @@ class SpanBlock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Spans:
-    """One row a span, in the order in which they arrived.
+    """One row a span; or a row for each phase of a lane in each bucket of time, with its sum.
 
     Attributes:
         lanes: (n,) int32, -1 for the driver, else the worker.
         codes: (n,) uint8, of phases.
-        starts_s: (n,) float64, seconds since the run began, by the driver's clock.
-        seconds: (n,) float32.
+        starts_s: (n,) float64, seconds since the run began, by the driver's clock; of a sum, where
+            its bucket begins.
+        seconds: (n,) float32; of sums float64.
+        width_s: seconds from one bucket to the next; 0: these are single spans.
     """
 
     lanes: NDArray[np.int32]
     codes: NDArray[np.uint8]
     starts_s: NDArray[np.float64]
-    seconds: NDArray[np.float32]
+    seconds: NDArray[Any]
+    width_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -100,7 +102,7 @@ class Spans:
 
     @classmethod
     def joined(cls, parts: Sequence["Spans"]) -> "Spans":
-        """Return the spans of all parts, one after another, as a copy."""
+        """Return the single spans of all parts, one after another, as a copy."""
         return cls(
             lanes=np.concatenate([np.empty(0, np.int32), *(part.lanes for part in parts)]),
             codes=np.concatenate([np.empty(0, np.uint8), *(part.codes for part in parts)]),
@@ -108,22 +110,19 @@ class Spans:
             seconds=np.concatenate([np.empty(0, np.float32), *(part.seconds for part in parts)]),
         )
 
-
-@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
-class BucketSums:
-    """Seconds of each phase of each lane in buckets of equal width.
-
-    Attributes:
-        width_s: seconds from one bucket to the next; the first begins with the run.
-        lanes: (rows,) int32, -1 for the driver, else the worker.
-        codes: (rows,) uint8.
-        seconds: (rows, buckets) float64.
-    """
-
-    width_s: float
-    lanes: NDArray[np.int32]
-    codes: NDArray[np.uint8]
-    seconds: NDArray[np.float64]
+    def coarser(self) -> "Spans":
+        """Return sums in buckets twice as wide."""
+        bucket = np.rint(self.starts_s / self.width_s).astype(np.int64) // 2
+        row = (self.lanes.astype(np.int64) + 1) * 256 + self.codes
+        length = int(bucket.max(initial=0)) + 1
+        keys, place = np.unique(row * length + bucket, return_inverse=True)
+        return Spans(
+            lanes=(keys // length // 256 - 1).astype(np.int32),
+            codes=(keys // length % 256).astype(np.uint8),
+            starts_s=(keys % length).astype(np.float64) * (2.0 * self.width_s),
+            seconds=np.bincount(place, weights=self.seconds).astype(np.float64),
+            width_s=2 * self.width_s,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -157,18 +156,13 @@ class Tallies:
         )
 
     def add(self, lane: int, codes: NDArray[np.uint8], seconds: NDArray[np.float64]) -> None:
-        """Count spans of one lane; changes the arrays.
-
-        Args:
-            lane: -1 for the driver, or the worker.
-            codes: (n,) uint8 below CODES.
-            seconds: (n,) float64.
-        """
+        """Count spans of one lane, -1 for the driver; changes the arrays."""
         row = lane + 1
         self.count[row] += np.bincount(codes, minlength=CODES)
         self.seconds[row] += np.bincount(codes, weights=seconds, minlength=CODES)
         np.maximum.at(self.longest_s[row], codes, seconds)
-        flat = codes.astype(np.int64) * DURATION_BINS + duration_bins(seconds)
+        bins = np.searchsorted(EDGES_S, seconds, side="right") - 1
+        flat = codes.astype(np.int64) * DURATION_BINS + bins
         np.add.at(self.durations[min(row, 1)].reshape(-1), flat, 1)
 
     def copy(self) -> "Tallies":
@@ -181,66 +175,35 @@ class Tallies:
         )
 
 
-def duration_bins(seconds: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Return the bin of each duration; bin 0 holds durations below a microsecond.
-
-    Args:
-        seconds: (n,) float, none below 0.
-
-    Returns:
-        (n,) int64 from 0 to `DURATION_BINS` - 1; the last one holds all longer ones, too.
-    """
-    least = 2.0**_LEAST_EXPONENT
-    exponents = np.log2(np.maximum(np.asarray(seconds, np.float64), least)) - _LEAST_EXPONENT
-    bins = 1 + (exponents * _BINS_PER_DOUBLING).astype(np.int64)
-    return np.where(seconds < least, 0, np.minimum(bins, DURATION_BINS - 1))
-
-
-def bin_edges_s() -> NDArray[np.float64]:
-    """(DURATION_BINS + 1,) float64: where each bin begins and ends, in seconds."""
-    steps = np.arange(DURATION_BINS, dtype=np.float64)
-    return np.concatenate([[0.0], 2.0 ** (_LEAST_EXPONENT + steps / _BINS_PER_DOUBLING)])
-
-
 def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
     """Return the duration that `share` of the spans did not exceed; 0.0 if there are none.
 
     Args:
         counts: (DURATION_BINS,) int64.
         share: from 0 to 1; 0.5 is the median.
-
-    Example:
-        >>> counts = np.bincount(duration_bins(np.array([0.1, 0.2, 9.0])), minlength=DURATION_BINS)
-        >>> round(duration_quantile_s(counts, 0.5), 1)
-        0.2
     """
-    total = int(counts.sum())
-    if not total:
-        return 0.0
-    wanted = max(1, int(np.ceil(share * total)))
+    wanted = max(1, int(np.ceil(share * counts.sum())))
     place = int(np.searchsorted(np.cumsum(counts), wanted))
-    if place == 0:
+    if place in (0, len(counts)):
         return 0.0
-    edges = bin_edges_s()
-    return float(np.sqrt(edges[place] * edges[place + 1]))
+    return float(EDGES_S[place] * 2 ** (1 / 32))  # the middle of its bin
 
 
-def coarse_histogram(
-    counts: NDArray[np.int64], *, bins: int = 20
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the counts in few bins, from the shortest duration to the longest.
-
-    Args:
-        counts: (DURATION_BINS,) int64.
-        bins: how many, at most; fewer if all durations are alike.
+def cut(
+    starts: NDArray[np.float64], lengths: NDArray[np.float64], columns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Cut stretches of time at the borders of columns of width 1.
 
     Returns:
-        (n + 1,) float64 edges in seconds and (n,) int64 counts, which add up to all of them; no
-        edges and no counts if there are no spans.
+        For each part the place of its stretch, its column from 0 to `columns` - 1, and its length.
     """
-    used = np.flatnonzero(counts)
-    if not len(used):
-        return np.empty(0), np.empty(0, np.int64)
-    first, stop = int(used[0]), int(used[-1]) + 1
-    cuts = np.unique(np.linspace(first, stop, min(bins, stop - first) + 1).round().astype(np.int64))
-    return bin_edges_s()[cuts], np.add.reduceat(counts[:stop], cuts[:-1])
+    ends = np.clip(starts + lengths, 0.0, columns)
+    first = np.clip(starts.astype(np.int64), 0, columns - 1)
+    last = np.clip(np.ceil(ends).astype(np.int64) - 1, first, columns - 1)
+    parts = last - first + 1
+    place = np.repeat(np.arange(len(starts)), parts)
+    column = first[place] + np.arange(len(place)) - np.repeat(np.cumsum(parts) - parts, parts)
+    overlap = np.minimum(ends[place], column + 1) - np.maximum(starts[place], column)
+    # A whole stretch keeps its length, however short it is beside its start.
+    whole = np.minimum(lengths, columns - starts)
+    return place, column, np.maximum(np.where(parts[place] == 1, whole[place], overlap), 0.0)

@@ -9,14 +9,13 @@ from sparkwright.errors import DataError
 
 from .clocks import ClockReading
 from .phases import unknown_codes
-from .spans import BucketSums, SpanBlock, Spans, Tallies
+from .spans import SpanBlock, Spans, Tallies, cut
 from .timeline import Timeline
 
 _DRIVER = -1
 _EXACT_SPANS = 500_000
 _MOST_PARTS = 1000  # arrays of spans that are kept before they are joined
 _LONGEST_S = 1e9  # thirty years; more is a mistake, or malice
-_FIRST_WIDTH_S = 1.0
 # Of float64: with a dozen phases a worker this is about 100 MB at most, up to 5,000 workers.
 _MOST_CELLS = 8 << 20
 _USUAL_PHASES = 8
@@ -46,9 +45,13 @@ class SpanStore:
         """
         self._workers, self._room = workers, exact_limit
         self._exact: list[Spans] = []
-        self._rest = Buckets(workers=workers)
         self._tallies = Tallies.empty(workers)
         self._end_s = 0.0
+        # Sums of lane and code by bucket: the more lanes, the fewer buckets.
+        room = max(1, _MOST_CELLS // (_USUAL_PHASES * (workers + 1)))
+        self._buckets = min(max(1 << (room.bit_length() - 1), _LEAST_BUCKETS), _MOST_BUCKETS)
+        self._width_s = 1.0
+        self._sums: dict[tuple[int, int], NDArray[np.float64]] = {}
 
     def __len__(self) -> int:
         """The number of spans so far."""
@@ -88,7 +91,8 @@ class SpanStore:
             self._exact.append(Spans.of(lane, block))
             if len(self._exact) > _MOST_PARTS:
                 self._exact = [Spans.joined(self._exact)]
-        self._rest.add(lane, codes[kept:], starts_s[kept:], exactly_s[kept:])
+        if kept < len(codes):
+            self._add_up(lane, codes[kept:], starts_s[kept:], exactly_s[kept:])
 
     def timeline(
         self,
@@ -123,7 +127,7 @@ class SpanStore:
             hosts=tuple(known),
             clocks=tuple(clocks),
             spans=spans,
-            rest=self._rest.sums(),
+            rest=self._rest(),
             tallies=tallies,
         )
 
@@ -155,76 +159,35 @@ class SpanStore:
                 f"start {float(starts_s[place])!r}, duration {float(seconds[place])!r}."
             )
 
-
-class Buckets:
-    """Adds spans up by lane and phase; the width of the buckets doubles as the run grows."""
-
-    def __init__(self, *, workers: int) -> None:
-        """Begin with buckets of a second.
-
-        Args:
-            workers: how many lanes there are beside the driver's; more lanes, fewer buckets.
-        """
-        room = max(1, _MOST_CELLS // (_USUAL_PHASES * (workers + 1)))
-        count = 1 << (room.bit_length() - 1)
-        self._count = min(max(count, _LEAST_BUCKETS), _MOST_BUCKETS)
-        self._width_s = _FIRST_WIDTH_S
-        self._end_s = 0.0
-        self._rows: dict[tuple[int, int], NDArray[np.float64]] = {}
-
-    def add(
+    def _add_up(
         self,
         lane: int,
         codes: NDArray[np.uint8],
         starts_s: NDArray[np.float64],
         seconds: NDArray[np.float64],
     ) -> None:
-        """Add spans of one lane; what lies across buckets is divided among them.
-
-        Args:
-            lane: -1 or the worker.
-            codes: (n,) uint8.
-            starts_s: (n,) float64, none below 0.
-            seconds: (n,) float64.
-        """
-        if not len(codes):
-            return
-        self._end_s = max(self._end_s, float((starts_s + seconds).max()))
-        while self._end_s > self._width_s * self._count:
+        """Add spans to the sums; what lies across buckets is divided among them."""
+        while self._end_s > self._width_s * self._buckets:
             self._width_s *= 2
-            for row in self._rows.values():
+            for row in self._sums.values():
                 pairs = row[0::2] + row[1::2]
                 row[:] = np.concatenate([pairs, np.zeros(len(pairs))])
+        place, bucket, part = cut(starts_s / self._width_s, seconds / self._width_s, self._buckets)
         for code in np.unique(codes).tolist():
-            mine = codes == code
-            row = self._rows.setdefault((lane, code), np.zeros(self._count))
-            self._spread(row, starts_s[mine], seconds[mine])
+            row = self._sums.setdefault((lane, code), np.zeros(self._buckets))
+            mine = codes[place] == code
+            np.add.at(row, bucket[mine], part[mine] * self._width_s)
 
-    def sums(self) -> BucketSums | None:
-        """Return what has been added so far, as a value of its own; None if nothing was."""
-        if not self._rows:
+    def _rest(self) -> Spans | None:
+        if not self._sums:
             return None
-        used = min(self._count, max(1, int(np.ceil(self._end_s / self._width_s))))
-        keys = sorted(self._rows)
-        return BucketSums(
+        keys = np.array(sorted(self._sums))
+        sums = np.stack([self._sums[lane, code] for lane, code in keys.tolist()])
+        row, bucket = np.nonzero(sums)
+        return Spans(
+            lanes=keys[row, 0].astype(np.int32),
+            codes=keys[row, 1].astype(np.uint8),
+            starts_s=bucket.astype(np.float64) * self._width_s,
+            seconds=sums[row, bucket],
             width_s=self._width_s,
-            lanes=np.array([lane for lane, _ in keys], np.int32),
-            codes=np.array([code for _, code in keys], np.uint8),
-            seconds=np.stack([self._rows[key][:used] for key in keys]),
         )
-
-    def _spread(
-        self, row: NDArray[np.float64], starts_s: NDArray[np.float64], seconds: NDArray[np.float64]
-    ) -> None:
-        width_s, last_bucket = self._width_s, self._count - 1
-        first = np.minimum((starts_s / width_s).astype(np.int64), last_bucket)
-        last = np.minimum(((starts_s + seconds) / width_s).astype(np.int64), last_bucket)
-        within = first == last
-        np.add.at(row, first[within], seconds[within])
-        for each in np.flatnonzero(~within).tolist():
-            begin, end, length_s = int(first[each]), int(last[each]), float(seconds[each])
-            head_s = min((begin + 1) * width_s - float(starts_s[each]), length_s)
-            row[begin] += head_s
-            row[begin + 1 : end] += width_s
-            # The rest, so that nothing is lost by rounding.
-            row[end] += length_s - head_s - (end - begin - 1) * width_s

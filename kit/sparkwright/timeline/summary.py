@@ -1,12 +1,11 @@
 """Totals of a run's spans by phase, as values and in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .clocks import ClockReading
 from .phases import PHASES, Phase, PhaseCode
@@ -59,40 +58,36 @@ def phase_totals(tallies: Tallies) -> list[PhaseTotal]:
     return [*_totals_of(tallies, "workers"), *_totals_of(tallies, "driver")]
 
 
-def _totals_of(tallies: Tallies, place: Place) -> list[PhaseTotal]:
-    rows = slice(0, 1) if place == "driver" else slice(1, None)
+def _totals_of(tallies: Tallies, place: Place) -> Iterator[PhaseTotal]:
+    is_driver = place == "driver"
+    rows = slice(0, 1) if is_driver else slice(1, None)
     seconds, counts = tallies.seconds[rows], tallies.count[rows]
-    inner = [phase.code for phase in PHASES if not phase.encloses]
-    measured_s = float(seconds[:, inner].sum())
-    found: list[PhaseTotal] = []
+    measured_s = float(seconds[:, [p.code for p in PHASES if not p.encloses]].sum())
     for phase in PHASES:
         count = int(counts[:, phase.code].sum())
         if not count:
             continue
         mine = seconds[:, phase.code]
-        durations = tallies.durations[0 if place == "driver" else 1, phase.code]
+        durations = tallies.durations[0 if is_driver else 1, phase.code]
         longest_s = float(tallies.longest_s[rows, phase.code].max())
-        slowest = int(np.argmax(mine))
-        found.append(
-            PhaseTotal(
-                place=place,
-                phase=phase,
-                count=count,
-                seconds=float(mine.sum()),
-                share=0.0 if phase.encloses or not measured_s else float(mine.sum()) / measured_s,
-                median_s=_quantile_s(durations, 0.5, count, longest_s),
-                p95_s=_quantile_s(durations, 0.95, count, longest_s),
-                longest_s=longest_s,
-                slowest_worker=None if place == "driver" else slowest,
-                slowest_s=float(mine[slowest]),
-            )
+        # Exact for a single span, at most the longest.
+        median_s, p95_s = (
+            longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
+            for share in (0.5, 0.95)
         )
-    return found
-
-
-def _quantile_s(durations: NDArray[np.int64], share: float, count: int, longest_s: float) -> float:
-    """Return a quantile from the bins; exact for a single span, at most the longest."""
-    return longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
+        slowest = int(np.argmax(mine))
+        yield PhaseTotal(
+            place=place,
+            phase=phase,
+            count=count,
+            seconds=float(mine.sum()),
+            share=0.0 if phase.encloses or not measured_s else float(mine.sum()) / measured_s,
+            median_s=median_s,
+            p95_s=p95_s,
+            longest_s=longest_s,
+            slowest_worker=None if is_driver else slowest,
+            slowest_s=float(mine[slowest]),
+        )
 
 
 def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
@@ -118,12 +113,7 @@ def facts_text(timeline: "Timeline") -> str:
 
 
 def lanes_text(timeline: "Timeline", dominated: str) -> str:
-    """Return the alternative text of a picture of the lanes.
-
-    Args:
-        timeline: what is shown.
-        dominated: see `what_dominated`.
-    """
+    """Return the alternative text of a picture of the lanes."""
     return (
         f"Lanes of the driver and {_workers_text(timeline)} over "
         f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"

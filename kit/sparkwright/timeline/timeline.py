@@ -2,8 +2,9 @@
 
 import base64
 import gzip
-import math
-from collections.abc import Mapping
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,18 +18,14 @@ from .chrome_trace import trace_lines
 from .clocks import ClockReading
 from .page import page_of
 from .phases import DL4J_NAMES, PHASES, unknown_codes
-from .spans import CODES, DURATION_BINS, BucketSums, Spans, Tallies
+from .spans import Spans, Tallies
 from .summary import PhaseTotal, phase_totals, summary_text, what_dominated
 
-_NAME, _VERSION = "timeline", 1
-# The arrays of each part, with their types in files and their dimensions.
-_Arrays = Mapping[str, tuple[str, int]]
-_SPANS: _Arrays = {
-    **{"lanes": ("<i4", 1), "codes": ("|u1", 1)},
-    **{"starts_s": ("<f8", 1), "seconds": ("<f4", 1)},
-}
-_REST: _Arrays = {"lanes": ("<i4", 1), "codes": ("|u1", 1), "seconds": ("<f8", 2)}
-_TALLIES: _Arrays = {"count": ("<i8", 2), "seconds": ("<f8", 2), "longest_s": ("<f8", 2)}
+_NAME, _VERSION = "timeline", 2
+_PIECES = 100_000
+_DAMAGE = (KeyError, TypeError, ValueError, OverflowError, OSError, zipfile.BadZipFile)
+_COLUMNS = ("lanes", "codes", "starts_s", "seconds")
+_TALLIES = ("count", "seconds", "longest_s", "durations")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -45,7 +42,7 @@ class Timeline:
         hosts: of each worker; empty text: not known.
         clocks: how the workers' clocks differ from the driver's, as far as that was measured.
         spans: the spans that are kept one by one.
-        rest: sums of the others; None if there are none.
+        rest: sums of the others by bucket of time; None if there are none.
         tallies: counts, sums and durations of all.
     """
 
@@ -54,7 +51,7 @@ class Timeline:
     hosts: tuple[str, ...]
     clocks: tuple[ClockReading, ...]
     spans: Spans
-    rest: BucketSums | None
+    rest: Spans | None
     tallies: Tallies
 
     @property
@@ -76,6 +73,20 @@ class Timeline:
         return isinstance(other, Timeline) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def pieces(self) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield lanes, codes, starts, seconds, and the length of time that contains these."""
+        for part in self._parts():
+            for first in range(0, len(part), _PIECES):
+                chosen = slice(first, first + _PIECES)
+                starts_s, seconds = part.starts_s[chosen], part.seconds[chosen].astype(np.float64)
+                lengths_s = seconds
+                if part.width_s:  # the last bucket ends with the run
+                    lengths_s = np.clip(self.elapsed_s - starts_s, 1e-9, part.width_s)
+                yield part.lanes[chosen], part.codes[chosen], starts_s, seconds, lengths_s
+
+    def _parts(self) -> list[Spans]:
+        return [self.spans] if self.rest is None else [self.spans, self.rest]
 
     def totals(self) -> list[PhaseTotal]:
         """Every phase that was measured, of the workers together, then of the driver."""
@@ -100,39 +111,31 @@ class Timeline:
         """
         import pandas as pd
 
-        lanes, codes = [self.spans.lanes], [self.spans.codes]
-        starts_s = [self.spans.starts_s]
-        seconds: list[NDArray[np.float64]] = [self.spans.seconds.astype(np.float64)]
-        counts = [np.ones(len(self.spans), np.int64)]
-        if self.rest is not None:
-            row, bucket = np.nonzero(self.rest.seconds)
-            lanes.append(self.rest.lanes[row])
-            codes.append(self.rest.codes[row])
-            starts_s.append(bucket.astype(np.float64) * self.rest.width_s)
-            seconds.append(self.rest.seconds[row, bucket])
-            counts.append(np.zeros(len(row), np.int64))
-        worker, code = np.concatenate(lanes), np.concatenate(codes)
-        lane_names = ["driver", *(f"worker {w}" for w in range(self.workers))]
+        parts = self._parts()
+        worker = np.concatenate([part.lanes for part in parts])
         places = {phase.code: place for place, phase in enumerate(PHASES)}
-        phase_place = np.array([places.get(each, 0) for each in range(256)])[code]
-        dl4j = [", ".join(phase.dl4j_names) for phase in PHASES]
+        codes = np.concatenate([part.codes for part in parts])
+        place = np.array([places.get(each, 0) for each in range(256)])[codes]
 
         def chosen(places: Any, names: list[str]) -> Any:
             # Names may come twice, categories may not.
             category_of, categories = pd.factorize(np.array(names, object))
             return pd.Categorical.from_codes(category_of[places], categories)
 
-        hosts = ["", *self.hosts]
         return pd.DataFrame(
             {
-                "lane": chosen(worker + 1, lane_names),
+                "lane": chosen(
+                    worker + 1, ["driver", *(f"worker {w}" for w in range(self.workers))]
+                ),
                 "worker": worker,
-                "host": chosen(worker + 1, hosts),
-                "phase": chosen(phase_place, [phase.name for phase in PHASES]),
-                "start_s": np.concatenate(starts_s),
-                "seconds": np.concatenate(seconds),
-                "count": np.concatenate(counts),
-                "dl4j": chosen(phase_place, dl4j),
+                "host": chosen(worker + 1, ["", *self.hosts]),
+                "phase": chosen(place, [phase.name for phase in PHASES]),
+                "start_s": np.concatenate([part.starts_s for part in parts]),
+                "seconds": np.concatenate([part.seconds.astype(np.float64) for part in parts]),
+                "count": np.concatenate(
+                    [np.full(len(part), not part.width_s, np.int64) for part in parts]
+                ),
+                "dl4j": chosen(place, [", ".join(phase.dl4j_names) for phase in PHASES]),
             }
         )
 
@@ -198,9 +201,14 @@ class Timeline:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values with a `"name"`; `from_dict` is the inverse."""
-        rest, tallies = self.rest, self.tallies
-        used = np.argwhere(tallies.durations)
-        counts = tallies.durations[tuple(used.T)]
+        parts = [("spans", _COLUMNS), ("tallies", _TALLIES), ("rest", _COLUMNS)]
+        arrays = {
+            f"{part}.{name}": getattr(getattr(self, part), name)
+            for part, names in parts[: 2 if self.rest is None else 3]
+            for name in names
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         return {
             "name": _NAME,
             "version": _VERSION,
@@ -208,13 +216,8 @@ class Timeline:
             "elapsed_s": self.elapsed_s,
             "hosts": list(self.hosts),
             "clocks": [reading.to_dict() for reading in self.clocks],
-            "spans": _arrays_to_dict(self.spans, _SPANS),
-            "rest": rest and {"width_s": rest.width_s, **_arrays_to_dict(rest, _REST)},
-            "tallies": {
-                **_arrays_to_dict(tallies, _TALLIES),
-                "durations": [*map(int, used.ravel())],
-                "counts": [*map(int, counts)],
-            },
+            "width_s": 0.0 if self.rest is None else self.rest.width_s,
+            "arrays": base64.b64encode(buffer.getvalue()).decode("ascii"),
         }
 
     @classmethod
@@ -222,7 +225,7 @@ class Timeline:
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if `values` is no timeline, or of a later version.
+            DataError: if `values` is no timeline, or of another version.
         """
         if not isinstance(values, Mapping) or values.get("name") != _NAME:
             raise DataError(f"A timeline has the name {_NAME!r}. Received: {values!r:.200}.")
@@ -232,89 +235,56 @@ class Timeline:
                 f"Received: version={values.get('version')!r}."
             )
         try:
-            hosts = tuple(str(host) for host in values["hosts"])
+            content = io.BytesIO(base64.b64decode(values["arrays"], validate=True))
+            with np.load(content, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+
+            def taken(part: str, names: tuple[str, ...]) -> dict[str, Any]:
+                return {name: arrays[f"{part}.{name}"] for name in names}
+
+            rest_s = float(values["width_s"])
             found = cls(
                 name=str(values["run"]),
                 elapsed_s=float(values["elapsed_s"]),
-                hosts=hosts,
+                hosts=tuple(str(host) for host in values["hosts"]),
                 clocks=tuple(ClockReading.from_dict(each) for each in values["clocks"]),
-                spans=Spans(**_arrays_from_dict(values["spans"], _SPANS)),
-                rest=None if values["rest"] is None else _sums_from(values["rest"]),
-                tallies=_tallies_from(values["tallies"], workers=len(hosts)),
+                spans=Spans(**taken("spans", _COLUMNS)),
+                rest=Spans(**taken("rest", _COLUMNS), width_s=rest_s) if rest_s else None,
+                tallies=Tallies(**taken("tallies", _TALLIES)),
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, DataError):
-                raise
+        except _DAMAGE as error:
             raise DataError(f"A timeline is damaged. Received: {error!r:.200}.") from error
-        _check_lanes_and_codes(found)
+        _check(found)
         return found
 
 
-def _sums_from(values: Mapping[str, Any]) -> BucketSums:
-    found = _arrays_from_dict(values, _REST)
-    return BucketSums(width_s=float(values["width_s"]), **found)
-
-
-def _tallies_from(values: Mapping[str, Any], *, workers: int) -> Tallies:
-    found = _arrays_from_dict(values, _TALLIES)
-    if (shapes := {array.shape for array in found.values()}) != {(workers + 1, CODES)}:
-        raise DataError(f"A timeline is damaged. Received: sums of shapes {shapes}.")
-    durations = np.zeros((2, CODES, DURATION_BINS), np.int64)
-    places = np.array(values["durations"], np.int64).reshape(-1, 3)
-    if len(places) and ((places < 0) | (places >= durations.shape)).any():
-        raise DataError("A timeline is damaged. Received: durations outside of all bins.")
-    durations[tuple(places.T)] = np.array(values["counts"], np.int64)
-    return Tallies(**found, durations=durations)
-
-
-def _arrays_to_dict(value: Any, types: _Arrays) -> dict[str, Any]:
-    """Return arrays as JSON values: type, shape, and the little-endian bytes in base64."""
-    arrays = {name: np.ascontiguousarray(getattr(value, name), types[name][0]) for name in types}
-    return {
-        name: {
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "data": base64.b64encode(array.tobytes()).decode("ascii"),
-        }
-        for name, array in arrays.items()
-    }
-
-
-def _arrays_from_dict(values: Mapping[str, Any], types: _Arrays) -> dict[str, NDArray[Any]]:
-    """Return the arrays that `_arrays_to_dict` gave, all with the same number of rows.
-
-    Raises:
-        DataError: if these are other arrays.
-        ValueError: if one is damaged.
-    """
-    found: dict[str, NDArray[Any]] = {}
-    for name, (kind, dimensions) in types.items():
-        raw = base64.b64decode(values[name]["data"], validate=True)
-        shape = tuple(map(int, values[name]["shape"]))
-        fits = values[name]["dtype"] == kind and len(shape) == dimensions and min(shape) >= 0
-        if not fits or math.prod(shape) * np.dtype(kind).itemsize != len(raw):
+def _check(timeline: Timeline) -> None:
+    """Raise DataError unless arrays are such as a store makes them."""
+    expected = Tallies.empty(timeline.workers)
+    for name in _TALLIES:
+        found, like = getattr(timeline.tallies, name), getattr(expected, name)
+        if found.dtype != like.dtype or found.shape != like.shape:
             raise DataError(
-                f"The array `{name}` of a timeline must be {kind} of {dimensions} dimensions. "
-                f"Received: {values[name]['dtype']!r:.20} of shape {shape}, {len(raw)} bytes."
+                f"A timeline of {timeline.workers} workers is damaged. Received: sums of shape "
+                f"{found.shape}, {found.dtype}."
             )
-        native = np.frombuffer(raw, kind).reshape(shape)
-        found[name] = native.astype(native.dtype.newbyteorder("="))
-    if len({len(array) for array in found.values()}) != 1:
-        rows = {name: len(array) for name, array in found.items()}
-        raise DataError(f"The arrays of a timeline must be of one length. Received: {rows}.")
-    return found
-
-
-def _check_lanes_and_codes(timeline: Timeline) -> None:
     for part in (timeline.spans, timeline.rest):
-        if part is None or not len(part.lanes):
+        if part is None:
             continue
+        types = ("int32", "uint8", "float64", "float64" if part.width_s else "float32")
+        columns = [getattr(part, name) for name in _COLUMNS]
+        for name, kind, column in zip(_COLUMNS, types, columns, strict=True):
+            if column.dtype != kind or column.shape != (len(part),):
+                raise DataError(
+                    f"The array `{name}` of a timeline must be {kind} of {len(part)} rows. "
+                    f"Received: {column.dtype} of shape {column.shape}."
+                )
         if unknown := unknown_codes(part.codes):
             raise DataError(
                 f"Spans have codes of phases. Received: {unknown[:5]}. A later version of "
                 "sparkwright may know them."
             )
-        if part.lanes.min() < -1 or part.lanes.max() >= timeline.workers:
+        if len(part) and (part.lanes.min() < -1 or part.lanes.max() >= timeline.workers):
             raise DataError(
                 f"Spans belong to the driver or one of {timeline.workers} workers. Received: lanes "
                 f"from {part.lanes.min()} to {part.lanes.max()}."

@@ -4,7 +4,6 @@ import contextlib
 import json
 import shutil
 import socket
-import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -188,18 +187,11 @@ class ShardServer:
     def __init__(self, shard: Shard, port: PeerPort) -> None:
         """Take connections of `port` that ask for examples."""
         self._shard, self._port = shard, port
-        self._connections: set[Connection] = set()
-        self._lock = threading.Lock()
-        self._closed = False
         port.on(INTRODUCTION, self._serve)
 
     def close(self) -> None:
         """Hang up on all helpers."""
         self._port.off(INTRODUCTION)
-        with self._lock:
-            self._closed = True
-            for connection in self._connections:
-                connection.close()
 
     def _serve(self, connection: Connection, _: Message) -> None:
         """Answer one helper until it hangs up.
@@ -207,13 +199,7 @@ class ShardServer:
         A request's payload is an int64 array of row numbers of any shape; the answer's is the
         columns' arrays one after another, whose dtypes and shapes its fields tell.
         """
-        with self._lock:
-            if self._closed:
-                connection.close()
-                return
-            self._connections.add(connection)
         try:
-            connection.socket.settimeout(None)
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
                 rows = np.frombuffer(message.payload, np.int64).reshape(message.fields["shape"])
                 if rows.size and not (rows.min() >= 0 and rows.max() < self._shard.rows):
@@ -225,8 +211,6 @@ class ShardServer:
             pass  # the helper reports its own side of it
         finally:
             connection.close()
-            with self._lock:
-                self._connections.discard(connection)
 
 
 class RemoteShard:

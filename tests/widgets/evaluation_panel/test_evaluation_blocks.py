@@ -114,7 +114,7 @@ def test_many_classes_stay_small():
 
 def test_what_is_no_evaluation_is_refused_and_any_evaluation_has_a_headline():
     own = CustomEvaluation(lambda labels, _p, _m: len(labels), lambda a, b: a + b, title="rows")
-    assert "rows: 2.0000" in evaluation_figures({"own": own.updated([1, 2], [1, 2])})[0].text
+    assert "rows: 2.0000" in evaluation_figures(own.updated([1, 2], [1, 2]))[0].text
     with pytest.raises(ConfigurationError, match="Received: int"):
         evaluation_figures([3])
 

@@ -1,6 +1,7 @@
 import re
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerAnalysis, LayerSpec, NetworkAnalysis, NetworkSpec, OutputSpec
@@ -8,7 +9,6 @@ from sparkwright_widgets._network_builder._graph import (
     LAYERS_DRAWN,
     graph_svg,
     graph_text,
-    is_chain,
 )
 from sparkwright_widgets._network_builder._html import (
     layer_rows,
@@ -37,23 +37,16 @@ ROWS = (
 )
 
 
-def test_a_row_says_kind_name_shape_parameters_and_state():
-    [row, *_] = layer_rows(ROWS, outputs=["image"])
-    words = " ".join(text_of(row["html"]).split())
+def test_a_row_has_its_state_in_words_and_what_breaks_it():
+    rows = layer_rows(ROWS, outputs=["image"])
+    words = " ".join(text_of(rows[0]["html"]).split())
     assert words == "1 → Input image output 28 x 28 x 1 no parameters ✓ OK"
-
-
-def test_the_row_that_breaks_has_the_sentence_and_later_rows_say_what_they_wait_for():
-    rows = layer_rows(ROWS)
     assert [row["state"] for row in rows] == ["ok", "problem", "waiting", "off"]
     assert "too big." in rows[1]["html"]
     assert "waiting for row 2" in rows[2]["html"]
-
-
-def test_a_value_that_is_being_typed_breaks_its_row():
-    rows = layer_rows(ROWS, mistakes={"image": "`shape` must be integers"})
-    assert rows[0]["state"] == "problem"
-    assert "`shape` must be integers" in rows[0]["html"]
+    [typed, *_] = layer_rows(ROWS, mistakes={"image": "`shape` must be integers"})
+    assert typed["state"] == "problem"
+    assert "`shape` must be integers" in typed["html"]
 
 
 def test_a_row_names_its_inputs_unless_it_takes_the_row_above():
@@ -103,21 +96,6 @@ def test_any_network_is_drawn_as_well_formed_xml(count, data):
     ElementTree.fromstring(f"<div>{graph_svg(rows, name='n')}</div>")
 
 
-def test_a_network_of_many_layers_is_told_but_not_drawn():
-    rows = [look(i, f"l{i}", *([f"l{i - 1}"] if i else [])) for i in range(LAYERS_DRAWN + 1)]
-    assert "<svg" not in graph_svg(rows, name="deep")
-    assert f"{LAYERS_DRAWN + 1} layers" in graph_svg(rows, name="deep")
-    assert len(graph_text(rows, name="deep")) < 3000
-
-
-def test_a_chain_is_told_from_a_graph():
-    chain = (look(0, "a"), look(1, "b", "a"), look(2, "off", "b", enabled=False), look(3, "c", "b"))
-    assert is_chain(chain)
-    assert is_chain(())
-    assert not is_chain((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")))
-    assert not is_chain((look(0, "a"), look(1, "b")))
-
-
 def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
     whole = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a", trainable_parameters=10)))
     assert "✓ Ready 2 layers, 40 parameters (160 B, 10 of them fixed)." in " ".join(
@@ -128,9 +106,26 @@ def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
     assert 'role="status"' in broken
 
 
-def test_the_block_of_a_report_draws_only_what_is_no_chain():
-    chain = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a")))
-    fork = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a"), look(2, "c", "a")))
-    blocks = [network_block(a, spec=None, name="n", problem=None) for a in (chain, fork)]
-    assert ["<svg" in block.html for block in blocks] == [False, True]
-    assert blocks[1].text.splitlines()[-1].split()[:4] == ["3", "c", "Dense", "a"]
+@pytest.mark.parametrize(
+    ("rows", "is_drawn"),
+    [
+        ((look(0, "a"), look(1, "b", "a")), False),
+        ((look(0, "a"), look(1, "off", "a", enabled=False), look(2, "c", "a")), False),
+        ((look(0, "a"), look(1, "b", "a"), look(2, "c", "a")), True),
+        ((look(0, "a"), look(1, "b")), True),
+    ],
+)
+def test_the_block_of_a_report_draws_only_what_is_no_chain(rows, is_drawn):
+    block = network_block(NetworkAnalysis(rows=rows), spec=None, name="n", problem=None)
+    assert ("<svg" in block.html) is is_drawn
+    last = rows[-1]
+    cells = [str(len(rows)), last.name, "Dense", *(last.inputs or "—")]
+    assert block.text.splitlines()[-1].split()[:4] == cells
+
+
+def test_a_network_of_many_layers_is_told_but_not_drawn():
+    rows = [look(i, f"l{i}", *([f"l{i - 1}"] if i else [])) for i in range(LAYERS_DRAWN + 1)]
+    drawn = graph_svg(rows, name="deep")
+    assert "<svg" not in drawn
+    assert f"{LAYERS_DRAWN + 1} layers" in drawn
+    assert len(graph_text(rows, name="deep")) < 3000

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.networks import LayerSpec, NetworkSpec
@@ -35,6 +36,7 @@ def follow(actions):
 @given(edits)
 def test_undoing_everything_leads_back_to_the_start(actions):
     state = follow(actions)
+    assert state.selected is None or 0 <= state.selected < len(state.spec.layers)
     while state.past:
         state = state.undone()
     assert state.spec == spec("start")
@@ -48,42 +50,6 @@ def test_redo_takes_back_an_undo(actions):
         assert state.undone().redone().past == state.past
 
 
-@given(edits)
-def test_the_row_in_hand_exists(actions):
-    state = follow(actions)
-    assert state.selected is None or 0 <= state.selected < len(state.spec.layers)
-
-
-def test_what_is_typed_into_one_field_is_undone_in_one_step():
-    state = BuilderState(spec=spec("a"))
-    for name in ("b", "bi", "big"):
-        state = state.changed(spec(name), "rename", typing="name 0")
-    assert state.undone().spec == spec("a")
-
-
-def test_typing_into_another_field_is_another_step():
-    state = BuilderState(spec=spec("a")).changed(spec("b"), "rename", typing="name 0")
-    state = state.changed(spec("c"), "rename", typing="name 1")
-    assert state.undone().spec == spec("b")
-
-
-def test_typing_begins_a_new_step_after_the_row_was_left():
-    state = BuilderState(spec=spec("a")).changed(spec("b"), "rename", typing="name 0")
-    state = state.selecting(0).changed(spec("c"), "rename", typing="name 0")
-    assert state.undone().spec == spec("b")
-
-
-def test_a_change_that_changes_nothing_cannot_be_undone():
-    state = BuilderState(spec=spec("a")).changed(spec("a"), "nothing")
-    assert not state.past
-
-
-def test_a_change_forgets_what_could_be_redone():
-    state = BuilderState(spec=spec("a")).changed(spec("b"), "rename").undone()
-    assert state.future[-1].what == "rename"
-    assert not state.changed(spec("c"), "rename").future
-
-
 def test_steps_are_bounded_and_the_newest_are_kept():
     state = BuilderState(spec=spec("a"))
     for number in range(STEPS_KEPT + 10):
@@ -92,7 +58,22 @@ def test_steps_are_bounded_and_the_newest_are_kept():
     assert state.past[-1].what == f"step {STEPS_KEPT + 9}"
 
 
-def test_undo_puts_the_row_in_hand_back():
+@pytest.mark.parametrize(
+    ("fields", "left", "remaining"),
+    [(["x", "x", "x"], False, 0), (["x", "y"], False, 1), (["x", "x"], True, 1)],
+)
+def test_what_is_typed_into_one_field_is_undone_in_one_step(fields, left, remaining):
+    state = BuilderState(spec=spec("a"))
+    for number, field in enumerate(fields):
+        state = state.selecting(0) if left else state
+        state = state.changed(spec(f"b{number}"), "rename", typing=field)
+    assert len(state.undone().past) == remaining
+
+
+def test_a_change_forgets_what_could_be_redone_and_undo_puts_the_selected_row_back():
     state = BuilderState(spec=spec("a", "b", "c")).selecting(2)
-    state = state.changed(spec("a"), "delete two", selected=0)
-    assert state.undone().selected == 2
+    assert not state.changed(state.spec, "nothing").past
+    undone = state.changed(spec("a"), "delete two", selected=0).undone()
+    assert undone.selected == 2
+    assert undone.future[-1].what == "delete two"
+    assert not undone.changed(spec("b"), "rename").future

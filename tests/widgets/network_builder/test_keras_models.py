@@ -58,28 +58,14 @@ def test_a_model_with_a_layer_of_ones_own_can_be_looked_at_but_not_edited():
     assert "Dense" in builder.viewing.details.value
 
 
-def test_a_model_that_was_not_compiled_says_so():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    assert "not compiled" in NetworkBuilder(model).problem
-
-
-def test_a_branched_model_shows_its_graph_by_itself():
+def test_a_branched_model_shows_its_graph_and_gives_way_to_a_spec():
     given = keras.Input((4,), name="given")
     left = keras.layers.Dense(3, name="left")(given)
     right = keras.layers.Dense(3, name="right")(given)
     model = keras.Model(given, keras.layers.Add(name="sum")([left, right]))
-    model.compile("adam", "mse")
     builder = NetworkBuilder(model)
     assert "sum (Add) takes left and right" in builder.viewing.graph.value
-
-
-def test_a_spec_after_a_model_is_edited():
-    builder = NetworkBuilder(own_layer())
+    assert "not compiled" in builder.problem
     builder.spec = PRESETS["lenet"].make()
     assert builder.viewing is None
     assert builder.problem is None
-
-
-def test_what_is_built_has_the_parameters_that_the_rows_say():
-    builder = NetworkBuilder()
-    assert builder.build().count_params() == builder.analysis.parameters

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from sparkwright_widgets._network_builder._pieces import LayerList
+from sparkwright_widgets._network_builder._pane import LayerList
 
 TESTS = Path(__file__).with_name("layer_list.test.mjs")
 

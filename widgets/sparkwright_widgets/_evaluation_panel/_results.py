@@ -37,13 +37,7 @@ _NARROW = frozenset(
 
 
 class Section(NamedTuple):
-    """One of the places of a result, drawn.
-
-    Attributes:
-        key: the place, see `Results.places`.
-        title: its heading.
-        blocks: what it shows.
-    """
+    """One of the places of a result, see `Results.places`, drawn."""
 
     key: str
     title: str
@@ -63,10 +57,7 @@ class Results:
 
     @classmethod
     def of(cls, found: Any) -> "Results":
-        """Put evaluations in their places.
-
-        Args:
-            found: `Results`, an evaluation, `WorstExamples`, or some of these.
+        """Put `Results`, an evaluation, `WorstExamples`, or some of these in their places.
 
         Raises:
             ConfigurationError: if something else is among them, or two of a kind.
@@ -128,13 +119,9 @@ class Results:
     def curves(self) -> list[tuple[str, RocReadings]]:
         """Name and ROC of each class or output that has rows of both kinds."""
         roc = self.roc
-        if roc is None:
-            return []
-        if isinstance(roc, RocReadings):
-            named: list[tuple[str, RocReadings]] = [("", roc)]
-        else:
-            named = list(zip(roc.output_names, roc.rocs, strict=False))
-        return [(name, each) for name, each in named if each.positives and each.negatives]
+        columns = isinstance(roc, RocColumns)
+        named = zip(roc.output_names, roc.rocs, strict=False) if columns else [("", roc)]
+        return [(name, each) for name, each in named if each and each.positives and each.negatives]
 
     def sections(self) -> list[Section]:
         """All places that are filled, in order; drawing takes about 0.2 s for each."""

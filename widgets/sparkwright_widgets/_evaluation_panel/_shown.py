@@ -26,13 +26,7 @@ _LOOKS = [
 
 
 class ShownResult(Part):
-    """Folds for what a result has; the first one is open.
-
-    Args:
-        results: the evaluations.
-        sections: the same, drawn.
-        changed: called when another threshold was chosen.
-    """
+    """Folds for what a result has, which calls `changed` when another threshold was chosen."""
 
     def __init__(
         self, results: Results, sections: Sequence[Section], changed: Callable[[], None]

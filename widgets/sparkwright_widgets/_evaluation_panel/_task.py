@@ -37,19 +37,12 @@ KEPT_ERRORS = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What can be seen of one output of a network.
-
-    Attributes:
-        name: of the output.
-        width: size of its last axis; None: not known.
-        activation: of its layer, such as "softmax"; empty: not known.
-        loss: of the output, such as "mse"; empty: not known.
-    """
+    """What can be seen of one output of a network; empty and None: not known."""
 
     name: str
-    width: int | None
-    activation: str = ""
-    loss: str = ""
+    width: int | None  # size of its last axis
+    activation: str = ""  # of its layer, such as "softmax"
+    loss: str = ""  # such as "mse"
 
     @property
     def task(self) -> Task:
@@ -71,19 +64,13 @@ class Output:
         binary = any(word in loss for word in ("binary", "hinge"))
         if binary or (not loss and self.activation == "sigmoid"):
             return "two classes" if self.width == 1 else "answers"
-        if not loss and self.activation == "softmax":
-            return "two classes" if self.width == 2 else "classes"
         if self.activation == "softmax":  # some people train classes with a mean squared error
             return "two classes" if self.width == 2 else "classes"
         return "numbers"
 
 
 def outputs_of(model: Any) -> list[Output]:
-    """The outputs of a Keras model, in order.
-
-    Args:
-        model: a built model, or anything with `outputs`, `layers` and `loss` like one.
-    """
+    """The outputs, in order, of a Keras model that is built, or anything like one."""
     names = output_names(model)
     losses = _losses(getattr(model, "loss", None), names)
     layers: Sequence[Any] = getattr(model, "layers", ())
@@ -93,27 +80,15 @@ def outputs_of(model: Any) -> list[Output]:
     for name, tensor, loss in zip(names, model.outputs, losses, strict=False):
         width = tensor.shape[-1] if len(tensor.shape) > 1 else 1
         layer = known.get(name, last)
-        found.append(
-            Output(
-                name=name,
-                width=None if width is None else int(width),
-                activation=_activation(layer),
-                loss=loss,
-            )
-        )
+        width = None if width is None else int(width)
+        found.append(Output(name=name, width=width, activation=_activation(layer), loss=loss))
     return found
 
 
 def prototypes(
     task: Task, wanted: Collection[str], class_names: Sequence[str] | None = None
 ) -> list[AbstractEvaluation]:
-    """Evaluations without data for a task.
-
-    Args:
-        task: what the output is for.
-        wanted: "roc" and "calibration"; what the task does not have, see `KINDS`, is left out.
-        class_names: of the classes or outputs; default None: numbers.
-    """
+    """Evaluations without data for a task: the first one, and of `KINDS` those wanted."""
     names = None if class_names is None else tuple(class_names)
     if task == "numbers":
         return [RegressionEvaluation(names=names)]

@@ -21,27 +21,14 @@ _MOST_POINTS = 1000  # a slider has hardly more pixels
 
 
 class ThresholdReading(NamedTuple):
-    """Counts and rates if scores from a threshold on are predicted positive.
+    """Counts and rates if scores from a threshold on are predicted positive."""
 
-    Attributes:
-        threshold: infinity where nothing is predicted positive.
-        true_positives: rows of the class that are found.
-        false_positives: rows of others that are taken for it.
-        true_negatives: rows of others that are not.
-        false_negatives: rows of the class that are missed.
-        precision: TP / (TP + FP); 1 where nothing is predicted positive.
-        recall: TP / (TP + FN).
-        false_positive_rate: FP / (FP + TN).
-        f1: 2 TP / (2 TP + FP + FN).
-        accuracy: (TP + TN) / all.
-    """
-
-    threshold: float
+    threshold: float  # infinity where nothing is predicted positive
     true_positives: int
     false_positives: int
     true_negatives: int
     false_negatives: int
-    precision: float
+    precision: float  # 1 where nothing is predicted positive
     recall: float
     false_positive_rate: float
     f1: float
@@ -62,11 +49,7 @@ class ThresholdPoints:
     """Exact counts at some thresholds, the highest first; the first one is infinity.
 
     `static/threshold.mjs` computes the same in the browser, so that the slider answers at once.
-
-    Attributes:
-        counts: at the thresholds.
-        best_f1: place of the largest F1.
-        best_youden: place of the largest Youden index.
+    `best_f1` and `best_youden` are the places of the largest F1 and Youden index.
     """
 
     counts: ThresholdCounts
@@ -75,12 +58,7 @@ class ThresholdPoints:
 
     @classmethod
     def of(cls, roc: RocReadings, *, most: int = _MOST_POINTS) -> "ThresholdPoints":
-        """Some points of the curve of a score with rows of both classes.
-
-        Args:
-            roc: the score.
-            most: how many, but for infinity, 0.5 and the best ones, which are always among them.
-        """
+        """At most that many points of a curve, infinity, 0.5 and the best ones besides."""
         whole = roc.threshold_counts()
         best = [whole.best("f1"), whole.best("youden")]
         half = whole.at_or_above(0.5)
@@ -103,28 +81,17 @@ class ThresholdPoints:
         """The place of the lowest threshold that is not below `threshold`."""
         return self.counts.at_or_above(threshold) or 0
 
-    def place_of_least_cost(self, false_positive: float, false_negative: float) -> int:
-        """Where errors cost least; of equally cheap places that of the highest threshold."""
-        missed = self.counts.positives - self.counts.true_positives
-        costs = false_positive * self.counts.false_positives + false_negative * missed
-        return int(np.argmin(costs))
-
     def at(self, place: int) -> ThresholdReading:
         """Counts and rates at a place."""
-        counts = self.counts.rows(np.array([place]))
-        true, false = int(counts.true_positives[0]), int(counts.false_positives[0])
-        right = true + counts.negatives - false
+        at = self.counts.rows(np.array([place]))
+        found, false = int(at.true_positives[0]), int(at.false_positives[0])
+        rejected, missed = at.negatives - false, at.positives - found
+        rates = (at.precision(), at.recall(), at.false_positive_rate(), at.f1())
         return ThresholdReading(
-            threshold=float(counts.thresholds[0]),
-            true_positives=true,
-            false_positives=false,
-            true_negatives=counts.negatives - false,
-            false_negatives=counts.positives - true,
-            precision=float(counts.precision()[0]),
-            recall=float(counts.recall()[0]),
-            false_positive_rate=float(counts.false_positive_rate()[0]),
-            f1=float(counts.f1()[0]),
-            accuracy=right / max(counts.positives + counts.negatives, 1),
+            float(at.thresholds[0]),
+            *(found, false, rejected, missed),
+            *(float(rate[0]) for rate in rates),
+            accuracy=(found + rejected) / max(at.positives + at.negatives, 1),
         )
 
 

@@ -1,14 +1,14 @@
 """The network under construction, the selected row, and what can be undone. Pure."""
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sparkwright.networks import NetworkSpec
 
 STEPS_KEPT = 100  # that can be undone
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One change that can be undone or redone.
 
     Attributes:
@@ -33,12 +33,6 @@ class BuilderState:
         future: what can be redone, the next one last.
         typing: the field that the last change typed into; what is typed into one field without
             doing anything else is undone in one step.
-
-    Example:
-        >>> state = BuilderState(spec=NetworkSpec())
-        >>> renamed = state.changed(NetworkSpec(name="mine"), "name the network")
-        >>> renamed.undone().spec == state.spec
-        True
     """
 
     spec: NetworkSpec = field(default_factory=NetworkSpec)
@@ -73,24 +67,21 @@ class BuilderState:
             return replace(self, selected=row)
         past = self.past
         if not (typing and typing == self.typing and past):
-            past = (*past, self._step(what))[-STEPS_KEPT:]
+            past = (*past, Step(what, self.spec, self.selected))[-STEPS_KEPT:]
         return BuilderState(spec=spec, selected=row, past=past, typing=typing)
 
     def undone(self) -> "BuilderState":
         """Undo the last step; the same if there is none."""
         if not self.past:
             return self
-        *past, step = self.past
-        future = (*self.future, self._step(step.what))
-        return BuilderState(spec=step.spec, selected=step.selected, past=tuple(past), future=future)
+        what, spec, selected = self.past[-1]
+        future = (*self.future, Step(what, self.spec, self.selected))
+        return BuilderState(spec=spec, selected=selected, past=self.past[:-1], future=future)
 
     def redone(self) -> "BuilderState":
         """Redo the step that was undone last; the same if there is none."""
         if not self.future:
             return self
-        *future, step = self.future
-        past = (*self.past, self._step(step.what))
-        return BuilderState(spec=step.spec, selected=step.selected, past=past, future=tuple(future))
-
-    def _step(self, what: str) -> Step:
-        return Step(what=what, spec=self.spec, selected=self.selected)
+        what, spec, selected = self.future[-1]
+        past = (*self.past, Step(what, self.spec, self.selected))
+        return BuilderState(spec=spec, selected=selected, past=past, future=self.future[:-1])

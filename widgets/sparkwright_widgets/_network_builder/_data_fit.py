@@ -7,13 +7,13 @@ from typing import Any
 
 from sparkwright.networks import (
     LOSSES,
-    LayerSpec,
     NetworkAnalysis,
     NetworkSpec,
     OutputSpec,
     Preset,
     add_layer,
     defaults_for,
+    replace_layer,
 )
 
 from ._html import shape_text
@@ -78,28 +78,26 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
 
 def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     """A network to begin with, made for the data as far as the two go together."""
-    parameters = inspect.signature(preset.make).parameters
-    known: dict[str, Any] = {}
-    if len(data.features) == 1 and "input_shape" in parameters:
-        known["input_shape"] = next(iter(data.features.values()))
-    if len(data.classes) == 1 and "classes" in parameters:
-        known["classes"] = next(iter(data.classes.values()))
-    usual = preset.make()
-    if not known:
-        return usual
+    usual, parameters = preset.make(), inspect.signature(preset.make).parameters
+    facts = {"input_shape": data.features, "classes": data.classes}
+    known: dict[str, Any] = {
+        name: next(iter(given.values()))
+        for name, given in facts.items()
+        if len(given) == 1 and name in parameters
+    }
     try:
         fitted = preset.make(**known)
     except (ValueError, TypeError):  # such as a table's shape for a network of images
         return usual
-    return fitted if fitted.analysis.ok else usual
+    return fitted if known and fitted.analysis.ok else usual
 
 
 def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
-    inputs = [layer for layer in spec.layers if layer.kind == "Input" and layer.enabled]
-    pairs = [(layer, layer.name) for layer in inputs]
+    inputs = {x.name: x for x in spec.layers if x.kind == "Input" and x.enabled}
+    pairs = {name: name for name in inputs}
     if len(inputs) == len(features) == 1:
-        pairs = [(inputs[0], next(iter(features)))]
-    missing = [layer.name for layer, name in pairs if name not in features]
+        pairs = dict(zip(inputs, features, strict=True))
+    missing = [name for name, feature in pairs.items() if feature not in features]
     if missing:
         return [
             Misfit(
@@ -107,16 +105,20 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
                 f"has: {', '.join(features)}. Name the inputs as the features are named."
             )
         ]
-    return [
-        Misfit(
-            sentence=f"The input {layer.name} takes {shape_text(_shape_of(layer))}, the data has "
-            f"{shape_text(features[name])} for an example of {name}.",
-            remedy=f"Take the data's shape: {shape_text(features[name])}",
-            mended=_with_options(spec, layer.name, shape=list(features[name])),
-        )
-        for layer, name in pairs
-        if not _takes(_shape_of(layer), features[name])
-    ]
+    found: list[Misfit] = []
+    for name, feature in pairs.items():
+        shape, data = inputs[name].options.get("shape"), features[feature]
+        taken = tuple(shape) if isinstance(shape, list | tuple) else None
+        if taken is None or not _takes(taken, data):
+            found.append(
+                Misfit(
+                    sentence=f"The input {name} takes {shape_text(taken)}, the data has "
+                    f"{shape_text(data)} for an example of {feature}.",
+                    remedy=f"Take the data's shape: {shape_text(data)}",
+                    mended=_with_options(spec, name, shape=list(data)),
+                )
+            )
+    return found
 
 
 def _label(
@@ -184,10 +186,7 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
     layer = spec.layers[place]
     for kind in _FLATTENING:
         added = add_layer(spec, kind, after=place - 1, inputs=layer.inputs or None)
-        layers = tuple(
-            replace(each, inputs=()) if each.name == layer.name else each for each in added.layers
-        )
-        found = replace(added, layers=layers)
+        found = replace_layer(added, place + 1, replace(layer, inputs=()))
         rows = found.analysis.rows  # other mistakes of the network stay: they are told elsewhere
         shape = next((row.output_shape for row in rows if row.name == output), None)
         if shape is not None and len(shape) == 1:
@@ -196,29 +195,23 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
 
 
 def _more_than_two(spec: NetworkSpec, output: OutputSpec, classes: int) -> Misfit:
-    sentence = (
-        f"The data has {classes} classes; one output with the loss {output.loss} tells only two "
-        "apart."
-    )
-    layer = spec.layer(output.layer)
-    if layer is None or "units" not in layer.options:
-        return Misfit(sentence=sentence)
     usual = defaults_for("classification", (classes,))
-    given = _with_options(spec, output.layer, units=classes, activation=usual.activation)
-    mended = _with_output(given, output, loss=usual.loss, metrics=usual.metrics)
-    return Misfit(
-        sentence=sentence,
+    mended = _with_options(spec, output.layer, units=classes, activation=usual.activation)
+    mended = _with_output(mended, output, loss=usual.loss, metrics=usual.metrics)
+    found = Misfit(
+        sentence=f"The data has {classes} classes; one output with the loss {output.loss} tells "
+        "only two apart.",
         remedy=f"Give it {classes} outputs and the loss {usual.loss}",
         mended=replace(mended, task="classification") if spec.task == "binary" else mended,
     )
+    return found if _has_units(spec, output) else replace(found, remedy="", mended=None)
 
 
 def _units(
     spec: NetworkSpec, output: OutputSpec, units: int | None, what: str, made: Shape
 ) -> Misfit:
     sentence = f"{what}, the output {output.layer} gives {shape_text(made)}."
-    layer = spec.layer(output.layer)
-    if layer is None or units is None or "units" not in layer.options or len(made) != 1:
+    if units is None or len(made) != 1 or not _has_units(spec, output):
         return Misfit(sentence=sentence)
     return Misfit(
         sentence=sentence,
@@ -227,18 +220,14 @@ def _units(
     )
 
 
-def _shape_of(layer: LayerSpec) -> Shape | None:
-    shape = layer.options.get("shape")
-    return tuple(shape) if isinstance(shape, list | tuple) else None
+def _has_units(spec: NetworkSpec, output: OutputSpec) -> bool:
+    layer = spec.layer(output.layer)
+    return layer is not None and "units" in layer.options
 
 
-def _takes(taken: Shape | None, data: Shape) -> bool:
-    """Whether an input takes the data: an axis of any length takes every length."""
-    return (
-        taken is not None
-        and len(data) == len(taken)
-        and all(t is None or t == d for d, t in zip(data, taken, strict=True))
-    )
+def _takes(taken: Shape, data: Shape) -> bool:
+    pairs = zip(taken, data, strict=False)
+    return len(taken) == len(data) and all(wanted in (None, size) for wanted, size in pairs)
 
 
 def _agree(one: Shape, other: Shape) -> bool:
@@ -252,11 +241,9 @@ def _squeezed(shape: Shape) -> Shape:
 
 
 def _with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
-    layers = tuple(
-        replace(layer, options={**layer.options, **options}) if layer.name == name else layer
-        for layer in spec.layers
-    )
-    return replace(spec, layers=layers)
+    row = next(row for row, layer in enumerate(spec.layers) if layer.name == name)
+    layer = spec.layers[row]
+    return replace_layer(spec, row, replace(layer, options={**layer.options, **options}))
 
 
 def _with_output(spec: NetworkSpec, output: OutputSpec, **fields: Any) -> NetworkSpec:

@@ -2,49 +2,35 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     PRESETS,
-    NetworkAnalysis,
     NetworkSpec,
     add_layer,
     analysis_now,
-    duplicate_layer,
     layer_kinds,
-    move_layer,
-    remove_layer,
-    rename_layer,
-    replace_layer,
-    switch_layer,
 )
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Background, Button, Dropdown, close_all, row
+from sparkwright_widgets._ui import Background, Button, Dropdown, advice, close_all, row
 
 from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Misfit, misfits, preset_for
-from ._graph import graph_svg, is_chain
-from ._html import layer_rows, summary_line
 from ._layer_editor import LayerEditor
-from ._pieces import EstimateView, LayerList, WatchedFold
+from ._pane import NetworkPane
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
 _WIDE = {"description_width": "initial"}
 _EMPTY = "empty"
-_KEYS = (
-    '<div class="sparkwright-advice">In the list: arrow keys choose a row, Alt with ↑ or ↓ '
-    "moves it, Delete deletes it.</div>"
-)
+_KEYS = "In the list: arrow keys choose a row, Alt with ↑ or ↓ moves it, Delete deletes it."
 
 
-class EditingPane(widgets.VBox):
+class EditingPane(NetworkPane):
     """Edits a network.
 
     Args:
@@ -66,10 +52,8 @@ class EditingPane(widgets.VBox):
         self._data = DataFacts()
         self._misfits: tuple[Misfit, ...] = ()
         self._refreshing = False
-        self.analysis = NetworkAnalysis(rows=())
         self._loading = Background("keras")
-        super().__init__()
-        self.add_class("sparkwright-builder")
+        super().__init__(self._refresh)
         self._make_controls()
         if is_loaded():
             self._offer_all()
@@ -82,18 +66,37 @@ class EditingPane(widgets.VBox):
         return self._state.spec
 
     @property
+    def known(self) -> NetworkSpec:
+        """The network."""
+        return self.spec
+
+    @property
     def problem(self) -> str | None:
         """Why the network cannot be trained, in one sentence; None: it can."""
         stops = (found.sentence for found in self._misfits if found.stops)
-        return self._own_problem() or next(stops, None)
+        return self._own_problem or next(stops, None)
 
-    def take(self, spec: NetworkSpec) -> None:
-        """Edit another network; that can be undone, unless it is the first one."""
-        if not self._state.spec.layers and not self._state.past:
-            self.editor.forget()
-            self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
+    @property
+    def _own_problem(self) -> str | None:
+        """What is wrong with the network itself, whatever the data is."""
+        typed = self.editor.mistake
+        if typed and (selected := self._state.selected) is not None:
+            return f"Row {selected + 1} ({self.spec.layers[selected].name}): {typed}"
+        mistake = self.training.mistake if self.training is not None else ""
+        return mistake or self.analysis.reason
+
+    def take(self, spec: NetworkSpec, what: str = "") -> None:
+        """Edit another network; that can be undone, unless it is the first one.
+
+        Args:
+            spec: the network.
+            what: was done by a person, in a few words; empty: it was set from code.
+        """
+        self.editor.forget()
+        if what or self.spec.layers or self._state.past:
+            self._change(spec, what or "take another network", 0)
         else:
-            self._take_other(spec, "take another network")
+            self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
 
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
@@ -105,47 +108,31 @@ class EditingPane(widgets.VBox):
 
     def _make_controls(self) -> None:
         presets = [(preset.title, name) for name, preset in PRESETS.items()]
-        self.preset = Dropdown(
-            description="Begin with",
-            options=[*presets, ("An empty network", _EMPTY)],
-            style=_WIDE,
-        )
+        presets.append(("An empty network", _EMPTY))
+        self.preset = Dropdown(description="Begin with", options=presets, style=_WIDE)
         self.preset_button = self._button("Take this", self._take_preset)
         self.undo_button = self._button("↶ Undo", self._undo)
         self.redo_button = self._button("↷ Redo", self._redo)
-        self.summary = widgets.HTML()
         self.misfits_box = widgets.VBox()
         self._remedies: list[Button] = []
-        self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.layers.observe(self._guarded(self._row_chosen), "selected")
-        self.layers.on_action(self._guarded(self._act))
+        self.layers.on_action(self._guarded(lambda what: self.editor.act(what)))
         kinds = [(f"{name} · {group}", name) for group, names in PALETTE.items() for name in names]
         self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
         self.add_button = self._button("Add below", self._add)
-        self.editor = LayerEditor(
-            act=self._guarded(self._act),
-            name=self._guarded(self._rename),
-            inputs=self._guarded(lambda names: self._set("inputs", names)),
-            options=self._guarded(lambda options, typed: self._set("options", options, typed)),
-            mistaken=self._guarded(self._mistaken),
-        )
-        self.training: TrainingEditor | None = None
-        self.graph = widgets.HTML()
-        self.estimate = EstimateView()
-        self.text = TextExchange(self._guarded(lambda spec: self._take_other(spec, "apply a text")))
-        self.folds = {
-            "training": WatchedFold("Task, loss, optimizer", [], self._open_training),
-            "graph": WatchedFold("Graph", [self.graph], self._refresh),
-            "estimate": WatchedFold("Memory and traffic", [self.estimate], self._refresh),
-            "text": WatchedFold("Python, JSON, YAML", [self.text], self.text.wake),
-        }
+        mistaken = self._guarded(self._mistaken)
+        self.editor = LayerEditor(self._guarded(self._change), self._say, mistaken)
+        self.training: TrainingEditor | None = None  # the largest form, which many never open
+        apply = self._guarded(lambda spec: self.take(spec, "apply a text"))
+        self.text = TextExchange(apply)
+        self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
+        self._add_fold("training", "Task, loss, optimizer", self._open_training)
         tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
-        adding = widgets.VBox([widgets.HTML(_KEYS), row(self.kind, self.add_button)])
-        columns = widgets.Box([widgets.VBox([self.layers, adding]), self.editor])
-        columns.add_class("sparkwright-builder-columns")
+        adding = widgets.VBox([widgets.HTML(advice(_KEYS)), row(self.kind, self.add_button)])
         self.children = [
-            *(tools, self.summary, self.misfits_box, columns),
-            *self.folds.values(),
+            *(tools, self.summary, self.misfits_box),
+            self.columns(widgets.VBox([self.layers, adding]), self.editor),
+            *(self.folds[name] for name in ("training", "graph", "estimate", "text")),
         ]
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
@@ -155,11 +142,11 @@ class EditingPane(widgets.VBox):
 
     def _open_training(self) -> None:
         self._loading.wait()
-        if self.training is None:  # the largest of the forms, which many never open
-            self.training = TrainingEditor(
-                self._guarded(lambda spec, what, typing: self._change(spec, what, typing=typing)),
-                self._guarded(self._mistaken),
+        if self.training is None:
+            change = self._guarded(
+                lambda spec, what, typing: self._change(spec, what, None, typing)
             )
+            self.training = TrainingEditor(change, self._guarded(self._mistaken))
             self.folds["training"].box.children = [self.training]
         self._refresh()
 
@@ -195,53 +182,6 @@ class EditingPane(widgets.VBox):
         self.editor.forget()
         self._take(self._state.selecting(None if chosen < 0 else chosen))
 
-    def _act(self, what: str) -> None:
-        """Do one of the editor's actions to the selected row."""
-        spec, selected = self.spec, self._state.selected
-        if selected is None:
-            return
-        layer = spec.layers[selected]
-        match what:
-            case "up" | "down":
-                to = selected + (-1 if what == "up" else 1)
-                if not 0 <= to < len(spec.layers):
-                    end = "first" if what == "up" else "last"
-                    self._say(f"The row is already the {end} one.")
-                    return
-                moved = move_layer(spec, selected, to - selected)
-                self._change(moved, f"move {layer.name}", selected=to)
-            case "duplicate":
-                copied = duplicate_layer(spec, selected)
-                self._change(copied, f"duplicate {layer.name}", selected=selected + 1)
-            case "switch":
-                state = "off" if layer.enabled else "on"
-                self._change(switch_layer(spec, selected), f"switch {layer.name} {state}")
-            case _:
-                self._change(remove_layer(spec, selected), f"delete {layer.name}")
-
-    def _rename(self, name: str) -> None:
-        selected = self._state.selected
-        if selected is None:
-            return
-        try:
-            spec = rename_layer(self.spec, selected, name)
-        except ConfigurationError as error:
-            self.editor.complain_of_name(str(error))
-            self._mistaken()
-            return
-        before = self.spec.layers[selected].name
-        self._change(spec, f"rename {before}", typing=f"name of row {selected}")
-
-    def _set(self, field: str, value: Any, typed: str = "") -> None:
-        """Set the options or the inputs of the selected row."""
-        selected = self._state.selected
-        if selected is None:
-            return
-        layer = replace(self.spec.layers[selected], **{field: value})
-        what = f"set {typed or f'the {field}'} of {layer.name}"
-        typing = f"{layer.name} {typed}" if typed else ""
-        self._change(replace_layer(self.spec, selected, layer), what, typing=typing)
-
     def _add(self) -> None:
         """Add a layer below the selected row, or at the end."""
         spec, selected = self.spec, self._state.selected
@@ -250,16 +190,12 @@ class EditingPane(widgets.VBox):
         is_only = kind == "Input" and len(self._data.features) == 1
         options = {"shape": list(*self._data.features.values())} if is_only else {}
         added = add_layer(spec, kind, after=after, options=options)
-        self._change(added, f"add {added.layers[after + 1].name}", selected=after + 1)
+        self._change(added, f"add {added.layers[after + 1].name}", after + 1)
 
     def _take_preset(self) -> None:
         name = str(self.preset.value)
         spec = NetworkSpec() if name == _EMPTY else preset_for(PRESETS[name], self._data)
-        self._take_other(spec, f"begin with {name}")
-
-    def _take_other(self, spec: NetworkSpec, what: str) -> None:
-        self.editor.forget()
-        self._change(spec, what, selected=0)
+        self.take(spec, f"begin with {name}")
 
     def _take_mended(self, spec: NetworkSpec) -> None:
         self._change(spec, "fit the network to the data")
@@ -282,8 +218,10 @@ class EditingPane(widgets.VBox):
 
     # --- keeping what is shown up to date
 
-    def _change(self, spec: NetworkSpec, what: str, **more: Any) -> None:
-        self._take(self._state.changed(spec, what, **more))
+    def _change(
+        self, spec: NetworkSpec, what: str, selected: int | None = None, typing: str = ""
+    ) -> None:
+        self._take(self._state.changed(spec, what, selected=selected, typing=typing))
 
     def _take(self, state: BuilderState) -> None:
         with self._lock:
@@ -292,14 +230,6 @@ class EditingPane(widgets.VBox):
         if before.spec != state.spec:
             self._say("")
             self._told()
-
-    def _own_problem(self) -> str | None:
-        """What is wrong with the network itself, whatever the data is."""
-        typed = self.editor.mistake
-        if typed and (selected := self._state.selected) is not None:
-            return f"Row {selected + 1} ({self.spec.layers[selected].name}): {typed}"
-        mistake = self.training.mistake if self.training is not None else ""
-        return mistake or self.analysis.reason
 
     def _refresh(self) -> None:
         with self._lock:
@@ -311,35 +241,22 @@ class EditingPane(widgets.VBox):
 
     def _show_state(self) -> None:
         spec, selected = self.spec, self._state.selected
-        was_chain = is_chain(self.analysis.rows)
+        was_chain = self.analysis.is_chain
         self.analysis = analysis_now(spec)
-        rows = self.analysis.rows
-        layer = None if selected is None else spec.layers[selected]
-        above = rows[:selected]
-        before = next((r.name for r in reversed(above) if r.enabled), "")
-        self.editor.show(layer, [r.name for r in above], before)
-        if selected is not None:
-            self.editor.tell(rows[selected])
-        outputs = [output.layer for output in spec.outputs]
-        mistakes = {layer.name: self.editor.mistake} if layer is not None else {}
-        self.layers.rows = layer_rows(rows, outputs=outputs, mistakes=mistakes)
-        self.layers.selected = -1 if selected is None else selected
+        self.editor.show(spec, selected, self.analysis.rows)
         self._show_misfits(misfits(spec, self.analysis, self._data))
-        problem = self._own_problem()
-        if problem is None and self.problem is not None:
-            problem = "The data does not fit the network, as told below."
-        self.summary.value = summary_line(self.analysis, problem)
-        if was_chain and not is_chain(rows) and not self.folds["graph"].opened:
+        if was_chain and not self.analysis.is_chain and not self.folds["graph"].opened:
             self.folds["graph"].set_opened(True)
             return  # the opening has brought all up to date
         if self.training is not None and self.folds["training"].opened:
             self.training.show(spec, self.analysis)
-        if self.folds["estimate"].opened:
-            self.estimate.show(spec)
-        if self.folds["graph"].opened:
-            chosen = -1 if selected is None else selected
-            self.graph.value = graph_svg(rows, name=spec.name, outputs=outputs, selected=chosen)
-        self.text.show(spec)
+        problem = self._own_problem
+        if problem is None and self.problem is not None:
+            problem = "The data does not fit the network, as told below."
+        mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
+        self.show_network(problem, -1 if selected is None else selected, mistakes)
+        if self.folds["text"].opened:
+            self.text.show(spec)
 
     def _show_misfits(self, found: tuple[Misfit, ...]) -> None:
         if found == self._misfits:

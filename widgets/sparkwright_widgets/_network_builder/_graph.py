@@ -1,10 +1,10 @@
 """A network as inline SVG: a box for each layer in columns, and lines for what they take. Pure."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from sparkwright.networks import LayerAnalysis
 from sparkwright_widgets._format import escaped
+from sparkwright_widgets._ui import advice
 
 from ._html import row_state, shape_text, shortened
 
@@ -50,14 +50,6 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return found
 
 
-def is_chain(rows: Sequence[LayerAnalysis]) -> bool:
-    """Whether each layer takes the one before it, so that the list of rows says it all."""
-    enabled = [row for row in rows if row.enabled]
-    return all(row.inputs == (before.name,) for before, row in pairwise(enabled)) and not any(
-        row.inputs for row in enabled[:1]
-    )
-
-
 def graph_svg(
     rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = (), selected: int = -1
 ) -> str:
@@ -71,11 +63,11 @@ def graph_svg(
     """
     drawn = [row for row in rows if row.enabled]
     if not drawn:
-        return '<p class="sparkwright-advice">There is no layer to draw.</p>'
+        return advice("There is no layer to draw.")
     if len(drawn) > LAYERS_DRAWN:
-        return (
-            f'<p class="sparkwright-advice">The network has {len(drawn)} layers; up to '
-            f"{LAYERS_DRAWN} are drawn. The list of rows has them all.</p>"
+        return advice(
+            f"The network has {len(drawn)} layers; up to {LAYERS_DRAWN} are drawn. "
+            "The list of rows has them all."
         )
     places = columns({row.name: row.inputs for row in drawn})
     middles = {
@@ -94,13 +86,7 @@ def graph_svg(
         if source in middles and middles[source][1] < middles[row.name][1]
     )
     boxes = "".join(
-        _box(
-            row,
-            middles[row.name],
-            is_output=row.name in outputs,
-            is_selected=row.index == selected,
-        )
-        for row in drawn
+        _box(row, middles[row.name], row.name in outputs, row.index == selected) for row in drawn
     )
     alt = graph_text(rows, name=name, outputs=outputs)
     return (
@@ -144,10 +130,8 @@ def _line(source: tuple[float, float], target: tuple[float, float]) -> str:
     return f'<path stroke-opacity="0.65" d="{path}{tip}"/>'
 
 
-def _box(
-    row: LayerAnalysis, middle: tuple[float, float], *, is_output: bool, is_selected: bool
-) -> str:
-    x, y = middle
+def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool, is_selected: bool) -> str:
+    x, y = at
     state = row_state(row)
     dash = ' stroke-dasharray="5 3"' if state.key in ("problem", "waiting") else ""
     line = 2.5 if is_selected or state.key == "problem" else 1

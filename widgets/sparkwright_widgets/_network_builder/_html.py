@@ -1,12 +1,14 @@
 """Rows, details of a layer and the summary of a network as words and HTML. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from sparkwright.networks import LayerAnalysis, NetworkAnalysis
-from sparkwright.networks.palette import group_of, sentence_of
+from sparkwright.networks import LayerAnalysis, NetworkAnalysis, layer_kind
+from sparkwright.networks.keras_catalog import is_loaded
+from sparkwright.networks.palette import group_of
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._table import Markup, html_table
+from sparkwright_widgets._ui import advice
 
 _GROUP_SIGNS = {
     "core": "▤",
@@ -21,8 +23,7 @@ _GROUP_SIGNS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowState:
+class RowState(NamedTuple):
     """How a row stands: a sign and a word, so that colour never stands alone.
 
     Attributes:
@@ -67,19 +68,14 @@ def parameters_text(parameters: int | None) -> str:
 def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
     """How `row` stands; `mistake` is what is wrong with a value being typed into it."""
     if not row.enabled:
-        return RowState(key="off", sign="◌", word="off")
+        return RowState("off", "◌", "off")
     if mistake or row.problem is not None:
-        return RowState(key="problem", sign="✕", word="problem")
+        return RowState("problem", "✕", "problem")
     if row.waiting_for is not None:
-        return RowState(key="waiting", sign="⋯", word=f"waiting for row {row.waiting_for + 1}")
+        return RowState("waiting", "⋯", f"waiting for row {row.waiting_for + 1}")
     if row.output_shape is None and row.parameters is None:
-        return RowState(key="waiting", sign="⋯", word="not known yet")
-    return RowState(key="ok", sign="✓", word="OK")
-
-
-def group_sign(kind: str) -> str:
-    """One character for the kind of a layer."""
-    return "→" if kind in ("Input", "InputLayer") else _GROUP_SIGNS.get(group_of(kind), "□")
+        return RowState("waiting", "⋯", "not known yet")
+    return RowState("ok", "✓", "OK")
 
 
 def shortened(text: str, length: int) -> str:
@@ -92,15 +88,12 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-Row = dict[str, str]
-
-
 def layer_rows(
     rows: Sequence[LayerAnalysis],
     *,
     outputs: Sequence[str] = (),
     mistakes: Mapping[str, str] | None = None,
-) -> list[Row]:
+) -> list[dict[str, str]]:
     """What the list shows: for each row its HTML and its state ("ok", "problem", ...).
 
     Args:
@@ -108,19 +101,23 @@ def layer_rows(
         outputs: names of the layers that are outputs.
         mistakes: by a layer's name, what is wrong with a value that is being typed.
     """
-    wrong = mistakes or {}
-    return [
-        {
-            "html": _row(
-                row,
-                before=rows[index - 1].name if index else "",
-                is_output=row.name in outputs,
-                mistake=wrong.get(row.name, ""),
-            ),
-            "state": row_state(row, wrong.get(row.name, "")).key,
-        }
-        for index, row in enumerate(rows)
-    ]
+    found: list[dict[str, str]] = []
+    for before, row in zip([None, *rows], rows, strict=False):
+        mistake = (mistakes or {}).get(row.name, "")
+        takes_above = before is not None and row.inputs == (before.name,)
+        taken = "" if takes_above or not row.inputs else f"takes {', '.join(row.inputs)}"
+        trouble = mistake or (row.problem if row.enabled else None) or ""
+        sign = "→" if row.kind == "Input" else _GROUP_SIGNS.get(group_of(row.kind), "□")
+        html = (
+            f"{_span('number', str(row.index + 1))}"
+            f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'
+            f'<span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> {escaped(row.name)} '
+            f"{_span('output', 'output' if row.name in outputs else '')}</span>{_size(row)}"
+            f'<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
+            f"{_span('takes', taken)}{_span('trouble', trouble)}"
+        )
+        found.append({"html": html, "state": row_state(row, mistake).key})
+    return found
 
 
 LAYER_HEADS = ("Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State")
@@ -150,24 +147,6 @@ def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
     return html_table(LAYER_HEADS, cells, label=f"Layers of {name}", text_columns=TEXT_COLUMNS)
 
 
-def _row(row: LayerAnalysis, *, before: str, is_output: bool, mistake: str) -> str:
-    taken = ""
-    if len(row.inputs) > 1 or (row.inputs and row.inputs != (before,)):
-        taken = _span("takes", f"takes {', '.join(row.inputs)}")
-    trouble = mistake or (row.problem if row.enabled else None) or ""
-    sentence = _span("trouble", trouble) if trouble else ""
-    mark = _span("output", "output") if is_output else ""
-    sign = group_sign(row.kind)
-    return (
-        f"{_span('number', str(row.index + 1))}"
-        f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'
-        f'<span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> '
-        f"{escaped(row.name)} {mark}</span>"
-        f'{_size(row)}<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
-        f"{taken}{sentence}"
-    )
-
-
 def _size(row: LayerAnalysis) -> str:
     if row.output_shape is None or not row.enabled:
         return ""
@@ -177,7 +156,7 @@ def _size(row: LayerAnalysis) -> str:
 
 
 def _span(name: str, text: str) -> str:
-    return f'<span class="sparkwright-layer-{name}">{escaped(text)}</span>'
+    return f'<span class="sparkwright-layer-{name}">{escaped(text)}</span>' if text else ""
 
 
 def _state_html(row: LayerAnalysis, mistake: str = "") -> str:
@@ -192,34 +171,17 @@ def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
         row: the layer, looked at.
         mistake: what is wrong with a value that is being typed.
     """
-    does = sentence_of(row.kind)
-    sentence = f'<div class="sparkwright-advice">{escaped(does)}</div>' if does else ""
+    kind = layer_kind(row.kind) if is_loaded() else None
+    state = row_state(row, mistake)
+    size = f"{state.sign} {state.word}"
+    if row.enabled and row.output_shape is not None:
+        shapes = " and ".join(map(shape_text, row.input_shapes))
+        taken = f"{shapes} → " if shapes else ""
+        size = f"{taken}{shape_text(row.output_shape)}, {parameters_text(row.parameters)}"
     return (
         f'<div class="sparkwright-editor-title"><b>Row {row.index + 1}: {escaped(row.kind)}</b> '
-        f"<span>{escaped(_shapes(row, mistake))}</span></div>{sentence}"
+        f"<span>{escaped(size)}</span></div>{advice(kind.sentence if kind else '')}"
     )
-
-
-def layer_problem(row: LayerAnalysis) -> str:
-    """What is wrong with the layer among the others; empty: nothing."""
-    if row.problem is None or not row.enabled:
-        return ""
-    return (
-        '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-        f"{escaped(row.problem)}</div>"
-    )
-
-
-def _shapes(row: LayerAnalysis, mistake: str) -> str:
-    if not row.enabled or row.output_shape is None:
-        state = row_state(row, mistake)
-        return f"{state.sign} {state.word}"
-    shapes = " and ".join(shape_text(shape) for shape in row.input_shapes)
-    taken = f"{shapes} → " if shapes else ""
-    return f"{taken}{shape_text(row.output_shape)}, {parameters_text(row.parameters)}"
-
-
-BYTES_A_PARAMETER = 4  # float32
 
 
 def size_text(analysis: NetworkAnalysis) -> str:
@@ -228,7 +190,7 @@ def size_text(analysis: NetworkAnalysis) -> str:
     Example: `8 layers, 431,080 parameters (1.6 MiB)`.
     """
     layers = sum(row.enabled for row in analysis.rows)
-    size = bytes_text(BYTES_A_PARAMETER * analysis.parameters)
+    size = bytes_text(4 * analysis.parameters)
     fixed = analysis.parameters - analysis.trainable_parameters
     apart = f", {count_text(fixed)} of them fixed" if fixed else ""
     return (

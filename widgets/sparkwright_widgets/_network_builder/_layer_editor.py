@@ -1,16 +1,29 @@
 """The selected row: what can be done with it, its name, what it takes, its options."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.networks import LayerAnalysis, LayerKind, LayerSpec, layer_kind
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import (
+    LayerAnalysis,
+    LayerKind,
+    LayerSpec,
+    NetworkSpec,
+    duplicate_layer,
+    layer_kind,
+    move_layer,
+    remove_layer,
+    replace_layer,
+    switch_layer,
+)
 from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.options import Option
-from sparkwright_widgets._ui import Button, Dropdown, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, advice, alert, close_all, row
 
-from ._html import layer_heading, layer_problem
+from ._html import layer_heading
 from ._value_form import ValueForm
 
 ACTIONS = (
@@ -27,31 +40,28 @@ class LayerEditor(widgets.VBox):
     """Edits one layer. Fields stay the same widgets while they are typed into.
 
     Args:
-        act: called with one of `ACTIONS`.
-        name: called with a new name.
-        inputs: called with names of inputs.
-        options: called with the layer's options and the name of the one that was changed.
+        change: called with the network as it has become, what was done in a few words, the row to
+            select, and the field that was typed into.
+        say: shows one line about what was done.
         mistaken: called when a field has come to hold something invalid, or no longer does.
     """
 
     def __init__(
         self,
-        *,
-        act: Callable[[str], None],
-        name: Callable[[str], None],
-        inputs: Callable[[tuple[str, ...]], None],
-        options: Callable[[dict[str, Any], str], None],
+        change: Callable[[NetworkSpec, str, int, str], None],
+        say: Callable[[str], None],
         mistaken: Callable[[], None],
     ) -> None:
-        self._options = options
+        self._change, self._say, self._mistaken = change, say, mistaken
+        self._spec, self._row = NetworkSpec(), 0
         self._shown: LayerSpec | None = None
         self.heading, self.problem = widgets.HTML(), widgets.HTML()
         self.buttons = {key: Button(description=text) for key, text in ACTIONS}
         for key, button in self.buttons.items():
-            button.on_click(lambda _button, key=key: act(key))
-        self.name_form = ValueForm(lambda _: name(self._name), mistaken)
-        self.inputs = InputsEditor(inputs)
-        self.form = ValueForm(self._changed, mistaken)
+            button.on_click(lambda _button, key=key: self.act(key))
+        self.name_form = ValueForm(lambda _: self._rename(), mistaken)
+        self.inputs = InputsEditor(lambda names: self._set("inputs", names))
+        self.form = ValueForm(self._typed, mistaken)
         actions = row(*self.buttons.values())
         super().__init__(
             [self.heading, actions, self.problem, self.name_form, self.inputs, self.form]
@@ -63,52 +73,86 @@ class LayerEditor(widgets.VBox):
         """What is wrong with a value that was typed and not taken; empty: nothing."""
         return "" if self._shown is None else self.name_form.mistake or self.form.mistake
 
-    @property
-    def _name(self) -> str:
-        return str(self.name_form.fields["name"].value).strip()
-
-    def show(self, layer: LayerSpec | None, names: Sequence[str] = (), before: str = "") -> None:
+    def show(self, spec: NetworkSpec, selected: int | None, rows: Sequence[LayerAnalysis]) -> None:
         """Show a layer; what is being typed into its fields stays if it means the same.
 
         Args:
-            layer: the selected row; None: none.
-            names: of the layers above it.
-            before: the name of the nearest one that is switched on; empty: none.
+            spec: the network.
+            selected: the row of the layer; None: none.
+            rows: the network, looked at.
         """
         for part in self.children[1:]:
-            part.layout.display = "none" if layer is None else None
-        if layer is None:
+            part.layout.display = "none" if selected is None else None
+        if selected is None:
             self._shown = None
-            self.heading.value = '<p class="sparkwright-advice">Choose a row to edit its layer.</p>'
+            self.heading.value = advice("Choose a row to edit its layer.")
             return
-        shown, self._shown = self._shown, layer
+        self._spec, self._row = spec, selected
+        shown, self._shown = self._shown, spec.layers[selected]
+        layer, above = self._shown, rows[:selected]
         # A layer that was renamed here is still the one that is edited.
-        is_same = shown is not None and layer.name in (shown.name, self._name)
+        is_same = shown is not None and layer.name in (shown.name, self._typed_name)
         is_renamed = shown is None or layer.name != shown.name
         if is_renamed or not is_same:  # otherwise a name that was refused stays to be mended
             self.name_form.show(_NAME, {"name": layer.name}, anew=not is_same)
         kind = _known(layer)
         self.form.show(kind.options if kind else (), layer.options, anew=not is_same)
-        self.inputs.show(kind.takes if kind else "several", names, layer.inputs, before)
+        before = next((r.name for r in reversed(above) if r.enabled), "")
+        most = kind.takes[1] if kind else None
+        self.inputs.show(most, [r.name for r in above], layer.inputs, before)
         self.buttons["switch"].description = "Switch off" if layer.enabled else "Switch on"
-
-    def tell(self, analysis: LayerAnalysis) -> None:
-        """Show the row's shape, its size and what is wrong with it."""
-        self.heading.value = layer_heading(analysis, self.mistake)
-        self.problem.value = layer_problem(analysis)
-
-    def complain_of_name(self, sentence: str) -> None:
-        """Show at the name's field what is wrong with it."""
-        self.name_form.complain("name", sentence)
+        found = rows[selected]
+        self.heading.value = layer_heading(found, self.mistake)
+        self.problem.value = alert(found.problem or "") if found.enabled else ""
 
     def forget(self) -> None:
         """Fill the fields anew at the next `show`, whatever was typed into them."""
         self._shown = None
 
-    def _changed(self, name: str) -> None:
-        kind = _known(self._shown) if self._shown is not None else None
+    def act(self, what: str) -> None:
+        """Do one of `ACTIONS` to the layer."""
+        if self._shown is None:
+            return
+        spec, selected, name = self._spec, self._row, self._shown.name
+        if what in ("up", "down"):
+            to = selected + (-1 if what == "up" else 1)
+            if 0 <= to < len(spec.layers):
+                self._change(move_layer(spec, selected, to - selected), f"move {name}", to, "")
+            else:
+                end = "first" if what == "up" else "last"
+                self._say(f"The row is already the {end} one.")
+        elif what == "duplicate":
+            copied = duplicate_layer(spec, selected)
+            self._change(copied, f"duplicate {name}", selected + 1, "")
+        elif what == "switch":
+            state = "off" if self._shown.enabled else "on"
+            self._change(switch_layer(spec, selected), f"switch {name} {state}", selected, "")
+        else:
+            self._change(remove_layer(spec, selected), f"delete {name}", selected, "")
+
+    @property
+    def _typed_name(self) -> str:
+        return str(self.name_form.fields["name"].value).strip()
+
+    def _rename(self) -> None:
+        try:
+            self._set("name", self._typed_name, "the name")
+        except ConfigurationError as error:
+            self.name_form.complain("name", str(error))
+            self._mistaken()
+
+    def _typed(self, name: str) -> None:
+        kind = None if self._shown is None else _known(self._shown)
         if self._shown is not None and kind is not None:
-            self._options(kind.tidy({**self._shown.options, **self.form.values}), name)
+            options = kind.tidy({**self._shown.options, **self.form.values})
+            self._set("options", options, name)
+
+    def _set(self, field: str, value: Any, typed: str = "") -> None:
+        if self._shown is not None:
+            layer = replace(self._shown, **{field: value})
+            what = f"set {typed or f'the {field}'} of {self._shown.name}"
+            changed = replace_layer(self._spec, self._row, layer)
+            self._change(changed, what, self._row, f"{typed} of row {self._row}" if typed else "")
 
 
 def _known(layer: LayerSpec) -> LayerKind | None:
@@ -128,61 +172,51 @@ class InputsEditor(widgets.Box):
         self.add_class("sparkwright-grid")
         self._chosen = chosen
         self._setting = False
-        self._choices: list[Dropdown] = []
+        self.choices: list[Dropdown] = []  # in view: one an input, and one to add another
 
-    @property
-    def choices(self) -> tuple[Dropdown, ...]:
-        """The controls in view, one an input and, where several are taken, one to add another."""
-        return tuple(self._choices)
-
-    def show(self, takes: str, names: Sequence[str], chosen: Sequence[str], before: str) -> None:
+    def show(
+        self, most: int | None, names: Sequence[str], chosen: Sequence[str], before: str
+    ) -> None:
         """Show what is chosen, without telling anybody.
 
         Args:
-            takes: "none", "one" or "several".
+            most: inputs that the layer may have; None: any number.
             names: of the layers above.
             chosen: names, also such as are not among `names`; empty: the layer before.
             before: that layer's name; empty: there is none.
         """
-        count = {"none": 0, "one": 1}.get(takes, len(chosen) + 1)
+        count = len(chosen) + 1 if most is None or most > 1 else most
         self._setting = True
         try:
-            self._show_choices(count)
-            for place, choice in enumerate(self._choices):
-                choice.description = "Takes" if takes == "one" else f"Input {place + 1}"
+            self._resize(count)
+            for place, choice in enumerate(self.choices):
+                choice.description = "Takes" if most == 1 else f"Input {place + 1}"
                 value = chosen[place] if place < len(chosen) else ""
-                options = _choices(names, value, _empty(takes, place, chosen, before))
+                empty = "(add another)" if place == len(chosen) else "(take this one out)"
+                if most == 1 or (place == 0 and not chosen):
+                    empty = f"(the layer above: {before})" if before else "(the layer above)"
+                is_lost = bool(value) and value not in names
+                lost = [(f"{value} (not above this row)", value)] if is_lost else []
+                options = ((empty, ""), *((name, name) for name in names), *lost)
                 if tuple(choice.options) != options:
                     choice.options = options
                 choice.value = value
         finally:
             self._setting = False
 
-    def _show_choices(self, count: int) -> None:
+    def _resize(self, count: int) -> None:
         """Have `count` fields; those that stay keep their widgets."""
         fields: list[widgets.Widget] = list(self.children)
-        while len(self._choices) < count:
+        while len(self.choices) < count:
             choice = Dropdown(style={"description_width": "initial"})
             choice.observe(lambda _change: self._heard(), "value")
-            self._choices.append(choice)
+            self.choices.append(choice)
             fields.append(widgets.VBox([choice], _dom_classes=["sparkwright-field"]))
-        del self._choices[count:]
+        del self.choices[count:]
         self.children = fields[:count]
         for field in fields[count:]:
             close_all(field)
 
     def _heard(self) -> None:
         if not self._setting:
-            self._chosen(tuple(str(choice.value) for choice in self._choices if choice.value))
-
-
-def _empty(takes: str, place: int, chosen: Sequence[str], before: str) -> str:
-    """What choosing no name at `place` means."""
-    if takes == "one" or (place == 0 and not chosen):
-        return f"(the layer above: {before})" if before else "(the layer above)"
-    return "(add another)" if place == len(chosen) else "(take this one out)"
-
-
-def _choices(names: Sequence[str], value: str, empty: str) -> tuple[tuple[str, str], ...]:
-    lost = ((f"{value} (not above this row)", value),) if value and value not in names else ()
-    return ((empty, ""), *((name, name) for name in names), *lost)
+            self._chosen(tuple(str(choice.value) for choice in self.choices if choice.value))

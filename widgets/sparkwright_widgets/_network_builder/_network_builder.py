@@ -12,7 +12,7 @@ from sparkwright_widgets._ui import Part, close_all
 
 from ._data_fit import DataFacts, Shape
 from ._editing_pane import EditingPane
-from ._graph import graph_svg, is_chain
+from ._graph import graph_svg
 from ._html import (
     LAYER_HEADS,
     TEXT_COLUMNS,
@@ -22,7 +22,7 @@ from ._html import (
     size_text,
     summary_line,
 )
-from ._viewing_pane import ModelView, ViewingPane, is_model, view_of
+from ._viewing_pane import ViewingPane, is_model
 
 
 class NetworkBuilder(Part):
@@ -46,7 +46,6 @@ class NetworkBuilder(Part):
 
     def __init__(self, value: Any = None) -> None:
         super().__init__("Network", styles=("network_builder.css",))
-        self._view: ModelView | None = None
         self.viewing: ViewingPane | None = None
         self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
         if is_model(value):
@@ -55,20 +54,17 @@ class NetworkBuilder(Part):
             self.spec = PRESETS["lenet"].make() if value is None else value
 
     @property
+    def _pane(self) -> EditingPane | ViewingPane:
+        return self.editing if self.viewing is None else self.viewing
+
+    @property
     def spec(self) -> NetworkSpec:
         """The network as a value; set it to edit another one (that can be undone).
 
         Raises:
             ConfigurationError: if a model is shown that cannot be one, with the reason.
         """
-        if self._view is None:
-            return self.editing.spec
-        if self._view.spec is None:
-            raise ConfigurationError(
-                f"the model {self._view.name!r} cannot be written as a NetworkSpec: "
-                f"{self._view.reason} `build()` gives the model itself."
-            )
-        return self._view.spec
+        return self._pane.spec
 
     @spec.setter
     def spec(self, spec: NetworkSpec) -> None:
@@ -77,7 +73,6 @@ class NetworkBuilder(Part):
                 "`spec` must be a NetworkSpec; a Keras model is shown by `show_model`. "
                 f"Received: spec={type(spec).__name__}."
             )
-        self._view = None
         self._show_pane(None)
         self.editing.take(spec)
 
@@ -91,15 +86,14 @@ class NetworkBuilder(Part):
             raise ConfigurationError(
                 f"`model` must be a Keras model. Received: model={type(model).__name__}."
             )
-        self._view = view_of(model)
-        self._show_pane(ViewingPane(self._view, self.guarded(self._edit_copy)))
+        self._show_pane(ViewingPane(model, self.guarded(self._edit_copy)))
         self._changed()
 
     @property
     def analysis(self) -> NetworkAnalysis:
         """Shapes, parameter counts and problems, row by row; waits until Keras is loaded."""
         self.editing.wait()
-        return self.editing.analysis if self._view is None else self._view.analysis
+        return self._pane.analysis
 
     @property
     def problem(self) -> str | None:
@@ -107,7 +101,7 @@ class NetworkBuilder(Part):
 
         While Keras is loading, the sentence says so.
         """
-        return self.editing.problem if self._view is None else self._view.problem
+        return self._pane.problem
 
     def build(self) -> Any:
         """The compiled Keras model; of a model that is shown, the model itself.
@@ -122,7 +116,7 @@ class NetworkBuilder(Part):
             raise ConfigurationError(
                 f"the network cannot be built before this is mended: {self.problem}"
             )
-        return self.spec.build() if self._view is None else self._view.model
+        return self.spec.build() if self.viewing is None else self.viewing.model
 
     def set_data(
         self,
@@ -159,8 +153,7 @@ class NetworkBuilder(Part):
             workers: how many train; default None: as it was.
             master: parameter averaging or gradient sharing; default None: as it was.
         """
-        panes = [self.editing, *([self.viewing] if self.viewing is not None else [])]
-        for pane in panes:
+        for pane in filter(None, (self.editing, self.viewing)):
             pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
 
     def close(self) -> None:
@@ -181,10 +174,8 @@ class NetworkBuilder(Part):
             close_all(before)
 
     def _still(self) -> Block | None:
-        spec = self.editing.spec if self._view is None else self._view.spec
-        name = self.editing.spec.name if self._view is None else self._view.name
-        analysis = self.editing.analysis if self._view is None else self._view.analysis
-        return network_block(analysis, spec=spec, name=name, problem=self.problem)
+        pane = self._pane
+        return network_block(pane.analysis, spec=pane.known, name=pane.name, problem=pane.problem)
 
 
 def network_block(
@@ -193,7 +184,7 @@ def network_block(
     """The network as a piece of a report: its layers, its graph if it is no chain, its training."""
     outputs = [output.layer for output in spec.outputs] if spec else []
     training = _training(spec) if spec else []
-    graph = "" if is_chain(analysis.rows) else graph_svg(analysis.rows, name=name, outputs=outputs)
+    graph = "" if analysis.is_chain else graph_svg(analysis.rows, name=name, outputs=outputs)
     told = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
     html = (
         f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"

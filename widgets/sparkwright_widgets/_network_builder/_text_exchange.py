@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import quote
 
 import ipywidgets as widgets
@@ -10,7 +9,7 @@ import ipywidgets as widgets
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import NetworkSpec
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, Dropdown, Textarea, row
+from sparkwright_widgets._ui import Button, Dropdown, Textarea, alert, row
 
 LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
 
@@ -18,19 +17,11 @@ _CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILI
 _WIDE = {"description_width": "initial"}
 
 
-class _Format(NamedTuple):
-    """One way to write a network."""
-
-    name: str
-    suffix: str
-    media_type: str
-    write: Callable[[NetworkSpec], str]
-
-
-_FORMATS = {
-    "python": _Format("Python code", "py", "text/x-python", NetworkSpec.to_code),
-    "json": _Format("JSON", "json", "application/json", NetworkSpec.to_json),
-    "yaml": _Format("YAML", "yaml", "application/yaml", NetworkSpec.to_yaml),
+# Title, media type and writer of each way to write a network.
+_FORMATS: dict[str, tuple[str, str, Callable[[NetworkSpec], str]]] = {
+    "python": ("Python code", "text/x-python", NetworkSpec.to_code),
+    "json": ("JSON", "application/json", NetworkSpec.to_json),
+    "yaml": ("YAML", "application/yaml", NetworkSpec.to_yaml),
 }
 
 
@@ -70,9 +61,7 @@ class TextExchange(widgets.VBox):
         self._apply = apply
         self._spec: NetworkSpec | None = None
         self._own = ""  # the text that this wrote
-        self._setting = False
-        self._awake = False
-        choices = [(form.name, key) for key, form in _FORMATS.items()]
+        choices = [(title, key) for key, (title, _, _) in _FORMATS.items()]
         self.format = Dropdown(description="Written as", options=choices, style=_WIDE)
         self.text = Textarea(
             description="Network as text", rows=12, continuous_update=False, style=_WIDE
@@ -87,23 +76,17 @@ class TextExchange(widgets.VBox):
         self.drop_button.on_click(lambda _button: self._write(drops=True))
         buttons = row(self.apply_button, self.drop_button)
         super().__init__([row(self.format, self.link), self.text, self.alert, buttons])
-        self._offer()
+        self._edited()
 
     @property
     def is_edited(self) -> bool:
         """Whether the text is a person's own, not yet applied."""
         return self.text.value != self._own
 
-    def wake(self) -> None:
-        """Begin to write; nothing is written before the fold is opened."""
-        if not self._awake:
-            self._awake = True
-            self._write()
-
-    def show(self, spec: NetworkSpec | None) -> None:
+    def show(self, spec: NetworkSpec) -> None:
         """Write another network, unless there is a person's text."""
         is_new, self._spec = spec != self._spec, spec
-        if is_new and self._awake:
+        if is_new:
             self._write()
 
     def _write(self, *, drops: bool = False) -> None:
@@ -111,55 +94,38 @@ class TextExchange(widgets.VBox):
         if self.is_edited and not drops:
             return
         text, link, problem = "", "", ""
-        form = _FORMATS[str(self.format.value)]
+        chosen = str(self.format.value)
         if self._spec is not None:
             try:
-                text = form.write(self._spec)
-                link = _download_link(text, self._spec.name, form)
+                text = _FORMATS[chosen][2](self._spec)
+                link = _download_link(text, self._spec.name, chosen)
             except ConfigurationError as error:
                 problem = str(error)
-        self._own = text
-        self._setting = True
-        try:
-            self.text.value = text
-        finally:
-            self._setting = False
+        self._own = self.text.value = text
         self.link.value = link
-        self._say(problem)
-        self._offer()
+        self._edited(problem)
 
-    def _edited(self) -> None:
-        if not self._setting:
-            self._say("")
-            self._offer()
+    def _edited(self, problem: str = "") -> None:
+        self.alert.value = alert(problem)
+        self.drop_button.layout.display = None if self.is_edited else "none"
 
     def _applied(self) -> None:
         try:
             spec = read(self.text.value)
         except ConfigurationError as error:
-            self._say(f"{error} The network is as it was.")
+            self.alert.value = alert(f"{error} The network is as it was.")
             return
         self._own = self.text.value  # it has been taken: what follows may replace it
         self._apply(spec)
         self._write()
 
-    def _offer(self) -> None:
-        self.drop_button.layout.display = None if self.is_edited else "none"
 
-    def _say(self, problem: str) -> None:
-        self.alert.value = (
-            '<div class="sparkwright-problem" role="alert"><span aria-hidden="true">✕</span> '
-            f"{escaped(problem)}</div>"
-            if problem
-            else ""
-        )
-
-
-def _download_link(text: str, name: str, form: _Format) -> str:
+def _download_link(text: str, name: str, chosen: str) -> str:
     """A link that saves `text` as a file; it carries the text itself and needs no server."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or "network"
-    file = f"{stem}.{form.suffix}"
+    file = f"{stem}.{'py' if chosen == 'python' else chosen}"
     return (
         f'<a class="sparkwright-download" download="{file}" '
-        f'href="data:{form.media_type};charset=utf-8,{quote(text)}">Download {escaped(file)}</a>'
+        f'href="data:{_FORMATS[chosen][1]};charset=utf-8,{quote(text)}">'
+        f"Download {escaped(file)}</a>"
     )

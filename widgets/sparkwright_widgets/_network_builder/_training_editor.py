@@ -1,6 +1,6 @@
 """What the network is trained for and how: task, outputs, optimizer, seed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,17 +22,10 @@ from sparkwright.networks import (
 )
 from sparkwright.networks.keras_catalog import names_of
 from sparkwright.options import Option
-from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button, Dropdown, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, advice, close_all, row
 
 from ._value_form import ValueForm
 
-_LABELS = {"name": "Name of the network"}
-_HELP = {
-    "task": "What the outputs mean. A change of the task takes its usual loss and metrics.",
-    "name": "",
-    "seed": "With a seed, the initial weights are the same each time.",
-}
 _METRICS_NOTE = "Metrics are shown beside the loss; training does not optimize them."
 
 
@@ -43,7 +36,7 @@ def losses_of(task: Task) -> tuple[str, ...]:
         >>> losses_of("regression")[:2]
         ('mean_squared_error', 'mean_absolute_error')
     """
-    fitting = [name for name, loss in LOSSES.items() if loss.tasks and loss.tasks[0] == task]
+    fitting = [name for name, loss in LOSSES.items() if loss.tasks[0] == task]
     also = [name for name, loss in LOSSES.items() if task in loss.tasks]
     return tuple(dict.fromkeys([*fitting, *also, *LOSSES, *names_of("losses")]))
 
@@ -56,9 +49,7 @@ def metrics_of(loss: str) -> tuple[str, ...]:
         'accuracy'
     """
     kind = LOSSES.get(loss)
-    return tuple(
-        name for name, metric in METRICS.items() if kind is None or kind.labels in metric.labels
-    )
+    return tuple(name for name, m in METRICS.items() if kind is None or kind.labels in m.labels)
 
 
 class TrainingEditor(widgets.VBox):
@@ -73,7 +64,7 @@ class TrainingEditor(widgets.VBox):
     def __init__(
         self, change: Callable[[NetworkSpec, str, str], None], mistaken: Callable[[], None]
     ) -> None:
-        self._change, self._mistaken = change, mistaken
+        self._change, self.mistaken = change, mistaken
         self._spec = NetworkSpec()
         self._analysis = NetworkAnalysis(rows=())
         self.network = ValueForm(self._network_changed, mistaken)
@@ -87,7 +78,7 @@ class TrainingEditor(widgets.VBox):
         super().__init__(
             [
                 *(self.network, self.outputs_box, row(self.add_button)),
-                *(widgets.HTML("<b>Optimizer</b>"), self.optimizer, self.advice, self.settings),
+                *(self.optimizer, self.advice, self.settings),
             ]
         )
         self.add_class("sparkwright-training")
@@ -98,64 +89,48 @@ class TrainingEditor(widgets.VBox):
         forms = (self.network, *(editor.form for editor in self.outputs), self.settings)
         return next((form.mistake for form in forms if form.mistake), "")
 
+    @property
+    def layers(self) -> list[str]:
+        """Names of the layers that may be outputs."""
+        return [row.name for row in self._analysis.rows if row.enabled and row.kind != "Input"]
+
     def show(self, spec: NetworkSpec, analysis: NetworkAnalysis) -> None:
         """Show a network; what is being typed into the fields stays if it means the same."""
-        before, self._spec, self._analysis = self._spec, spec, analysis
-        values = {name: getattr(spec, name) for name in ("task", "name", "seed")}
-        self.network.show(_network_options(), values)
-        self._show_outputs()
-        now = spec.optimizer
-        kind = optimizer_kind(now.kind)
-        names = tuple(kind.name for kind in optimizer_kinds())
-        chosen = Option(
-            name="optimizer", kind="choice", choices=names, default="Adam", label="Kind"
-        )
-        self.optimizer.show((chosen,), {"optimizer": now.kind} if kind is not None else {})
-        is_new = before.optimizer.kind != now.kind
-        self.settings.show(kind.options if kind else (), now.options, anew=is_new)
-        self.advice.value = _advice(kind.sentence if kind else "")
-
-    # --- outputs
-
-    def _show_outputs(self) -> None:
-        outputs = self._spec.outputs
-        if len(outputs) != len(self.outputs):
-            before = self.outputs
-            self.outputs = [
-                OutputEditor(
-                    number=place + 1 if len(outputs) > 1 else 0,
-                    changed=partial(self._output_changed, place),
-                    removed=partial(self._remove_output, place),
-                    mistaken=self._mistaken,
-                )
-                for place in range(len(outputs))
-            ]
+        before, self._spec, self._analysis = self._spec.optimizer.kind, spec, analysis
+        options = plain_options(NetworkSpec)
+        self.network.show(options, {option.name: getattr(spec, option.name) for option in options})
+        if len(spec.outputs) != len(self.outputs):
+            old, numbers = self.outputs, range(len(spec.outputs))
+            self.outputs = [OutputEditor(self, place, len(numbers)) for place in numbers]
             self.outputs_box.children = self.outputs
-            for editor in before:
+            for editor in old:
                 close_all(editor)
-        layers = tuple(row.name for row in self._analysis.rows if row.enabled)
-        losses = losses_of(self._spec.task)
-        for editor, output in zip(self.outputs, outputs, strict=True):
-            editor.show(output, layers=layers, losses=losses)
+        for editor, output in zip(self.outputs, spec.outputs, strict=True):
+            editor.show(output, spec.task)
+        name = spec.optimizer.kind
+        kind = optimizer_kind(name)
+        names = [each.name for each in optimizer_kinds()]
+        chosen = _choice("optimizer", names, names[0])
+        self.optimizer.show([chosen], {} if kind is None else {"optimizer": name})
+        options = () if kind is None else kind.options
+        self.settings.show(options, spec.optimizer.options, anew=before != name)
+        self.advice.value = advice(kind.sentence if kind else "")
 
-    def _output_changed(self, place: int, output: OutputSpec, field: str) -> None:
-        outputs = list(self._spec.outputs)
-        outputs[place] = output
-        what = f"set {field} of an output"
-        self._change(replace(self._spec, outputs=tuple(outputs)), what, f"output {place} {field}")
+    # --- what a person does
+
+    def change_outputs(self, place: int, what: str, field: str, *outputs: OutputSpec) -> None:
+        """Put `outputs` in the place of one."""
+        before = self._spec.outputs
+        changed = (*before[:place], *outputs, *before[place + 1 :])
+        typing = f"output {place} {field}" if field else ""
+        self._change(replace(self._spec, outputs=changed), what, typing)
 
     def _add_output(self) -> None:
         taken = {output.layer for output in self._spec.outputs}
-        rows = [row for row in self._analysis.rows if row.enabled and row.kind != "Input"]
-        free = [row for row in rows if row.name not in taken]
+        free = [name for name in self.layers if name not in taken]
         if free:
-            output = self._usual(self._spec.task, free[-1].name)
-            outputs = (*self._spec.outputs, output)
-            self._change(replace(self._spec, outputs=outputs), "add an output", "")
-
-    def _remove_output(self, place: int) -> None:
-        outputs = tuple(o for number, o in enumerate(self._spec.outputs) if number != place)
-        self._change(replace(self._spec, outputs=outputs), "remove an output", "")
+            added = self._usual(self._spec.task, free[-1])
+            self.change_outputs(len(self._spec.outputs), "add an output", "", added)
 
     def _usual(self, task: Task, layer: str, weight: float = 1.0) -> OutputSpec:
         """An output with the loss and the metrics that fit the task and the layer's shape."""
@@ -163,15 +138,13 @@ class TrainingEditor(widgets.VBox):
         usual = defaults_for(task, shapes.get(layer))
         return OutputSpec(layer=layer, loss=usual.loss, metrics=usual.metrics, weight=weight)
 
-    # --- network and optimizer
-
     def _network_changed(self, name: str) -> None:
         value = self.network.values[name]
-        spec = replace(self._spec, **{name: value})
+        changed: dict[str, Any] = {name: value}
         if name == "task":
-            outputs = (self._usual(value, o.layer, o.weight) for o in spec.outputs)
-            spec = replace(spec, outputs=tuple(outputs))
-        self._change(spec, f"set {name}", f"network {name}")
+            outputs = self._spec.outputs
+            changed["outputs"] = tuple(self._usual(value, o.layer, o.weight) for o in outputs)
+        self._change(replace(self._spec, **changed), f"set {name}", f"network {name}")
 
     def _optimizer_chosen(self) -> None:
         kind = self.optimizer.values["optimizer"]
@@ -186,55 +159,45 @@ class TrainingEditor(widgets.VBox):
 
 
 class OutputEditor(widgets.VBox):
-    """Edits an `OutputSpec`.
+    """Edits an `OutputSpec`, the one at `place` of `count`."""
 
-    Args:
-        number: which one, from 1; 0: the only one.
-        changed: called with the output as it has become, and the field.
-        removed: called when a person takes the output away.
-        mistaken: called when a field has come to hold something invalid, or no longer does.
-    """
-
-    def __init__(
-        self,
-        *,
-        number: int,
-        changed: Callable[[OutputSpec, str], None],
-        removed: Callable[[], None],
-        mistaken: Callable[[], None],
-    ) -> None:
+    def __init__(self, training: TrainingEditor, place: int, count: int) -> None:
+        self._training, self._several = training, count > 1
         self._output = OutputSpec(layer="-", loss="-")
-        self._told, self._several = changed, number > 0
-        self.form = ValueForm(self._changed, mistaken)
-        self.metrics = ValueForm(self._changed, mistaken)
+        self._told = partial(training.change_outputs, place)
+        self.form = ValueForm(self._changed, training.mistaken)
+        self.metrics = ValueForm(self._changed, training.mistaken)
         self.metrics.add_class("sparkwright-metrics")
         self.more = Dropdown(description="More metrics", style={"description_width": "initial"})
         self.more.observe(self._added, "value")
-        title = f"Output {number}" if self._several else "Output"
-        parts: list[widgets.Widget] = [
-            *(widgets.HTML(f"<b>{title}</b>"), self.form),
-            *(widgets.HTML(_advice(_METRICS_NOTE)), self.metrics, row(self.more)),
-        ]
-        if self._several:
-            self.remove_button = Button(description=f"Remove output {number}")
-            self.remove_button.on_click(lambda _button: removed())
-            parts.append(row(self.remove_button))
-        super().__init__(parts)
+        number = f" {place + 1}" if self._several else ""
+        self.remove_button = Button(description=f"Remove output{number}")
+        self.remove_button.on_click(lambda _button: self._told("remove an output", ""))
+        self.remove_button.layout.display = None if self._several else "none"
+        super().__init__(
+            [
+                *(widgets.HTML(f"<b>Output{number}</b>"), self.form),
+                *(widgets.HTML(advice(_METRICS_NOTE)), self.metrics, row(self.more)),
+                row(self.remove_button),
+            ]
+        )
         self.add_class("sparkwright-output")
 
-    def show(self, output: OutputSpec, *, layers: Sequence[str], losses: Sequence[str]) -> None:
-        """Show the output.
-
-        Args:
-            output: as it has become, here or elsewhere, by undo for instance.
-            layers: names of the layers that may be the output.
-            losses: Keras' names, the usual ones first.
-        """
+    def show(self, output: OutputSpec, task: Task) -> None:
+        """Show the output as it has become, here or elsewhere, by undo for instance."""
         self._output = output
-        values = {"layer": output.layer, "loss": output.loss, "weight": output.weight}
-        self.form.show(tuple(self._options(output, layers, losses)), values)
+        losses, layers = losses_of(task), self._training.layers
+        names = {"layer": layers, "loss": losses}
+        options = [
+            _choice(each.name, names[each.name], getattr(output, each.name), each.help)
+            if each.name in names
+            else each
+            for each in plain_options(OutputSpec)
+            if each.name in names or self._several
+        ]
+        self.form.show(options, {option.name: getattr(output, option.name) for option in options})
         loss = LOSSES.get(output.loss)
-        self.form.fields["loss"].advice.value = _advice(loss.sentence if loss else "", keep=True)
+        self.form.fields["loss"].advice.value = advice(loss.sentence if loss else " ")
         offered = tuple(dict.fromkeys([*metrics_of(output.loss), *output.metrics]))
         if offered != tuple(self.metrics.fields):
             others = [name for name in names_of("metrics") if name not in offered]
@@ -242,38 +205,10 @@ class OutputEditor(widgets.VBox):
         chosen = {name: name in output.metrics for name in offered}
         self.metrics.show(tuple(map(_metric, offered)), chosen)
 
-    def _options(
-        self, output: OutputSpec, layers: Sequence[str], losses: Sequence[str]
-    ) -> Iterator[Option]:
-        names = tuple(dict.fromkeys([*layers, output.layer]))
-        yield Option(
-            name="layer",
-            kind="choice",
-            default=names[0],
-            choices=names,
-            help="Its result is compared with the labels.",
-        )
-        yield Option(
-            name="loss",
-            kind="choice",
-            default=losses[0],
-            choices=tuple(dict.fromkeys([*losses, output.loss])),
-            help="What training makes smaller; the first ones are usual for the task.",
-        )
-        if self._several:
-            yield Option(
-                name="weight",
-                kind="float",
-                default=1.0,
-                above=0,
-                label="Weight of its loss",
-                help="Against the losses of the other outputs; 1 is usual.",
-            )
-
     def _added(self, change: Any) -> None:
         if change["new"]:
-            output = replace(self._output, metrics=(*self._output.metrics, change["new"]))
-            self._told(output, "metrics")
+            metrics = (*self._output.metrics, change["new"])
+            self._tell("metrics", metrics=metrics)
 
     def _changed(self, name: str) -> None:
         values = self.form.values
@@ -281,24 +216,18 @@ class OutputEditor(widgets.VBox):
         if name == "loss":
             fitting = metrics_of(values["loss"])
             chosen = tuple(name for name in chosen if name in fitting or name not in METRICS)
-        self._told(replace(self._output, **values, metrics=chosen), name)
+        self._tell(name, **values, metrics=chosen)
+
+    def _tell(self, field: str, **values: Any) -> None:
+        self._told(f"set {field} of an output", field, replace(self._output, **values))
 
 
-def _network_options() -> tuple[Option, ...]:
-    declared = {option.name: option for option in plain_options(NetworkSpec)}
-    return tuple(
-        replace(declared[name], help=text, label=_LABELS.get(name, ""))
-        for name, text in _HELP.items()
-    )
+def _choice(name: str, names: Sequence[str], chosen: str, text: str = "") -> Option:
+    """One of `names`, or what is chosen although it is none of them."""
+    choices = tuple(dict.fromkeys([*names, chosen]))
+    return Option(name=name, kind="choice", default=choices[0], choices=choices, help=text)
 
 
 def _metric(name: str) -> Option:
     kind = METRICS.get(name)
-    title, sentence = (kind.title, kind.sentence) if kind else (name, "")
-    return Option(name=name, kind="flag", default=False, label=title, help=sentence)
-
-
-def _advice(sentence: str, *, keep: bool = False) -> str:
-    if not sentence and not keep:
-        return ""
-    return f'<div class="sparkwright-advice">{escaped(sentence)}</div>'
+    return Option(name=name, kind="flag", default=False, help=kind.sentence if kind else "")

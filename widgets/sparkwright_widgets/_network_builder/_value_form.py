@@ -58,32 +58,28 @@ class ValueForm(widgets.VBox):
             close_all(old)
         for name, field in self.fields.items():
             value = values.get(name, field.option.default)
-            held = self._invalid.get(name, field.value)
-            if anew or as_json(held) != as_json(value):
-                self._fill(name, value)
+            if not anew and as_json(self._invalid.get(name, field.value)) == as_json(value):
+                continue
+            self._invalid.pop(name, None)
+            try:
+                field.option.check(value)
+            except ConfigurationError as error:
+                field.set(field.option.default)
+                field.complain(str(error))
+                self._invalid[name] = value
+            else:
+                field.set(value)
 
     def complain(self, name: str, sentence: str) -> None:
         """Show at a field what is wrong with it."""
         self._form.complain(name, sentence)
 
-    def _fill(self, name: str, value: Any) -> None:
-        field = self.fields[name]
-        self._invalid.pop(name, None)
-        try:
-            field.option.check(value)
-        except ConfigurationError as error:
-            field.set(field.option.default)
-            field.complain(str(error))
-            self._invalid[name] = value
-        else:
-            field.set(value)
-
     def _typed(self, name: str) -> None:
         if self.fields[name].problem:
             self._mistaken()
-            return
-        self._invalid.pop(name, None)
-        self._changed(name)
+        else:
+            self._invalid.pop(name, None)
+            self._changed(name)
 
 
 def as_json(value: Any) -> Any:

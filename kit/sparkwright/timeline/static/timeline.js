@@ -19,14 +19,15 @@
   let labelWidth = 0;
 
   const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const spans = data.spans && {
-    first: new Uint32Array(bytesOf(data.spans.first).buffer),
-    phase: bytesOf(data.spans.phase),
-    start: new Uint32Array(bytesOf(data.spans.start).buffer),
-    length: new Uint32Array(bytesOf(data.spans.length).buffer),
-    tick: data.spans.tick_s,
+  const numbers = (text) => new Uint32Array(bytesOf(text).buffer);
+  const pieces = {
+    first: numbers(data.first),
+    phase: bytesOf(data.phase),
+    share: bytesOf(data.share),
+    start: numbers(data.start),
+    length: numbers(data.length),
+    tick: data.tick_s,
   };
-  const grid = data.grid && { ...data.grid, cells: bytesOf(data.grid.cells) };
 
   // --- sums
 
@@ -53,28 +54,13 @@
     const scale = columns / (to - from);
     const part = 1 / (bottom - top);
     for (let row = top; row < bottom; row += 1) {
-      if (spans) {
-        for (let index = spans.first[row]; index < spans.first[row + 1]; index += 1) {
-          const phase = spans.phase[index];
-          if (hidden[phase]) continue;
-          const start = spans.start[index] * spans.tick;
-          const stop = start + spans.length[index] * spans.tick;
-          add(shares, columns, phase, (start - from) * scale, (stop - from) * scale, part);
-        }
-        continue;
-      }
-      const width = grid.column_s;
-      const first = Math.max(0, Math.floor(from / width));
-      const last = Math.min(grid.columns - 1, Math.floor(to / width));
-      for (let phase = 0; phase < phases.length; phase += 1) {
+      for (let index = pieces.first[row]; index < pieces.first[row + 1]; index += 1) {
+        const phase = pieces.phase[index];
         if (hidden[phase]) continue;
-        const at = (row * phases.length + phase) * grid.columns;
-        for (let column = first; column <= last; column += 1) {
-          const share = grid.cells[at + column];
-          if (!share) continue;
-          const start = (column * width - from) * scale;
-          add(shares, columns, phase, start, start + width * scale, (part * share) / 255);
-        }
+        const start = pieces.start[index] * pieces.tick;
+        const stop = start + pieces.length[index] * pieces.tick;
+        const weight = (part * pieces.share[index]) / 255;
+        add(shares, columns, phase, (start - from) * scale, (stop - from) * scale, weight);
       }
     }
     return shares;
@@ -313,13 +299,13 @@
     const pixel = (view.to - view.from) / geometry().plotWidth;
     const at = clock(time, pixel);
     const found = [];
-    if (spans && end === row + 1) {
-      for (let index = spans.first[row]; index < spans.first[row + 1]; index += 1) {
-        const start = spans.start[index] * spans.tick;
-        const lasts = spans.length[index] * spans.tick;
+    if (data.exact && end === row + 1) {
+      for (let index = pieces.first[row]; index < pieces.first[row + 1]; index += 1) {
+        const start = pieces.start[index] * pieces.tick;
+        const lasts = pieces.length[index] * pieces.tick;
         const near = start <= time + pixel / 2 && start + lasts >= time - pixel / 2;
-        if (near && !hidden[spans.phase[index]])
-          found.push(`${phases[spans.phase[index]].label}, ${length(lasts)}`);
+        if (near && !hidden[pieces.phase[index]])
+          found.push(`${phases[pieces.phase[index]].label}, ${length(lasts)}`);
         if (found.length > 4) break;
       }
       if (found.length > 4) found.splice(0, found.length, ...sharesAt(lanes, time, pixel));
