@@ -40,6 +40,7 @@ SEQUENCES = [
     # Better each time, but not by enough: the last is the best all the same.
     Sequence({"patience": 2, "min_improvement": 1}, [9, 8.5, 8.25, 0], Ended(3, "patience", 3)),
     Sequence({"patience": 1, "min_improvement": 1}, [9, 8, 0], Ended(2, "patience", 2)),
+    Sequence({"max_epochs": 9}, [3, 2, NAN, 1], Ended(3, "invalid", 2)),
     Sequence({"max_epochs": 9}, [INF, 1], Ended(1, "invalid", None)),
     Sequence(
         {"max_epochs": 4, "stop_on_invalid": False}, [NAN, 2, NAN, 3], Ended(4, "max_epochs", 2)
