@@ -22,10 +22,9 @@ Read = Callable[[int], bytes]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """The header's names, or the first record's fields; bytes and lines before the records."""
+    """The fields of the first record; bytes and lines before the records, without a header's."""
 
-    names: tuple[str, ...] | None
-    first: tuple[str, ...]
+    fields: tuple[str, ...]
     size_bytes: int
     lines: int
 
@@ -78,13 +77,13 @@ def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeErr
         return ""
 
 
-def read_head(read: Read, form: CsvFormat, *, with_first: bool = True) -> tuple[Head, bytes]:
-    """The beginning of a file, and what was read beyond it; of the first record, if wanted."""
+def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
+    """The beginning of a file, and what was read beyond it."""
     text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
         text += more
-        found = _head_of(text, form, over=not more, with_first=with_first)
+        found = _head_of(text, form, over=not more)
         if found is not None:
             return found, text[found.size_bytes :]
         if not more:
@@ -96,7 +95,7 @@ def read_head(read: Read, form: CsvFormat, *, with_first: bool = True) -> tuple[
             )
 
 
-def _head_of(text: bytes, form: CsvFormat, *, over: bool, with_first: bool) -> Head | None:
+def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
     """None if it is not all there, or there is none."""
     at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
     for _ in range(form.skip_lines):
@@ -106,21 +105,17 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool, with_first: bool) -> H
             return None
         at = end
     begun = text[at:]
-    if not (form.header or with_first) and not begun.isspace() and begun:
-        return Head(names=None, first=(), size_bytes=at, lines=form.skip_lines)
     end = len(begun) if over else form.complete_end(begun)
     starts, ends, _ = form.records(begun[:end])
     if not len(starts):
         return None
     start, stop = int(starts[0]), int(ends[0])
-    first = tuple(form.fields(begun[start:stop].decode()))
-    if not form.header:
-        return Head(names=None, first=first, size_bytes=at, lines=form.skip_lines)
-    # The line end of the header goes with it, and blank lines before it.
-    after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
+    after = 0
+    if form.header:
+        # The line end of the header goes with it, and blank lines before it.
+        after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
     return Head(
-        names=first,
-        first=(),
+        fields=tuple(form.fields(begun[start:stop].decode())),
         size_bytes=at + after,
         lines=form.skip_lines + line_count(begun[:after]),
     )

@@ -125,7 +125,7 @@ class CsvReader:
         self, piece: Piece, log: SkipLog, read: Read, file: BinaryIO
     ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
         try:
-            head, carried = read_head(read, self.form, with_first=False)
+            head, carried = read_head(read, self.form)
             columns = replace(self.columns, names=self._checked_names(head))
         except DataError as error:
             if piece.is_first or log.raises:
@@ -145,10 +145,9 @@ class CsvReader:
             yield content, columns, lambda line, lines=lines: place(lines + line)
 
     def _checked_names(self, head: Head) -> tuple[str, ...]:
-        expected = self.columns.names
-        if head.names is None:
+        expected, names = self.columns.names, head.fields
+        if not self.form.header:
             return expected
-        names = head.names
         if self.form.column_names is not None:
             if len(names) != len(self.form.column_names):
                 raise DataError(
@@ -175,7 +174,7 @@ def columns_of(
 ) -> tuple[str, ...]:
     """The columns of the first file that can be read; DataError if its first line is of no use."""
     head, url = _first_head(files, form)
-    count = len(head.first if head.names is None else head.names)
+    names, count = head.fields, len(head.fields)
     if form.column_names is not None:
         if count != len(form.column_names):
             raise DataError(
@@ -183,22 +182,22 @@ def columns_of(
                 f"{len(form.column_names)} names for {count} columns."
             )
         return form.column_names
-    if head.names is None:
+    if not form.header:
         if schema is not None and len(schema.columns) == count:
             return schema.columns
         return tuple(f"column_{index}" for index in range(count))
-    if len(set(head.names)) < count:
+    if len(set(names)) < count:
         raise DataError(
-            f"{url}: the names in the header must differ. Received: {listed(head.names)}. Give "
+            f"{url}: the names in the header must differ. Received: {listed(names)}. Give "
             "others: `column_names`."
         )
-    if all(map(_is_number, head.names)):
+    if all(map(_is_number, names)):
         raise DataError(
             f"{url}: the first line must name the columns. Received: numbers alone, "
-            f"{listed(head.names)}. For a file without a header: `header=False`; if these are "
+            f"{listed(names)}. For a file without a header: `header=False`; if these are "
             "names, give them as `column_names`."
         )
-    return head.names
+    return names
 
 
 def _first_head(files: Sequence[StoredFile], form: CsvFormat) -> tuple[Head, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._arrow import errors_as_chunks, joined_chunks, to_bytes
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._join_frames import column_types, joined_batches, opened
@@ -18,9 +17,9 @@ from sparkwright.data._join_sources import Source
 from sparkwright.data._pieces import (
     OnError,
     SkipLog,
-    SkipTracker,
     check_on_error,
     check_partitions,
+    read_groups,
 )
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_source import files_of
@@ -95,25 +94,20 @@ def join(
         description="join by key",
     )
     if length is not None:
-        sequential = plan.sequences
-        lengths = dict.fromkeys(sequential, length)
-        reader = replace(reader, lengths=lengths, masked=frozenset(sequential))
+        lengths = dict.fromkeys(plan.sequences, length)
+        reader = replace(reader, lengths=lengths, masked=frozenset(lengths))
     to_find = plan.to_infer() or (plan.sequences and length is None)
     if to_find or "error" in (missing, duplicates):
         surveys = batches.mapPartitions(partial(_survey, reader=reader, on_error=on_error))
         found = collect(spark, surveys, description="look into the join")
         reader = reader.completed(sum(found, Survey()))
-    tracker = SkipTracker(spark.sparkContext)
-    rdd = batches.mapPartitionsWithIndex(
-        partial(_read_partition, reader=reader, on_error=on_error, done=tracker.done)
-    )
-    tracker.rdd = rdd
-    return DistributedDataSet(
+    return read_groups(
         spark,
-        rdd,
+        batches.map(lambda batch: [batch]),
+        reader,
+        on_error=on_error,
         fingerprint=_fingerprint(sources, reader, on_error),
         class_names=reader.plan.class_names(),
-        skip_tracker=tracker,
     )
 
 
@@ -134,15 +128,6 @@ def _check(
 
 def _survey(batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError) -> Iterator[Survey]:
     return reader.survey(batches, SkipLog(on_error))
-
-
-@errors_as_chunks
-def _read_partition(
-    index: int, batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError, done: Any
-) -> Iterator[bytes]:
-    log = SkipLog(on_error)
-    yield from map(to_bytes, joined_chunks(reader(batches, log)))
-    done.add({index: log.skipped})
 
 
 def _fingerprint(sources: Mapping[str, Source], reader: JoinReader, on_error: str) -> str | None:

@@ -13,6 +13,7 @@ from sparkwright.data._csv_format import compression_of
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._pieces import SkipLog
+from sparkwright.data._skipped import UnusableItem
 from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, together
 from sparkwright.data.tables import Columns, Fault, Part, Piece
 from sparkwright.errors import DataError
@@ -20,14 +21,6 @@ from sparkwright.storage._listing import StoredFile
 
 MOST_BYTES = 1 << 30  # of the numbers of one file
 Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere
-
-
-class UnusableFileError(Exception):
-    """A file that holds no sequence as it should: why, in a few words and in whole sentences."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason, self.message = reason, message
 
 
 class _FirstFault(SkipLog):
@@ -38,7 +31,7 @@ class _FirstFault(SkipLog):
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
         del count
-        raise UnusableFileError(reason, message)
+        raise UnusableItem(reason, message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +42,7 @@ class StepFiles:
     parts: dict[str, list[Part]]
 
     def read(self, url: str) -> dict[str, Array]:
-        """The steps of a file, (steps, columns) of each group; UnusableFileError naming it."""
+        """The steps of a file, (steps, columns) of each group; UnusableItem naming it."""
         found: list[dict[str, Array]] = []
         size_bytes = 0
         for arrays in self.reader.read(Piece(url=url), _FirstFault(), self._arrays):
@@ -57,12 +50,12 @@ class StepFiles:
             size_bytes += sum(array.nbytes for array in arrays.values())
             # A few packed megabytes may hold a terabyte of zeros.
             if size_bytes > MOST_BYTES:
-                raise UnusableFileError(
+                raise UnusableItem(
                     "too large",
                     f"a sequence must have at most {MOST_BYTES:,} bytes. Received: more in {url}.",
                 )
         if not found:
-            raise UnusableFileError(
+            raise UnusableItem(
                 "empty file", f"a sequence must have at least one step. Received: none in {url}."
             )
         return {group: np.concatenate([arrays[group] for arrays in found]) for group in self.parts}
@@ -154,7 +147,7 @@ class SequenceReader:
         for pair in pairs:
             try:
                 sequence = self._sequence(*pair)
-            except UnusableFileError as error:
+            except UnusableItem as error:
                 log.skip(error.reason, error.message)
             else:
                 yield sequence
@@ -170,7 +163,7 @@ class SequenceReader:
         labels = found["labels"][:, 0] if self.flat else found["labels"]
         if not self.per_step:
             if labels_url is not None and len(labels) != 1:
-                raise UnusableFileError(
+                raise UnusableItem(
                     "several labels",
                     'with `label_per="sequence"` a file of labels must have one line. Received: '
                     f'{len(labels)} in {where}. Use `label_per="step"` for a label each step.',
@@ -178,7 +171,7 @@ class SequenceReader:
             return features, labels[-1]
         self._check_length(len(labels), where)
         if self.align == "equal_length" and len(labels) != len(features):
-            raise UnusableFileError(
+            raise UnusableItem(
                 "lengths differ",
                 "features and labels of a sequence must have as many steps. Received: "
                 f'{len(features)} in {url}, {len(labels)} in {where}. Use `align="start"` or '
@@ -188,7 +181,7 @@ class SequenceReader:
 
     def _check_length(self, steps: int, url: str) -> None:
         if self.length and steps > self.length and not self.truncate:
-            raise UnusableFileError(
+            raise UnusableItem(
                 "too long",
                 f"sequences must have at most {self.length} steps, as `length` says. Received: "
                 f"{steps} in {url}. Use a larger `length`, or `truncate=True`.",

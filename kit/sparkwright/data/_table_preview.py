@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem,
 from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import prepared
 from sparkwright.data._table_schema import TableSchema, listed
-from sparkwright.data._table_source import TableReader, files_of
+from sparkwright.data._table_source import TableSource, files_of
 from sparkwright.data._wording import clipped
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.sources import DataSource
 from sparkwright.data.tables import Fault, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._listing import StoredFile
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000
 _MOST_BYTES = 256 << 20  # of arrays: fewer rows are enough
@@ -77,7 +76,7 @@ def table_preview(source: DataSource, rows: int, sample_bytes: int) -> DataPrevi
         problems = [*verdicts, *seen.log.problems, *found, *copies(source, columns, seen.values)]
         problems += _other_columns(source, table)
         problems += label_problems(labels, unit="row", is_all=is_all)
-    shown = zip(*(seen.values[name][:rows] for name in table.columns), strict=True)
+    shown = zip(*(seen.values[name][:rows] for name in table.reader.names), strict=True)
     found = DataPreview(
         source=source,
         looked_at=seen.looked_at,
@@ -144,24 +143,16 @@ class Findings(SkipLog):
         ]
 
 
-class _Table(NamedTuple):
-    """Some files and the reader of all their columns."""
-
-    files: Sequence[StoredFile]
-    reader: TableReader
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.reader.names
-
-
-def _opened(source: DataSource, url: str | None = None) -> _Table:
-    files = files_of(source.url if url is None else url, source.info.endings or ENDINGS)
+def _opened(source: DataSource, url: str | None = None) -> TableSource:
+    url = source.url if url is None else url
     if source.format in _OPENERS:
-        return _Table(files, ColumnarReader.of(files, _OPENERS[source.format]))
+        files = files_of(url, source.info.endings)
+        opener = _OPENERS[source.format]
+        return TableSource(files=files, reader=ColumnarReader.of(files, opener))
     is_table = source.format == "csv"
     form = source.csv_format() if is_table else _sequence_format(source)
-    return _Table(files, CsvReader.of(files, form))
+    files = files_of(url, ENDINGS)
+    return TableSource(files=files, reader=CsvReader.of(files, form))
 
 
 def _sequence_format(source: DataSource) -> CsvFormat:
@@ -186,20 +177,19 @@ class _Beginning:
         is_estimate: whether that is estimated.
     """
 
-    def __init__(self, table: _Table, shown: int, sample_bytes: int) -> None:
+    def __init__(self, table: TableSource, shown: int, sample_bytes: int) -> None:
         self.log = Findings()
-        self.values: dict[str, list[str | None]] = {name: [] for name in table.columns}
+        self.values: dict[str, list[str | None]] = {name: [] for name in table.reader.names}
         self.arrays: dict[str, ColumnLook] = {}
         self.tables: list[Any] = []
         self._shown = shown
-        self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.columns))))
+        self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.reader.names))))
         self.rows = self.read = self._blocks = self._bytes = 0
         is_csv, is_whole = isinstance(table.reader, CsvReader), True
         for self.piece in table.reader.pieces(table.files, sample_bytes if is_csv else _WHOLE):
             self._may_stop = not is_csv or self.piece.size_bytes > sample_bytes
-            reader = table.reader.taking(table.columns, table.columns)
             try:
-                for _ in reader.read(self.piece, self.log, self._keep):
+                for _ in table.reader.read(self.piece, self.log, self._keep):
                     pass
             except _EnoughError:
                 is_whole = False
@@ -237,7 +227,7 @@ class _Beginning:
             raise _EnoughError
         return table, []
 
-    def columns(self, table: _Table) -> list[ColumnLook]:
+    def columns(self, table: TableSource) -> list[ColumnLook]:
         """Summaries of all columns."""
         shapes = table.reader.shapes(table.files, list(self.arrays)) if self.arrays else {}
         return [
@@ -248,8 +238,8 @@ class _Beginning:
         ]
 
 
-def _parquet_rows(table: _Table, url: str) -> int | None:
-    if not (isinstance(table.reader, ColumnarReader) and table.reader.open_table is open_parquet):
+def _parquet_rows(table: TableSource, url: str) -> int | None:
+    if getattr(table.reader, "open_table", None) is not open_parquet:
         return None
     with open_parquet(url) as opened:
         return sum(rows for _, rows in opened.parts)
@@ -267,7 +257,7 @@ def _text(value: Any) -> str | None:
 
 def _read(
     source: DataSource,
-    table: _Table,
+    table: TableSource,
     seen: _Beginning,
     columns: Sequence[ColumnLook],
     unfit: Collection[str],
@@ -298,11 +288,11 @@ def _read(
     try:
         choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
         values: dict[str, set[str]] = {}
-        for name in choice.to_infer(table.columns):
+        for name in choice.to_infer(table.reader.names):
             values[name] = set().union(*(distinct(each, [name])[name] for each in seen.tables))
-        shapes = table.reader.shapes(table.files, choice.used(table.columns))
+        shapes = table.reader.shapes(table.files, choice.used(table.reader.names))
         schema = choice.schema(
-            table.columns, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
+            table.reader.names, values={n: sorted(v) for n, v in values.items()}, shapes=shapes
         )
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
@@ -359,17 +349,17 @@ def _sequence_problems(source: DataSource) -> list[DataProblem]:
     return log.problems
 
 
-def _other_columns(source: DataSource, table: _Table) -> list[DataProblem]:
+def _other_columns(source: DataSource, table: TableSource) -> list[DataProblem]:
     """Whether the next few files have the same columns."""
     for file in table.files[1 : 1 + _OTHER_FILES]:
         try:
-            columns = _opened(source, file.url).columns
+            columns = _opened(source, file.url).reader.names
         except (DataError, OSError):
             continue
-        if columns != table.columns:
+        if columns != table.reader.names:
             return [
                 _error(
-                    f"all files must have the columns of the first, {listed(table.columns)}. "
+                    f"all files must have the columns of the first, {listed(table.reader.names)}. "
                     f"Received: {listed(columns)} in {file.url}."
                 )
             ]

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -84,10 +84,10 @@ class TableSource:
 
     files: Sequence[StoredFile]
     reader: TableReader
-    options: Mapping[str, Any]
-    choice: ColumnChoice
-    schema: TableSchema | None
-    on_error: OnError
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    choice: ColumnChoice = field(default_factory=ColumnChoice)
+    schema: TableSchema | None = None
+    on_error: OnError = "raise"
 
     def __post_init__(self) -> None:
         """Check `on_error`."""

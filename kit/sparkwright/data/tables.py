@@ -278,7 +278,7 @@ class Columns:
     def _check_finite(self, name: str, values: Array) -> None:
         """Note rows of (n, width) with an infinite number."""
         rule = "finite numbers within the range of float32"
-        self._fault("not a finite number", np.asarray(np.isinf(values).any(axis=1)), name, rule)
+        self._fault("not a finite number", np.any(np.isinf(values), axis=1), name, rule)
 
     def _absent(self, name: str, mask: Mask) -> None:
         remedy = ""
