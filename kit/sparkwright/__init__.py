@@ -17,10 +17,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .doctor import Diagnosis as Diagnosis, doctor as doctor
+from .doctor import doctor as doctor
 
 if TYPE_CHECKING:
-    from . import data as data, networks as networks
+    from . import (
+        data as data,
+        errors as errors,
+        masters as masters,
+        networks as networks,
+        spark as spark,
+        timeline as timeline,
+    )
     from .data import (
         DataSet as DataSet,
         DistributedDataSet as DistributedDataSet,
@@ -29,13 +36,7 @@ if TYPE_CHECKING:
     from .errors import (
         ConfigurationError as ConfigurationError,
         DataError as DataError,
-        NetworkError as NetworkError,
-        NonFiniteLossError as NonFiniteLossError,
-        RunInterrupted as RunInterrupted,
-        RunTimeoutError as RunTimeoutError,
-        SlotsError as SlotsError,
         SparkwrightError as SparkwrightError,
-        WorkerError as WorkerError,
     )
     from .evaluation import (
         ROC as ROC,
@@ -53,20 +54,12 @@ if TYPE_CHECKING:
     from .masters import (
         Checkpointing as Checkpointing,
         EarlyStopping as EarlyStopping,
-        ExchangeCosts as ExchangeCosts,
         MeshConfig as MeshConfig,
         NtpClock as NtpClock,
         ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
-        Scaling as Scaling,
-        ScalingCosts as ScalingCosts,
         SharedTrainingMaster as SharedTrainingMaster,
         SystemClock as SystemClock,
         TrainingHook as TrainingHook,
-        predict_scaling as predict_scaling,
-        prospect as prospect,
-        training_master_from_dict as training_master_from_dict,
-        training_master_from_json as training_master_from_json,
-        training_master_from_yaml as training_master_from_yaml,
     )
     from .partitions import (
         DefaultRepartitioner as DefaultRepartitioner,
@@ -74,13 +67,9 @@ if TYPE_CHECKING:
     )
     from .runs import TrainingRun as TrainingRun
     from .spark import (
-        MemoryPlan as MemoryPlan,
         SparkNetwork as SparkNetwork,
         SparkSettings as SparkSettings,
-        kubernetes_settings as kubernetes_settings,
         load_distributed_model as load_distributed_model,
-        plan_memory as plan_memory,
-        send_by_value as send_by_value,
         start_spark as start_spark,
     )
     from .storage import (
@@ -93,15 +82,14 @@ if TYPE_CHECKING:
         save_model as save_model,
         verify_model as verify_model,
     )
-    from .timeline import Timeline as Timeline
     from .updates import (
         AdaptiveThreshold as AdaptiveThreshold,
         FixedThreshold as FixedThreshold,
         ResidualClipping as ResidualClipping,
         TargetSparsity as TargetSparsity,
     )
-    from .workers._gpus import leave_gpus_to_workers as leave_gpus_to_workers
-    from .workers._step_time import measure_step as measure_step
+    from .workers.gpus import leave_gpus_to_workers as leave_gpus_to_workers
+    from .workers.step_time import measure_step as measure_step
 
 
 @cache

@@ -101,7 +101,7 @@ def advised(reason: str) -> str:
         >>> advised("ValueError: no")
         'ValueError: no'
         >>> advised("ModuleNotFoundError: No module named 'layers'")[-36:]
-        'send it: `sw.send_by_value(layers)`.'
+        'send it: `sw.spark.send_by_value(layers)`.'
     """
     found = _MISSING.search(reason)
     if found is None:
@@ -109,5 +109,5 @@ def advised(reason: str) -> str:
     name = found[1]
     return (
         f"{reason}. Executors import modules with their own Python: install `{name}` there, or, if "
-        f"it is a module of your own, send it: `sw.send_by_value({name})`."
+        f"it is a module of your own, send it: `sw.spark.send_by_value({name})`."
     )

@@ -25,15 +25,15 @@ from sparkwright.networks.normalizing import (
 from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._begin import RunBeginning
-from sparkwright.runs._peer_engine import fill_in, saves_updater
+from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers._failure import failure_of
-from sparkwright.workers._gpus import find_gpus, leave_gpus_to_workers
-from sparkwright.workers._pool import TrainerPool, driver_secret
-from sparkwright.workers._shard import ShardWriter
+from sparkwright.workers.failure import failure_of
+from sparkwright.workers.gpus import find_gpus, leave_gpus_to_workers
+from sparkwright.workers.pool import TrainerPool, driver_secret
 from sparkwright.workers.protocol import Failure
+from sparkwright.workers.shard import ShardWriter
 
 _LOOPBACK = "127.0.0.1"
 # As often as Spark tries a task.

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.mesh._connection import Connection, connect
-from sparkwright.mesh._framing import HEADER, decode_fields, decode_header
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.framing import HEADER, decode_fields, decode_header
 from sparkwright.workers.protocol import Progress
 
 SECRET = bytes(range(32))

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.mesh._auth import Keys
-from sparkwright.mesh._connection import Connection
-from sparkwright.mesh._ring import Ring
+from sparkwright.mesh.auth import Keys
+from sparkwright.mesh.connection import Connection
+from sparkwright.mesh.ring import Ring
 
 Row = dict[str, Any]
 SIZES = {"LeNet": 431_080, "100 MB": 25_000_000}  # numbers of 4 bytes

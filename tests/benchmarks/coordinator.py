@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from tests.benchmarks._simulated_workers import ROWS, SECRET
 
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
@@ -29,9 +29,9 @@ from sparkwright.runs._decisions import (
     WorkerHeard,
     WorkerRegistered,
 )
-from sparkwright.runs._record import RunRecord
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
+from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
 Row = dict[str, Any]

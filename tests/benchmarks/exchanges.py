@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._ring import Ring, RingPort
-from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
 from sparkwright.updates import apply, encode
 
 Row = dict[str, Any]

@@ -12,9 +12,9 @@ from tests.benchmarks._data import digits_arrays
 
 import sparkwright as sw
 from sparkwright.data import from_bytes
-from sparkwright.data._loaders import MinibatchReader, numpy_loader
-from sparkwright.data._paths import find_files
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data.loaders import MinibatchReader, numpy_loader
+from sparkwright.data.paths import find_files
+from sparkwright.data.pieces import SkipLog
 
 Row = dict[str, Any]
 REPEATS = 5

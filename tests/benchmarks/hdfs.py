@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.hdfs import HdfsCluster
 
-from sparkwright.storage._files import open_to_read, write_atomically
+from sparkwright.storage.files import open_to_read, write_atomically
 
 _SIZE_BYTES = 1 << 30
 _PIECE_BYTES = 4 << 20

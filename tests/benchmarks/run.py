@@ -93,7 +93,7 @@ def lenet() -> Iterator[Row]:
 
 def panel() -> Iterator[Row]:
     """Throughput with the live panel's thread at work, against without."""
-    from sparkwright_widgets import panel_for
+    from sparkwright_widgets.display import panel_for
 
     spark = sw.start_spark(workers=2)
     data = sw.data.from_arrays(spark, *digits_arrays(12_000))

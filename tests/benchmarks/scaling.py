@@ -142,16 +142,18 @@ def scaling() -> Iterator[Row]:
             }
 
 
-def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.Scaling:
+def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.masters.Scaling:
     """What the model says of this machine, where all is shared but the sleep."""
     from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
 
-    costs = sw.ScalingCosts(
-        exchange=sw.ExchangeCosts(bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S, latency_s=LATENCY_S),
+    costs = sw.masters.ScalingCosts(
+        exchange=sw.masters.ExchangeCosts(
+            bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S, latency_s=LATENCY_S
+        ),
         cores=CORES,
         processor_share=alone["processor_s"] / alone["minibatch_s"],
     )
-    return sw.predict_scaling(
+    return sw.masters.predict_scaling(
         master_of(kind),
         step_s=alone["minibatch_s"],
         vector_bytes=LENET_BYTES,
@@ -173,7 +175,7 @@ def draw(kept: dict[str, list[Row]]) -> None:
     for axis, gigabits in zip(axes, (10, 100), strict=False):
         for step_s, colour in colours.items():
             for kind, style in (("averaging", "-"), ("sharing", "--")):
-                found = sw.predict_scaling(
+                found = sw.masters.predict_scaling(
                     LARGE[kind],
                     step_s=step_s,
                     vector_bytes=LARGE_BYTES,

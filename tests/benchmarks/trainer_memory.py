@@ -38,7 +38,7 @@ def _row(what: str, model: Any, master: TrainingMaster, x: Any, y: Any) -> Row:
     with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
         wrapper.start(sw.DataSet(x, y)).wait()
         found = list(_trainers())
-    plan = sw.plan_memory(model, master=master)
+    plan = sw.spark.plan_memory(model, master=master)
     planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
     peak = max(row["VmHWM"] for row in found)
     return {

@@ -22,7 +22,7 @@ RUN = """
 import os, threading, time
 import numpy, fake_run
 from sparkwright.runs._history import History
-from sparkwright_widgets import panel_for
+from sparkwright_widgets.display import panel_for
 
 run = fake_run.FakeRun()
 run.log = History()

@@ -19,7 +19,7 @@ THREADS = (
 )
 START = """
 import fake_run
-from sparkwright_widgets import panel_for
+from sparkwright_widgets.display import panel_for
 run = fake_run.FakeRun({kind})
 run.begin(epochs={epochs})
 """

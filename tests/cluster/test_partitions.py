@@ -13,9 +13,9 @@ from tests.support.hosts import Hosts
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._ring import Ring, RingPort
-from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 

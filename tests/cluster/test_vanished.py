@@ -10,8 +10,8 @@ from tests.cluster.helpers import needs_hosts
 from tests.support.hosts import Hosts
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh import _handshake
-from sparkwright.mesh._connection import Connection, Listener, connect
+from sparkwright.mesh import handshake as _handshake
+from sparkwright.mesh.connection import Connection, Listener, connect
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 

@@ -11,13 +11,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sparkwright.data import DataSet
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import SequenceFileWriter
 from sparkwright.data._tfrecord import prepared
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 PACKAGE = "org.apache.hadoop.io."
 SYNC = bytes(range(100, 116))

@@ -11,9 +11,9 @@ import sparkwright as sw
 from sparkwright.data import _csv_blocks as csv_blocks
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import distinct_values
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 GOOD = "a,b,y\n1,2,0\n3,4,1\n"
 COUNTED = {"labels": "y", "classes": 2}

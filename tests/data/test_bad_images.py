@@ -29,8 +29,8 @@ from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import (
     _without_masks,  # pyright: ignore[reportPrivateUsage]
 )
-from sparkwright.data._pieces import SkipLog
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 OPTIONS: dict[str, Any] = {
     "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,

@@ -15,10 +15,10 @@ from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._join_frames import tables_of
 from sparkwright.data._join_plan import Plan, planned
 from sparkwright.data._join_reader import JoinReader
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._survey import Survey
+from sparkwright.data.pieces import SkipLog
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._listing import list_files
+from sparkwright.storage.listing import list_files
 
 
 class Frame:

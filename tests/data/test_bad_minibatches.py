@@ -11,9 +11,9 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, MinibatchSource, numpy_loader, to_bytes
-from sparkwright.data._loaders import MinibatchReader
-from sparkwright.data._paths import find_files
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data.loaders import MinibatchReader
+from sparkwright.data.paths import find_files
+from sparkwright.data.pieces import SkipLog
 
 GOOD = DataSet(np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10))
 

@@ -27,14 +27,14 @@ from sparkwright.data import (
     write_sequence_file,
     write_tfrecord,
 )
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_records, sequence_records
 from sparkwright.data._sequence_file import ESCAPE
 from sparkwright.data._tf_example import feature_specs, serialized_examples
 from sparkwright.data._tfrecord import framed, masked_crc, tfrecords
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import StoredFile, list_files
 
 DATA = DataSet(np.arange(200, dtype=np.float32).reshape(50, 4), np.arange(50, dtype=np.int32))
 COUNT = 50

@@ -8,8 +8,8 @@ import pytest
 
 from sparkwright.data import from_csv_sequences
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._pieces import SkipLog, from_pieces
 from sparkwright.data._sequences import completed, prepared
+from sparkwright.data.pieces import SkipLog, from_pieces
 from sparkwright.errors import ConfigurationError, DataError
 
 GOOD = b"1,2\n3,4\n"

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sparkwright.data import DataSet
-from sparkwright.data._column_statistics import (
+from sparkwright.data._moments import Moments
+from sparkwright.data.column_statistics import (
     QUANTILES,
     ArraySummary,
     RowSample,
@@ -18,7 +19,6 @@ from sparkwright.data._column_statistics import (
     priorities_of,
     summaries_of,
 )
-from sparkwright.data._moments import Moments
 
 numbers = hnp.arrays(
     np.float64,

@@ -21,9 +21,9 @@ from sparkwright.data import DataSet, TableSchema, _csv_blocks as csv_blocks
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 RNG = np.random.default_rng(5)

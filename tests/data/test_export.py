@@ -9,8 +9,8 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, from_bytes, to_bytes
-from sparkwright.data._export import write_joined, write_part
-from sparkwright.data._paths import FileToRead, ask_executors, check_visible, digest_of
+from sparkwright.data.export import write_joined, write_part
+from sparkwright.data.paths import FileToRead, ask_executors, check_visible, digest_of
 
 pytestmark = pytest.mark.spark
 
@@ -142,7 +142,7 @@ def test_a_leftover_that_has_changed_is_an_error(rows: int, tmp_path: Path) -> N
 def test_an_export_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> None:
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=99)), step="")
-    with pytest.raises(sw.WorkerError, match="the disk is gone"):
+    with pytest.raises(sw.errors.WorkerError, match="the disk is gone"):
         failing.export(str(tmp_path / "e"), batch_size=4)
     assert not (tmp_path / "e").exists()
 

@@ -15,7 +15,7 @@ from tests.data.pictures import folder_of_classes
 import sparkwright as sw
 from sparkwright.data import FileBatch, ImageBatchLoader, read_file_batch, write_file_batches
 from sparkwright.data._file_batches import uri_of, uris_in, url_of
-from sparkwright.data._loaders import MinibatchSource
+from sparkwright.data.loaders import MinibatchSource
 
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).map(
     lambda text: f"/{text}"

@@ -8,9 +8,9 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
-from sparkwright.data._loaders import load
+from sparkwright.data.loaders import load
 from sparkwright.local import _dataset as taken  # pyright: ignore[reportPrivateUsage]
-from sparkwright.storage._listing import list_files
+from sparkwright.storage.listing import list_files
 
 
 def file(folder: Path, text: str) -> str:

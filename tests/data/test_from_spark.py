@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data._from_spark import from_features_and_label
+from sparkwright.data.from_spark import from_features_and_label
 
 pytestmark = pytest.mark.spark
 

@@ -19,20 +19,20 @@ from sparkwright._yaml import read_yaml
 from sparkwright.data import DataSet, Manifest
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._image_reader import ImageReader
-from sparkwright.data._loaders import MinibatchReader
-from sparkwright.data._paths import find_files
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data._survey import Survey
 from sparkwright.data._tfrecord import read_frames
+from sparkwright.data.loaders import MinibatchReader
+from sparkwright.data.paths import find_files
+from sparkwright.data.pieces import SkipLog
 from sparkwright.evaluation import Evaluation, evaluation_from_json
 from sparkwright.experiments import Experiment
 from sparkwright.masters import training_master_from_yaml
 from sparkwright.networks import NetworkSpec
 from sparkwright.runs._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sparkwright.storage import load_evaluation, save_evaluation, verify_model
-from sparkwright.storage._listing import list_files
 from sparkwright.storage._model_archive import unpack_model, write_model_archive
+from sparkwright.storage.listing import list_files
 from sparkwright.workers.protocol import Progress
 
 FLIPS = 24

@@ -14,8 +14,8 @@ from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
 from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
 from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import fingerprint_of
-from sparkwright.data._pieces import SkipLog
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 OPTIONS: dict[str, Any] = {

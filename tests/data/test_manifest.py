@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data._manifest import Manifest, MinibatchFile
-from sparkwright.data._paths import FileToRead, cut_files
 from sparkwright.data._skipped import Skipped
+from sparkwright.data.paths import FileToRead, cut_files
 from sparkwright.errors import DataError
 
 MANIFEST = Manifest(

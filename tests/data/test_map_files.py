@@ -20,7 +20,7 @@ from sparkwright.data._map_file import MapPart, map_folders, read_index
 from sparkwright.data._record_files import cut_files
 from sparkwright.data._record_writing import write_index
 from sparkwright.data._sequence_file import SequenceFileWriter
-from sparkwright.storage._listing import list_files
+from sparkwright.storage.listing import list_files
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]

@@ -11,11 +11,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, MinibatchSource, _exported, _paths, from_bytes, to_bytes
+from sparkwright.data import (
+    DataSet,
+    MinibatchSource,
+    _exported,
+    from_bytes,
+    paths as _paths,
+    to_bytes,
+)
 from sparkwright.data._exported import NewExport, find_export
-from sparkwright.data._loaders import MinibatchReader, read_ahead
-from sparkwright.data._paths import equal_shares, find_files
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data.loaders import MinibatchReader, read_ahead
+from sparkwright.data.paths import equal_shares, find_files
+from sparkwright.data.pieces import SkipLog
 
 
 def numbered(rows: int, *, start: int = 0) -> DataSet:
@@ -245,7 +252,7 @@ def test_cleaning_hides_no_error(
 
 
 def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
-    from sparkwright.storage._files import exists, join, write_bytes
+    from sparkwright.storage.files import exists, join, write_bytes
 
     sw.data.to_minibatch_files(numbered(9), place, batch_size=5)
     write_bytes(join(place, "notes.txt"), b"mine")
@@ -312,7 +319,7 @@ def test_executors_are_asked_about_the_first_file_that_is_there(
 ) -> None:
     none: Any = None
     asked: list[str] = []
-    monkeypatch.setattr("sparkwright.data._paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr("sparkwright.data.paths.is_local", lambda _: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr(_paths, "ask_executors", lambda _spark, url, _digest: asked.append(url))
     there, gone, folder = tmp_path / "a.arrow", tmp_path / "gone.arrow", tmp_path
     there.write_bytes(b"1")

@@ -15,9 +15,9 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import LocalTable, _columnar as parquet_files
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import datasets_of
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 ROWS = 500
 RNG = np.random.default_rng(11)

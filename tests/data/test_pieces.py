@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet, DistributedDataSet, Skipped
-from sparkwright.data._pieces import SkipLog, from_pieces, group_by_size
+from sparkwright.data.pieces import SkipLog, from_pieces, group_by_size
 from sparkwright.spark._surveying import survey_partitions
 
 

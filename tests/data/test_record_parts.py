@@ -11,7 +11,7 @@ from tests.data.record_samples import assert_same, digits, read_records_of, read
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.storage._listing import list_entries
+from sparkwright.storage.listing import list_entries
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def test_a_folder_is_kept_if_writing_its_replacement_fails(tmp_path: Path, form:
 def test_a_lost_part_is_noticed(
     tmp_path: Path, form: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkwright.data._paths.list_entries", lambda url: [])
+    monkeypatch.setattr("sparkwright.data.paths.list_entries", lambda url: [])
     with pytest.raises(sw.DataError, match=r"1 of 1 missing \['part-r-00000"):
         form.write(digits(5), str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []

@@ -63,7 +63,7 @@ def test_what_goes_wrong_leaves_nothing_visible(spark: Any, bucket: str) -> None
     url = f"{bucket}/export"
     data = sw.data.from_arrays(spark, np.zeros((9, 1)), partitions=2)
     broken = data.derive(data.rdd.union(data.rdd.map(fail)), step="")
-    with pytest.raises(sw.WorkerError, match="no"):
+    with pytest.raises(sw.errors.WorkerError, match="no"):
         broken.export(url, batch_size=2)
     assert find_export(url) is None
     import fsspec

@@ -25,12 +25,12 @@ from tests.data.record_samples import (
 
 import sparkwright as sw
 from sparkwright.data import DataSet, TableSchema, from_sequence_file, write_sequence_file
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
 from sparkwright.data._record_conversion import TextLines
 from sparkwright.data._record_examples import decode_examples, encode_examples, layout_of
 from sparkwright.data._record_files import text_lines
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
+from sparkwright.data.pieces import SkipLog
 
 Compression = Literal["record", "block"] | None
 COMPRESSIONS: list[Compression] = [None, "record", "block"]

@@ -13,10 +13,10 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequence_reader import natural_key
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data._survey import Survey, check_found
+from sparkwright.data.pieces import SkipLog
 
 LENGTHS = (3, 5, 2, 4)
 

@@ -296,7 +296,7 @@ def test_what_cannot_be_meant_is_refused(
 
 
 def test_only_classes_can_be_stratified() -> None:
-    from sparkwright.data._classes import class_of_each_example
+    from sparkwright.data.classes import class_of_each_example
 
     def of(labels: Any) -> list[int]:
         return class_of_each_example(DataSet(np.zeros(len(labels)), labels), "labels").tolist()

@@ -14,7 +14,6 @@ from tests.data.record_samples import assert_same, datasets, digits, read_tfreco
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_tfrecord, write_tfrecord
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequence_file import STRICT
 from sparkwright.data._tf_example import (
     FeatureSpec,
@@ -24,7 +23,8 @@ from sparkwright.data._tf_example import (
     serialized_examples,
 )
 from sparkwright.data._tfrecord import compression_of, framed, masked_crc, read_frames
-from sparkwright.storage._listing import list_files
+from sparkwright.data.pieces import SkipLog
+from sparkwright.storage.listing import list_files
 
 PACK: dict[str | None, Any] = {None: bytes, "gzip": gzip.compress, "zlib": zlib.compress}
 

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, MinibatchSource, ValidationResult, _loaders, to_bytes
+from sparkwright.data import (
+    DataSet,
+    MinibatchSource,
+    ValidationResult,
+    loaders as _loaders,
+    to_bytes,
+)
 from sparkwright.data._exported import reusable_export
 
 GOOD = DataSet(np.zeros((4, 3), np.float32), np.zeros((4, 2), np.float32))
@@ -293,7 +299,7 @@ def test_executors_find_what_one_machine_finds(spark: Any, tmp_path: Path) -> No
     rdd = spark.sparkContext.parallelize(paths, 3)
     assert sw.data.validate(paths, spark=spark, **SHAPES) == alone
     assert sw.data.validate(rdd, spark=spark, **SHAPES) == alone
-    with pytest.raises(sw.WorkerError, match=r"\.arrow: ConnectionError: the store is away"):
+    with pytest.raises(sw.errors.WorkerError, match=r"\.arrow: ConnectionError: the store is away"):
         sw.data.validate(paths, spark=spark, loader=store_fails, on_invalid="delete")
     with pytest.raises(sw.DataError, match=r"\.arrow: NameError"):
         sw.data.validate(rdd, spark=spark, loader=has_a_mistake, on_invalid="delete")

@@ -19,7 +19,7 @@ from sparkwright.cluster.engine_archive import engine_finder
 from sparkwright.doctor import _folders, _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
 from sparkwright.doctor._probe import Orders, all_within
-from sparkwright.mesh._connection import connect
+from sparkwright.mesh.connection import connect
 
 SECRET = b"s" * 32
 

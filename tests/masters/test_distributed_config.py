@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import sparkwright as sw
-from sparkwright.masters._reading import master_from_distributed_config
+from sparkwright.masters.reading import master_from_distributed_config
 
 
 def read(**config: Any) -> Any:

@@ -13,7 +13,7 @@ from sparkwright.masters import (
     TrainingMaster,
     TrainingPlan,
 )
-from sparkwright.masters._plan import calls, epoch_order, minibatch_count
+from sparkwright.masters.plan import calls, epoch_order, minibatch_count
 from sparkwright.updates import TargetSparsity
 
 plans = st.builds(

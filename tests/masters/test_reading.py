@@ -13,9 +13,9 @@ MASTERS = [
 
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
 def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
-    assert sw.training_master_from_dict(master.to_dict()) == master
-    assert sw.training_master_from_json(master.to_json()) == master
-    assert sw.training_master_from_yaml(master.to_yaml()) == master
+    assert sw.masters.training_master_from_dict(master.to_dict()) == master
+    assert sw.masters.training_master_from_json(master.to_json()) == master
+    assert sw.masters.training_master_from_yaml(master.to_yaml()) == master
 
 
 def test_settings_written_before_there_were_more_options_can_be_read() -> None:
@@ -50,7 +50,7 @@ def test_settings_written_before_there_were_more_options_can_be_read() -> None:
             "replacement_timeout_s": 120.0,
         },
     }
-    assert sw.training_master_from_dict(old) == sw.ParameterAveragingTrainingMaster(
+    assert sw.masters.training_master_from_dict(old) == sw.ParameterAveragingTrainingMaster(
         seed=7, mesh=sw.MeshConfig(ports="50000-50100", replacement_timeout_s=120.0)
     )
 
@@ -58,11 +58,11 @@ def test_settings_written_before_there_were_more_options_can_be_read() -> None:
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, 5, ["SharedTrainingMaster"]])
 def test_other_classes_are_refused(name: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
-        sw.training_master_from_dict({"name": name})
+        sw.masters.training_master_from_dict({"name": name})
 
 
 @pytest.mark.parametrize("text", ["[]", "null", "5", '"SharedTrainingMaster"'])
 def test_what_is_no_dictionary_is_refused(text: str) -> None:
-    for read in (sw.training_master_from_json, sw.training_master_from_yaml):
+    for read in (sw.masters.training_master_from_json, sw.masters.training_master_from_yaml):
         with pytest.raises(ConfigurationError, match="`settings` must be a dictionary of opt"):
             read(text)

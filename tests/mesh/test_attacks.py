@@ -14,10 +14,10 @@ import pytest
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Connection, Listener, connect
-from sparkwright.mesh._framing import HEADER, Message, encode_head
-from sparkwright.mesh._handshake import Address, close_socket
-from sparkwright.mesh._ring import Ring
+from sparkwright.mesh.connection import Connection, Listener, connect
+from sparkwright.mesh.framing import HEADER, Message, encode_head
+from sparkwright.mesh.handshake import Address, close_socket
+from sparkwright.mesh.ring import Ring
 
 SECRET = bytes(range(32))
 HOST = "127.0.0.1"

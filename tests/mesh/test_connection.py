@@ -16,9 +16,9 @@ from tests.support.mesh import socket_pair
 from tests.waiting import join_threads, names_of_threads
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh import _handshake
-from sparkwright.mesh._auth import DRIVER, HELLO, Handshake
-from sparkwright.mesh._connection import Connection, Listener, connect
+from sparkwright.mesh import handshake as _handshake
+from sparkwright.mesh.auth import DRIVER, HELLO, Handshake
+from sparkwright.mesh.connection import Connection, Listener, connect
 
 SECRET = bytes(range(32))
 ANSWER_BYTES = 65

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._framing import (
+from sparkwright.mesh.framing import (
     HEADER,
     MAX_FIELDS_BYTES,
     MAX_PAYLOAD_BYTES,

@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters import NtpClock
-from sparkwright.mesh._machine_clock import MachineClock, ask_ntp, shift_from
+from sparkwright.mesh.machine_clock import MachineClock, ask_ntp, shift_from
 from sparkwright.timeline.clocks import Offset
 
 

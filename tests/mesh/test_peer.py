@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._framing import HEADER, Message, decode_fields, encode_head
 from sparkwright.mesh._messages import (
     PeerMessage,
     TooFarBehind,
@@ -17,6 +16,7 @@ from sparkwright.mesh._messages import (
     from_frame,
 )
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Drop, Peer, Send
+from sparkwright.mesh.framing import HEADER, Message, decode_fields, encode_head
 
 A, B, C, D = (0, 0), (1, 0), (2, 0), (3, 0)
 

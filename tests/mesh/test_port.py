@@ -7,10 +7,10 @@ import pytest
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh import _port
-from sparkwright.mesh._connection import Connection, connect
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh import port as _port
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.port import PeerPort
 
 SECRET = bytes(range(32))
 Dial = Callable[[], Connection]

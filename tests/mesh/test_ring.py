@@ -12,9 +12,9 @@ from tests.support.mesh import socket_pair
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Connection, connect
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._ring import Ring, RingPort
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.ring import Ring, RingPort
 
 SECRET = bytes(range(32))
 LENGTHS = [0, 1, 2, 7, 100_003]

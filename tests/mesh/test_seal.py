@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._auth import Handshake, Keys
 from sparkwright.mesh._seal import pieces, seals
+from sparkwright.mesh.auth import Handshake, Keys
 
 NONCES = b"c" * 32, b"s" * 32
 CONTENTS = st.lists(st.binary(max_size=50), min_size=1, max_size=6)

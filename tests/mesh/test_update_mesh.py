@@ -11,10 +11,10 @@ import pytest
 from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError, NetworkError
-from sparkwright.mesh._connection import Connection, connect
-from sparkwright.mesh._framing import encode_head
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.framing import encode_head
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
 
 SECRET = bytes(range(32))
 HOST = "127.0.0.1"

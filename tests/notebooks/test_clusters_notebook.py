@@ -22,7 +22,8 @@ def test_the_network_that_was_measured_is_trained(results):
 
 
 def test_the_plan_is_that_of_the_engine(results):
-    assert results["plan_mib"] == sw.plan_memory(25_000_000, container="11g", cores=8).total_mib
+    plan = sw.spark.plan_memory(25_000_000, container="11g", cores=8)
+    assert results["plan_mib"] == plan.total_mib
 
 
 def test_what_does_not_fit_is_told_with_its_sum(html):

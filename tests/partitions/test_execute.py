@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
-from sparkwright.data._shuffling import _joined, _pieces
+from sparkwright.data.shuffling import _joined, _pieces
 from sparkwright.errors import DataError
 from sparkwright.partitions import (
     RepartitionMode,

@@ -16,7 +16,7 @@ from sparkwright.partitions import (
     forecast,
     recommended,
 )
-from sparkwright.partitions._survey import LabelSample
+from sparkwright.partitions.survey import LabelSample
 
 MODES = get_args(RepartitionMode)
 STRATEGIES = get_args(RepartitionStrategy)

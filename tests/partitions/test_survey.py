@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError
 from sparkwright.partitions import PartitionSurvey
-from sparkwright.partitions._survey import LabelSample
+from sparkwright.partitions.survey import LabelSample
 
 
 def sample_of(labels, *, most_rows, chunk=7, partition=0, masks=None):

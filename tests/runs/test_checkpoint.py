@@ -30,9 +30,9 @@ from sparkwright.runs._checkpoint import (
 )
 from sparkwright.runs._checkpoint_format import KeptState
 from sparkwright.runs._history import History
-from sparkwright.storage._archive import read_archive, write_archive
-from sparkwright.storage._files import join, open_to_read, read_bytes, write_atomically
-from sparkwright.storage._listing import list_folder
+from sparkwright.storage.archive import read_archive, write_archive
+from sparkwright.storage.files import join, open_to_read, read_bytes, write_atomically
+from sparkwright.storage.listing import list_folder
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 

@@ -11,8 +11,8 @@ import pytest
 from sparkwright._interrupts import interrupts_held, interrupts_raise
 from sparkwright.errors import RunInterrupted
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._engine import Outcome
-from sparkwright.runs._record import RunRecord
+from sparkwright.runs.engine import Outcome
+from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sparkwright.masters._checkpointing import CopySchedule
+from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.runs._decisions import (
     Drop,
     LaunchTask,

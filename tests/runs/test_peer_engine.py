@@ -9,11 +9,11 @@ import pytest
 
 from sparkwright.errors import DataError, NonFiniteLossError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
-from sparkwright.runs._engine import Outcome
-from sparkwright.runs._peer_engine import PeerEngine
-from sparkwright.runs._record import RunRecord
+from sparkwright.runs.engine import Outcome
+from sparkwright.runs.peer_engine import PeerEngine
+from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Failure, Progress
 

@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from sparkwright.runs._checkpoint import LatestWriter
-from sparkwright.runs._engine import Outcome
 from sparkwright.runs._provenance import WarningKeeper, git_revision
-from sparkwright.runs._record import RunRecord
 from sparkwright.runs._run import TrainingRun
+from sparkwright.runs.engine import Outcome
+from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

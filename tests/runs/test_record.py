@@ -21,7 +21,7 @@ from sparkwright.runs._events import (
     WorkerJoined,
     WorkerLost,
 )
-from sparkwright.runs._record import RunRecord
+from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
 

@@ -16,8 +16,8 @@ import pytest
 from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.masters import EarlyStopping
-from sparkwright.mesh._connection import Connection, connect
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,

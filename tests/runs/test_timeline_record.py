@@ -9,8 +9,8 @@ import pytest
 
 from sparkwright.errors import DataError, NetworkError
 from sparkwright.masters import NtpClock, SystemClock
-from sparkwright.mesh._framing import Message
-from sparkwright.runs._timeline_record import TimelineRecord
+from sparkwright.mesh.framing import Message
+from sparkwright.runs.timeline_record import TimelineRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.clocks import ClockState
 from sparkwright.timeline.spans import SpanBlock

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
-from sparkwright.masters._plan import PlanKind, minibatch_count
+from sparkwright.masters.plan import PlanKind, minibatch_count
 from sparkwright.runs._history import untold_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress

@@ -94,9 +94,9 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
 ) -> None:
     data = examples()
     network = network_with(spark, own_layers)
-    with pytest.raises(sw.WorkerError, match="send_by_value"):
+    with pytest.raises(sw.errors.WorkerError, match="send_by_value"):
         network.fit(data)
-    sw.send_by_value(own_layers)
+    sw.spark.send_by_value(own_layers)
     network = network_with(spark, own_layers)
     network.fit(data, epochs=2)
     assert network.score(data) > 0
@@ -105,4 +105,4 @@ def test_layers_of_a_module_beside_the_notebook_train_when_sent_by_value(
 @pytest.mark.parametrize("module", ["layers", sw, sw.data])
 def test_what_is_no_module_of_ones_own_is_refused(module: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="Received"):
-        sw.send_by_value(module)
+        sw.spark.send_by_value(module)

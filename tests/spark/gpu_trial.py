@@ -24,7 +24,7 @@ from tests.support.standalone import StandaloneCluster
 
 import sparkwright as sw
 from sparkwright.errors import SlotsError
-from sparkwright.workers._gpus import script_text
+from sparkwright.workers.gpus import script_text
 
 ROUNDS, WORKERS, GPUS = 6, 2, 4
 MASTERS = (

@@ -45,7 +45,7 @@ def train(master):
     ready_when(lambda: run.status.averagings >= 2)
     try:
         run.wait()
-    except sw.RunInterrupted as error:
+    except sw.errors.RunInterrupted as error:
         after = weights(model)
         print(json.dumps({
             "message": str(error),
@@ -79,7 +79,7 @@ train(sw.SharedTrainingMaster(**options))
 ready_when(lambda: len(context.statusTracker().getActiveJobsIds()) == 2)
 try:
     run_job(spark, context.parallelize([1], 1).mapPartitions(slow).count, description="slow")
-except sw.RunInterrupted as error:
+except sw.errors.RunInterrupted as error:
     wait_until(lambda: len(context.statusTracker().getActiveJobsIds()) == 1, 30)
     print(json.dumps({"message": str(error)}), flush=True)
 pathlib.Path(marker).touch()

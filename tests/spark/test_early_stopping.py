@@ -18,7 +18,7 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.runs import EarlyStoppingJudged
 from sparkwright.runs._early_stopping import Judge
-from sparkwright.workers._pool import TrainerPool
+from sparkwright.workers.pool import TrainerPool
 
 pytestmark = pytest.mark.usefixtures("in_process")
 # Scores of more epochs than any test trains.
@@ -245,7 +245,7 @@ def test_a_loss_that_is_no_number_ends_a_run_with_the_best_state(
         assert found.epochs <= 1
         strict = sw.EarlyStopping(max_epochs=5, stop_on_invalid=False)
         if non_finite == "stop":
-            with pytest.raises(sw.NonFiniteLossError):
+            with pytest.raises(sw.errors.NonFiniteLossError):
                 wrapper.fit(broken, epochs=9, validation=blobs, early_stopping=strict)
 
 

@@ -15,8 +15,8 @@ from tests.support.fake_gpus import fake_gpus
 import sparkwright as sw
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark import _gpus, _session
-from sparkwright.spark._gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
+from sparkwright.spark import _session, gpus as _gpus
+from sparkwright.spark.gpus import EXECUTOR_AMOUNT, TASK_AMOUNT, gpu_settings
 
 LOCAL = {"spark.master": "local-cluster[2,4,1024]"}
 WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"

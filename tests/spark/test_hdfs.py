@@ -13,8 +13,8 @@ from tests.support.hdfs import HdfsCluster
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright.storage._files import exists, remove_tree, write_bytes
-from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.storage.files import exists, remove_tree, write_bytes
+from sparkwright.storage.listing import list_entries, list_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stores]
 

@@ -96,7 +96,7 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
     timer = threading.Timer(0.5, interrupt)
     timer.start()
     began_s = time.monotonic()
-    with pytest.raises(sw.RunInterrupted, match="holds the last average"):
+    with pytest.raises(sw.errors.RunInterrupted, match="holds the last average"):
         run.wait()
     timer.join()
     # All four slots are free again: a job that needs them runs at once.
@@ -140,7 +140,7 @@ def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_noth
 
     async def cell() -> None:
         # As IPython does, the cell's own task meets the exception: asyncio would end its loop.
-        with pytest.raises(sw.RunInterrupted):
+        with pytest.raises(sw.errors.RunInterrupted):
             await run
 
     async def notebook() -> None:
@@ -180,14 +180,15 @@ def test_a_network_cannot_be_trained_by_two_runs(spark: Any, blobs: DataSet) -> 
 
 
 def test_too_few_slots(spark: Any, blobs: DataSet) -> None:
-    with pytest.raises(sw.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
+    with pytest.raises(sw.errors.SlotsError, match=r"workers=9, slots=4.*start_spark\(workers=9\)"):
         sw.SparkNetwork(spark, dense(), master_of(workers=9)).fit(blobs)
 
 
 def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
     """Another job holds all slots: no worker comes; the message says what to look at."""
     master = master_of(mesh=sw.MeshConfig(queue_timeout_s=2))
-    error = pytest.raises(sw.RunTimeoutError, match=r"no worker started within 2 s.*4 task slots")
+    rule = r"no worker started within 2 s.*4 task slots"
+    error = pytest.raises(sw.errors.RunTimeoutError, match=rule)
     with busy(spark, 4), error:
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
@@ -195,7 +196,7 @@ def test_slots_that_others_hold_end_in_a_clear_error(spark: Any, blobs: DataSet)
 def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: DataSet) -> None:
     master = master_of(mesh=sw.MeshConfig(rendezvous_timeout_s=2))
     error = pytest.raises(
-        sw.RunTimeoutError, match=r"2 workers and 1 came; missing: workers \[[01]\]"
+        sw.errors.RunTimeoutError, match=r"2 workers and 1 came; missing: workers \[[01]\]"
     )
     with busy(spark, 3), error:
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
@@ -215,7 +216,7 @@ def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> No
     )
     model.compile("sgd", "sparse_categorical_crossentropy")
     began_s = time.monotonic()
-    with pytest.raises(sw.WorkerError, match="this layer cannot train") as caught:
+    with pytest.raises(sw.errors.WorkerError, match="this layer cannot train") as caught:
         sw.SparkNetwork(spark, model, master_of()).fit(blobs)
     assert time.monotonic() - began_s < 15
     assert caught.value.worker in (0, 1)
@@ -236,7 +237,7 @@ def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         master = master_of(mesh=sw.MeshConfig(ports=port))
-        with pytest.raises(sw.NetworkError, match=f"Received: ports={port}"):
+        with pytest.raises(sw.errors.NetworkError, match=f"Received: ports={port}"):
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
@@ -244,7 +245,8 @@ def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)
     began_s = time.monotonic()
-    with pytest.raises(sw.NetworkError, match=r"127\.0\.0\.9:\d+ could not be reached within 2 s"):
+    rule = r"127\.0\.0\.9:\d+ could not be reached within 2 s"
+    with pytest.raises(sw.errors.NetworkError, match=rule):
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
     assert time.monotonic() - began_s < 2 + 15
 
@@ -254,7 +256,7 @@ def test_a_failing_rdd_says_so_with_the_users_own_error(spark: Any) -> None:
         raise KeyError(f"no such record: {number}")
 
     rdd = spark.sparkContext.parallelize(range(4), 2).map(bad)
-    with pytest.raises(sw.WorkerError, match="no such record"):
+    with pytest.raises(sw.errors.WorkerError, match="no such record"):
         sw.SparkNetwork(spark, dense(), master_of()).fit(rdd)
 
 

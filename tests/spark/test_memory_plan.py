@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, estimate
-from sparkwright.spark._memory_parts import TRAINER_MIB, parse_mib
 from sparkwright.spark._memory_plan import MemoryPlan, plan_memory
+from sparkwright.spark.memory_parts import TRAINER_MIB, parse_mib
 
 LENET = PRESETS["lenet"].make()
 cores_and_trainers = st.sampled_from([(1, 1), (4, 1), (4, 4), (8, 2), (6, 3)])

@@ -26,7 +26,8 @@ def processes():
 model = keras.Sequential([keras.Input((2000,)), keras.layers.Dense(2000), keras.layers.Dense(1)])
 model.compile("adam", "mse")
 master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
-plan = sw.plan_memory(model, master=master, workers=1, cores=2, trainers=2, driver_memory="700m")
+options = {"workers": 1, "cores": 2, "trainers": 2, "driver_memory": "700m"}
+plan = sw.spark.plan_memory(model, master=master, **options)
 spark = sw.start_spark(**plan.arguments)
 run = sw.SparkNetwork(spark, model, master).start(
     sw.DataSet(np.zeros((256, 2000), np.float32), np.zeros((256, 1), np.float32))

@@ -107,7 +107,7 @@ def test_how_a_network_was_trained_is_kept_with_it(
         "loss": pytest.approx(np.average(last["loss"], weights=last["examples"])),
         "validation_loss": run.status.validation[-1].loss,
     }
-    assert sw.training_master_from_dict(info.training["master"]) == AVERAGING
+    assert sw.masters.training_master_from_dict(info.training["master"]) == AVERAGING
     trained.save(url, save_updater=False)
     assert sw.model_info(url).has_updater is False
 

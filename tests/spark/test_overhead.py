@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright.spark._memory_parts import mib_in, overhead_in_container
+from sparkwright.spark.memory_parts import mib_in, overhead_in_container
 
 EXECUTOR, POD = "spark.executor.", "spark.kubernetes."
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sparkwright.spark._secrets import settings_to_tell
+from sparkwright.spark.secrets import settings_to_tell
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
-from sparkwright.spark._secrets import LEFT_OUT, without_secrets
 from sparkwright.spark._session import _warn_about_differences
+from sparkwright.spark.secrets import LEFT_OUT, without_secrets
 
 settings = st.builds(
     sw.SparkSettings,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
-from sparkwright.storage._archive import ArchiveError, read_archive, write_archive
+from sparkwright.storage.archive import ArchiveError, read_archive, write_archive
 
 ARRAYS = hnp.arrays(
     st.one_of(

@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     as_asked,
     join,
     move,
@@ -20,7 +20,7 @@ from sparkwright.storage._files import (
     write_atomically,
     write_folder,
 )
-from sparkwright.storage._listing import list_folder
+from sparkwright.storage.listing import list_folder
 
 _NUMBERS = itertools.count()
 

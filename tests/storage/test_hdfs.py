@@ -13,7 +13,7 @@ from tests.storage.stores import shared_hdfs
 from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     exists,
     move_files,
     read_bytes,
@@ -22,7 +22,7 @@ from sparkwright.storage._files import (
     write_atomically,
     write_bytes,
 )
-from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.storage.listing import list_entries, list_files
 
 pytestmark = pytest.mark.stores
 
@@ -151,7 +151,7 @@ def test_the_configuration_of_the_cluster_names_it(
 FORKS = """
 import os, sys
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage._files import read_bytes, write_bytes
+from sparkwright.storage.files import read_bytes, write_bytes
 def in_child(act):
     child = os.fork()
     if not child:

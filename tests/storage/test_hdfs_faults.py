@@ -10,7 +10,7 @@ from tests.storage.stores import started_or_skipped
 from tests.support.hdfs import HdfsCluster
 
 from sparkwright.errors import RunTimeoutError
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     exists,
     open_to_read,
     read_bytes,
@@ -20,7 +20,7 @@ from sparkwright.storage._files import (
     write_bytes,
     write_folder,
 )
-from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.storage.listing import list_entries, list_files
 
 pytestmark = pytest.mark.stores
 

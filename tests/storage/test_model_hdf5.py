@@ -11,7 +11,7 @@ import pytest
 from tests.storage.test_model_stores import FEATURES, network, train
 
 import sparkwright as sw
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.models import read_notes
 
 # Keras says that the format is old.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage import ModelInfo, ModelList
 from sparkwright.storage._hdf5_models import code_in
-from sparkwright.storage._model_info import ModelMetadata, info_from_about, read_time
+from sparkwright.storage.model_metadata import ModelMetadata, info_from_about, read_time
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 anything = st.recursive(

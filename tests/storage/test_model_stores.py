@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage._files import join, open_to_read, read_bytes, write_bytes
-from sparkwright.storage._listing import list_entries
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.files import join, open_to_read, read_bytes, write_bytes
+from sparkwright.storage.listing import list_entries
+from sparkwright.storage.models import read_notes
 
 # The S3 server's own libraries warn, and Keras' variables under NumPy 2.
 pytestmark = [

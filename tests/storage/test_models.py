@@ -9,7 +9,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.models import read_notes
 
 
 def archive(path: Path, members: dict[str, str]) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.storage._archive import read_archive, write_archive
-from sparkwright.storage._files import (
+from sparkwright.storage.archive import read_archive, write_archive
+from sparkwright.storage.files import (
     absolute,
     exists,
     is_folder,
@@ -28,8 +28,8 @@ from sparkwright.storage._files import (
     write_bytes,
     write_folder,
 )
-from sparkwright.storage._listing import list_entries, list_files, list_folder
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.listing import list_entries, list_files, list_folder
+from sparkwright.storage.models import read_notes
 
 # The S3 server's own libraries warn.
 pytestmark = pytest.mark.filterwarnings("default")

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.workers._gpus import FAKE_VARIABLE
+from sparkwright.workers.gpus import FAKE_VARIABLE
 
 
 @contextmanager

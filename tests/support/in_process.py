@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sparkwright.errors import SparkwrightError
-from sparkwright.mesh._framing import Message
-from sparkwright.workers._requests import Answer
+from sparkwright.mesh.framing import Message
 from sparkwright.workers._serving import Service
 from sparkwright.workers._wire import pack, unpack
+from sparkwright.workers.requests import Answer
 
 _free: list[Service] = []  # warm, for later wrappers
 _lock = threading.Lock()

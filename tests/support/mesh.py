@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sparkwright.mesh._connection import Connection
 from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
 from sparkwright.mesh._topology import Topology
+from sparkwright.mesh.connection import Connection
 
 
 def socket_pair() -> tuple[Connection, Connection]:

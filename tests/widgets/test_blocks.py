@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from sparkwright_widgets import (
+from sparkwright_widgets.blocks import (
     confusion_figure,
     environment_table,
     partition_table,

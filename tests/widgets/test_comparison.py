@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
-from sparkwright_widgets._comparison import RunComparison, compare_runs
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
 from sparkwright_widgets._figure_svg import figure_html
 from sparkwright_widgets._loss_feed import ComparisonFeed
 from sparkwright_widgets._quantities import LINES_APART, VALIDATION_APART
 from sparkwright_widgets._run_figures import comparison_figure
+from sparkwright_widgets.comparison import RunComparison, compare_runs
 
 
 def trained(fake, *, name="net", steps=10, factor=1.0, state="done", **options):

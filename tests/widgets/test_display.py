@@ -4,7 +4,8 @@ import weakref
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from sparkwright_widgets import _display, panel_for
+from sparkwright_widgets import display as _display
+from sparkwright_widgets.display import panel_for
 
 
 class Publisher:

@@ -20,7 +20,7 @@ from sparkwright.masters import (
 )
 from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 from sparkwright.updates import FixedThreshold
-from sparkwright.workers._step_time import StepTime
+from sparkwright.workers.step_time import StepTime
 from sparkwright_widgets._master_picker import TrainingMasterPicker, _picker
 from sparkwright_widgets._master_picker._outlook import Surroundings
 

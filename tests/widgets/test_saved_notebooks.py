@@ -12,9 +12,9 @@ BEGIN = """
 import asyncio, sys
 sys.path.insert(0, {folder!r})
 import fake_run
-from sparkwright_widgets import panel_for
+from sparkwright_widgets.display import panel_for
 from sparkwright_widgets import compare_runs
-from sparkwright_widgets._display import settle
+from sparkwright_widgets.display import settle
 run = fake_run.FakeRun()
 run.begin(epochs={epochs}, rounds=10, steps_per_s=400)
 while len(run.log) < 20:

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from sparkwright.workers import _trainer
-from sparkwright.workers._requests import Answer
+from sparkwright.workers.requests import Answer
 
 
 class StubTrainer(_trainer.Trainer):

@@ -8,8 +8,8 @@ from tests.support.mesh import socket_pair
 from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Connection, Listener
-from sparkwright.mesh._ring import Ring
+from sparkwright.mesh.connection import Connection, Listener
+from sparkwright.mesh.ring import Ring
 from sparkwright.workers._control import ControlLine, Dismissed
 
 SECRET = bytes(range(32))

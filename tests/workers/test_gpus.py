@@ -13,8 +13,8 @@ from tests.support.fake_gpus import fake_gpus
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, RunTimeoutError
-from sparkwright.workers import _gpus, _pool
-from sparkwright.workers._gpus import (
+from sparkwright.workers import gpus as _gpus, pool as _pool
+from sparkwright.workers.gpus import (
     CLAIM_VARIABLE,
     FAKE_VARIABLE,
     addresses_in,
@@ -22,7 +22,7 @@ from sparkwright.workers._gpus import (
     leave_gpus_to_workers,
     script_text,
 )
-from sparkwright.workers._pool import TrainerPool, _gpu_name
+from sparkwright.workers.pool import TrainerPool, _gpu_name
 
 NVIDIA_SMI = """#!/bin/sh
 [ "$*" = "--query-gpu=index,uuid --format=csv,noheader" ] || exit 2

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkwright.mesh._connection import connect
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._machine_clock import MachineClock
+from sparkwright.mesh.connection import connect
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import News, WorkerGone, WorkerHeard
 from sparkwright.runs._server import CoordinatorServer
-from sparkwright.runs._timeline_record import TimelineRecord
+from sparkwright.runs.timeline_record import TimelineRecord
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers._control import ControlLine
 from sparkwright.workers._phases import PhaseRecorder, PhaseReporter, WorkerClocks

@@ -17,14 +17,14 @@ import pytest
 
 from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.mesh._connection import Connection
+from sparkwright.mesh.connection import Connection
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs._peer_engine import settings_of
-from sparkwright.workers import _pool
-from sparkwright.workers._failure import failure_of
-from sparkwright.workers._pool import BorrowedTrainer, TrainerPool
-from sparkwright.workers._requests import RoundRequest
+from sparkwright.runs.peer_engine import settings_of
+from sparkwright.workers import pool as _pool
 from sparkwright.workers._wire import pack
+from sparkwright.workers.failure import failure_of
+from sparkwright.workers.pool import BorrowedTrainer, TrainerPool
+from sparkwright.workers.requests import RoundRequest
 
 SECRET = secrets.token_bytes(32)  # not the secret of other tests of this process
 

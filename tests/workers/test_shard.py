@@ -11,7 +11,7 @@ from hypothesis import given
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError, WorkerError
-from sparkwright.workers._shard import Shard, ShardWriter
+from sparkwright.workers.shard import Shard, ShardWriter
 
 folders = itertools.count()
 

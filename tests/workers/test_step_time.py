@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.workers._step_time import _random_batch, measure_step
+from sparkwright.workers.step_time import _random_batch, measure_step
 
 keras = pytest.importorskip("keras")
 

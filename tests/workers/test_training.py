@@ -13,7 +13,7 @@ from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.masters._plan import epoch_order
+from sparkwright.masters.plan import epoch_order
 from sparkwright.runs._events import RowsLogged, StateChanged
 
 
@@ -415,7 +415,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_the_rest_is_kept() -> None:
         ]
     )
     model.compile("adam", "sparse_categorical_crossentropy")
-    with pytest.raises(sw.NonFiniteLossError, match=r"the loss became nan in epoch 1"):
+    with pytest.raises(sw.errors.NonFiniteLossError, match=r"the loss became nan in epoch 1"):
         fit(model, sharing(shuffle=False), data)
     for variable in (*model.variables, *model.optimizer.variables):
         assert np.isfinite(variable.numpy()).all(), variable.path
@@ -512,7 +512,7 @@ def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(blobs: DataSet) -
     model = dense()
     master = averaging(shuffle=False)  # the NaN comes in the last of 6 minibatches
     with pytest.raises(
-        sw.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
+        sw.errors.NonFiniteLossError, match=r"loss became nan in epoch 1, minibatch 6 of worker 1"
     ):
         fit(model, master, data)
     assert np.isfinite(weights(model)).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.framing import Message
 from sparkwright.workers._member import RunMember
 from sparkwright.workers._phases import NO_PHASES
 from sparkwright.workers.protocol import Progress

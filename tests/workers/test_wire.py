@@ -29,13 +29,14 @@ from sparkwright.evaluation import (
     ROCBinary,
     ROCMultiClass,
 )
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
-from sparkwright.runs._peer_engine import settings_of
+from sparkwright.runs.peer_engine import settings_of
 from sparkwright.timeline.clocks import ClockState
 from sparkwright.timeline.spans import SpanBlock
-from sparkwright.workers._inference import LossSum
-from sparkwright.workers._requests import (
+from sparkwright.workers._wire import pack, unpack
+from sparkwright.workers.inference import LossSum
+from sparkwright.workers.requests import (
     Answer,
     Evaluating,
     InferRequest,
@@ -43,7 +44,6 @@ from sparkwright.workers._requests import (
     RoundRequest,
     TrainRequest,
 )
-from sparkwright.workers._wire import pack, unpack
 from sparkwright.workers.work import Span
 
 
@@ -265,8 +265,8 @@ def test_pickles_in_an_answer_are_refused_and_not_read(tmp_path: Path) -> None:
     [
         {"data": ["subprocess", "Popen", {"args": "true"}]},
         {"data": ["os", "system", {}]},
-        {"data": ["sparkwright.workers._pool", "TrainerPool", {"owner": 1}]},
-        {"data": ["sparkwright.workers._pool", "os", {}]},
+        {"data": ["sparkwright.workers.pool", "TrainerPool", {"owner": 1}]},
+        {"data": ["sparkwright.workers.pool", "os", {}]},
         {"data": ["sparkwright.no", "No", {}]},
         {"data": ["sparkwright.workers.work", "Span", {"owner": 1}]},
         {"array": [0, "O", [1]]},

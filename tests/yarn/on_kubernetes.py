@@ -28,7 +28,7 @@ SETTINGS = {
 def main() -> None:
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
     with FakeKubernetes() as cluster:
-        pods = sw.kubernetes_settings(
+        pods = sw.spark.kubernetes_settings(
             "registry/train:1",
             namespace="ml",
             shared_memory_mb=512,

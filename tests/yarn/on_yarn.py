@@ -25,7 +25,7 @@ from tests.support.yarn import YarnCluster
 
 import sparkwright as sw
 from sparkwright.errors import SlotsError, SparkwrightError
-from sparkwright.storage._listing import list_entries
+from sparkwright.storage.listing import list_entries
 
 LABEL = "labeled"
 GPU = "yarn.io/gpu"

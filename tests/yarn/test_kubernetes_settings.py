@@ -12,7 +12,7 @@ POD = PodFacts(name="lab-0", address="10.1.2.3", namespace="ml")
 
 
 def test_everything_that_is_named_becomes_a_setting() -> None:
-    found = sw.kubernetes_settings(
+    found = sw.spark.kubernetes_settings(
         "registry/train:1",
         namespace="ml",
         service_account="spark",
@@ -51,7 +51,7 @@ def test_everything_that_is_named_becomes_a_setting() -> None:
 def test_what_cannot_be_meant_is_named(wrong: dict[str, int]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=f"`{name}` must .* Received: {name}="):
-        sw.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
+        sw.spark.kubernetes_settings(**{"image": "a", **wrong})  # pyright: ignore[reportArgumentType]
 
 
 def test_without_an_image_the_error_says_how_to_name_one() -> None:

@@ -13,7 +13,6 @@ from sparkwright.cluster.job_errors import memory_kill, translated
 from sparkwright.errors import ConfigurationError, NetworkError, WorkerError
 from sparkwright.spark import _yarn
 from sparkwright.spark._defaults import default_settings
-from sparkwright.spark._memory_parts import overhead_settings
 from sparkwright.spark._yarn import (
     jars_settings,
     manager_addresses,
@@ -22,6 +21,7 @@ from sparkwright.spark._yarn import (
     write_jars,
     yarn_settings,
 )
+from sparkwright.spark.memory_parts import overhead_settings
 
 TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1)
 

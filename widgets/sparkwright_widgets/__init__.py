@@ -13,24 +13,17 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from ._block import Block as Block
-from ._comparison import RunComparison as RunComparison, compare_runs as compare_runs
 from ._data_picker import DataPicker as DataPicker
-from ._display import RunDisplay as RunDisplay, panel_for as panel_for
-from ._environment_table import environment_table as environment_table
-from ._evaluation_blocks import confusion_figure as confusion_figure
 from ._evaluation_panel import EvaluationPanel as EvaluationPanel
-from ._figure_svg import picture as picture
 from ._launch_panel import LaunchPanel as LaunchPanel
 from ._master_picker import TrainingMasterPicker as TrainingMasterPicker
 from ._model_store import ModelStore as ModelStore
 from ._network_builder import NetworkBuilder as NetworkBuilder
 from ._panel import LivePanel as LivePanel
 from ._partition_preview import PartitionPreview as PartitionPreview
-from ._partition_table import partition_table as partition_table
 from ._reports import report_of as report_of, report_runs as report_runs
-from ._summary import summary as summary
 from ._timeline_view import TimelineView as TimelineView
 from ._workbench import Workbench as Workbench
+from .comparison import compare_runs as compare_runs
 
 del _anywidget, _ipywidgets

@@ -37,7 +37,7 @@ _TRACEBACK_LINES = 25
 _SETTLE = (
     "import sys as _sys\n"
     "if 'sparkwright_widgets' in _sys.modules:\n"
-    "    from sparkwright_widgets._display import settle as _settle\n"
+    "    from sparkwright_widgets.display import settle as _settle\n"
     "    _settle()\n"
 )
 

@@ -13,7 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.storage._files import write_bytes
+from sparkwright.storage.files import write_bytes
 
 from ._format import duration_text
 from ._notebook_run import NotebookFailure, failure_in, has_been_executed, run_notebook, time_taken

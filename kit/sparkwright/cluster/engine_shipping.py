@@ -171,7 +171,7 @@ def send_by_value(*modules: ModuleType) -> None:
 
     Example:
         import my_layers
-        sw.send_by_value(my_layers)
+        sw.spark.send_by_value(my_layers)
     """
     for module in modules:
         if not isinstance(module, ModuleType):

@@ -96,7 +96,7 @@ def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "
     return (
         f"an executor must fit its container. Received: {who or 'an executor'} {took}"
         f"{f' ({known})' if known else ''}. Raise spark.executor.memoryOverhead, where TensorFlow "
-        "has its memory; `sw.plan_memory(model)` tells how much it takes."
+        "has its memory; `sw.spark.plan_memory(model)` tells how much it takes."
     )
 
 

@@ -1,33 +1,20 @@
 """Examples: in memory, on the wire, and distributed over Spark."""
 
-from ._arrow import (
-    batched as batched,
-    from_bytes as from_bytes,
-    row_count as row_count,
-    to_bytes as to_bytes,
-)
 from ._augmentation import Augmentation as Augmentation
 from ._browsing import Entry as Entry, Folder as Folder, browse as browse
-from ._column_statistics import (
-    ColumnStatistics as ColumnStatistics,
-    Histogram as Histogram,
-)
 from ._data_preview import (
     ColumnLook as ColumnLook,
     DataPreview as DataPreview,
     DataProblem as DataProblem,
     ImageLook as ImageLook,
 )
-from ._dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from ._distributed import DistributedDataSet as DistributedDataSet
-from ._export import to_minibatch_files as to_minibatch_files
 from ._exported import (
     ExportedDataSet as ExportedDataSet,
     delete_export as delete_export,
 )
 from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
 from ._from_arrays import digits as digits, from_arrays as from_arrays
-from ._from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
 from ._image_batches import (
     ImageBatchLoader as ImageBatchLoader,
     from_image_batches as from_image_batches,
@@ -42,11 +29,9 @@ from ._join_sources import (
     records as records,
     sequences as sequences,
 )
-from ._loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from ._manifest import Manifest as Manifest
 from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
 from ._minibatch_files import from_minibatches as from_minibatches
-from ._normalizer import Normalizer as Normalizer
 from ._normalizers import (
     ImageScale as ImageScale,
     MinMaxScale as MinMaxScale,
@@ -55,7 +40,6 @@ from ._normalizers import (
     load_normalizer as load_normalizer,
     normalizer_from_dict as normalizer_from_dict,
 )
-from ._paths import list_paths as list_paths
 from ._previewing import guess_source as guess_source, preview as preview
 from ._record_files import from_map_file as from_map_file, from_sequence_file as from_sequence_file
 from ._record_writing import (
@@ -77,4 +61,17 @@ from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
 from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
+from .chunks import (
+    batched as batched,
+    from_bytes as from_bytes,
+    row_count as row_count,
+    to_bytes as to_bytes,
+)
+from .column_statistics import ColumnStatistics as ColumnStatistics, Histogram as Histogram
+from .dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
+from .export import to_minibatch_files as to_minibatch_files
+from .from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
+from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
+from .normalizer import Normalizer as Normalizer
+from .paths import list_paths as list_paths
 from .sources import DataSource as DataSource, DataSplit as DataSplit

@@ -12,7 +12,7 @@ from sparkwright.options import check_choice, check_count
 from ._tensors import Array
 
 if TYPE_CHECKING:
-    from ._dataset import DataSet
+    from .dataset import DataSet
 
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.data._dataset import Array
+from sparkwright.data.dataset import Array
 from sparkwright.errors import DataError
 
 Mask = NDArray[np.bool_]

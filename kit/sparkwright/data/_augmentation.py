@@ -9,7 +9,7 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import MAX_SEED
 
-from ._dataset import Array
+from .dataset import Array
 
 
 @configuration

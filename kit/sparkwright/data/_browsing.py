@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sparkwright.data._sequence_reader import natural_key
 from sparkwright.errors import RunTimeoutError
-from sparkwright.storage._files import absolute, as_asked, is_on_this_machine, system_of, told
+from sparkwright.storage.files import absolute, as_asked, is_on_this_machine, system_of, told
 
 _T = TypeVar("_T")
 _HIDDEN = (".", "_")

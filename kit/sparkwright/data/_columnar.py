@@ -5,12 +5,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_schema import listed
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Convert, Piece, report, taken, unreadable
 from sparkwright.errors import DataError
-from sparkwright.storage._files import is_on_this_machine, open_to_read
-from sparkwright.storage._listing import StoredFile
+from sparkwright.storage.files import is_on_this_machine, open_to_read
+from sparkwright.storage.listing import StoredFile
 
 T = TypeVar("T")
 # Rows converted at a time are about so many bytes.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sparkwright.data._csv_format import CsvFormat, compression_of, line_count, line_end
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data.pieces import SkipLog
 from sparkwright.errors import DataError
-from sparkwright.storage._files import open_file, open_to_read, told
+from sparkwright.storage.files import open_file, open_to_read, told
 
 # Parsing is as fast with blocks from 1 to 4 MiB; smaller ones need less memory.
 BLOCK_BYTES = 2 << 20

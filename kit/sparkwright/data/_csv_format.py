@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.data._dataset import Array
+from sparkwright.data.dataset import Array
 from sparkwright.errors import ConfigurationError, DataError
 
 MISSING_VALUES = ("", "NA", "NaN", "null")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparkwright.data._csv_blocks import LONGEST_RECORD_BYTES
 from sparkwright.data._csv_format import CsvFormat, line_count
-from sparkwright.data._pieces import SkipLog
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import NAMED, Convert, Fault, report, taken
 
 

@@ -20,11 +20,11 @@ from sparkwright.data._csv_blocks import (
 )
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_parse import CsvColumns, convert_block
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Convert, Piece, unreadable
 from sparkwright.errors import DataError
-from sparkwright.storage._listing import StoredFile
+from sparkwright.storage.listing import StoredFile
 
 _PACKED = ("", ".gz", ".bz2", ".zst")
 ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed in _PACKED)

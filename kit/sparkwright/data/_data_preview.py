@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparkwright.data._wording import clipped
+from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
     from sparkwright.data.sources import DataSource

@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.jobs import collect
 
-from ._arrow import errors_as_chunks, from_bytes, to_chunks
-from ._dataset import DataSet
-from ._export import export
 from ._exported import ExportedDataSet
 from ._padding import padded
 from ._reducing import Merge, Summarise, Summary, reduce_all
-from ._shuffling import counts_in_order, indexed_counts
 from ._skipped import Skipped
 from ._splitting import (
     sample,
@@ -23,14 +19,18 @@ from ._splitting import (
     split_to_equal_sizes,
 )
 from ._statistics import DataStatistics, label_balance_of, statistics_of
+from .chunks import errors_as_chunks, from_bytes, to_chunks
+from .dataset import DataSet
+from .export import export
+from .shuffling import counts_in_order, indexed_counts
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
     from ._alignment import Alignment
-    from ._pieces import SkipTracker
     from ._table_schema import TableSchema
+    from .pieces import SkipTracker
 
 
 class DistributedDataSet:

@@ -18,7 +18,7 @@ from typing import Any
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     absolute,
     join,
     read_bytes,
@@ -27,7 +27,7 @@ from sparkwright.storage._files import (
     remove_tree,
     write_bytes,
 )
-from sparkwright.storage._listing import list_entries, list_files
+from sparkwright.storage.listing import list_entries, list_files
 
 from ._manifest import MANIFEST_NAME, Manifest, MinibatchFile
 

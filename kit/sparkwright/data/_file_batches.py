@@ -15,8 +15,8 @@ from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 from sparkwright.errors import DataError
-from sparkwright.storage._archive import DAMAGE, read_entry
-from sparkwright.storage._files import read_bytes
+from sparkwright.storage.archive import DAMAGE, read_entry
+from sparkwright.storage.files import read_bytes
 
 INDEX = "originalUris.txt"
 # Limits of readers, so that no small archive fills the memory.

@@ -9,9 +9,9 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._dataset import Array, DataSet
 from ._moments import Floats, Moments, Per, column_values, merge_readings, readings_of
 from ._reducing import fold
+from .dataset import Array, DataSet
 
 # Positions of the last axis or names of columns, of every input or of the named ones; None: all.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None

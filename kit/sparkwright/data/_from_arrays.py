@@ -10,10 +10,10 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError
 
-from ._arrow import cut, to_bytes
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._wording import session_first
+from .chunks import cut, to_bytes
+from .dataset import DataSet
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import numpy as np
 from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     absolute,
     exists,
     join,
@@ -24,17 +24,17 @@ from sparkwright.storage._files import (
     remove_tree,
     write_atomically,
 )
-from sparkwright.storage._listing import list_files, list_folder
+from sparkwright.storage.listing import list_files, list_folder
 
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uris_in, url_of
 from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
 from ._image_reader import EncodedImage, ImageArguments, ImageReader
 from ._images import fingerprint_of, url_groups
-from ._paths import check_complete, check_reached, check_visible
-from ._pieces import OnError, SkipLog, check_on_error, read_groups
-from ._wording import session_first
+from .dataset import DataSet
+from .paths import check_complete, check_reached, check_visible
+from .pieces import OnError, SkipLog, check_on_error, read_groups
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

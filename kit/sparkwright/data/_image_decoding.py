@@ -10,8 +10,8 @@ import numpy as np
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
-from ._dataset import Array
 from ._skipped import UnusableItem
+from .dataset import Array
 
 if TYPE_CHECKING:
     from PIL import Image

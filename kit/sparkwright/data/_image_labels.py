@@ -13,9 +13,9 @@ import numpy as np
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._dataset import Array
 from ._skipped import UnusableItem as UnusableItem
-from ._wording import shortened
+from .dataset import Array
+from .wording import shortened
 
 
 @configuration

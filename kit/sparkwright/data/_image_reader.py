@@ -9,16 +9,16 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_count
-from sparkwright.storage._files import read_bytes
+from sparkwright.storage.files import read_bytes
 
-from ._arrow import CHUNK_BYTES
 from ._augmentation import Augmentation
-from ._dataset import Array, DataSet
 from ._image_decoding import ImageOptions, decode, decode_mask, prepare, scaled
 from ._image_labels import Label, LabelEncoder, MaskFile, check_classes, check_label, found_label
-from ._loaders import read_ahead
-from ._pieces import SkipLog
 from ._skipped import UnusableItem
+from .chunks import CHUNK_BYTES
+from .dataset import Array, DataSet
+from .loaders import read_ahead
+from .pieces import SkipLog
 
 
 class ImageArguments(TypedDict, total=False):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparkwright.errors import DataError
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.listing import StoredFile, list_files
 
 from ._augmentation import Augmentation
 from ._distributed import DistributedDataSet
@@ -22,14 +22,8 @@ from ._image_labels import (
     is_in_path,
 )
 from ._image_reader import ImageReader
-from ._pieces import (
-    OnError,
-    check_on_error,
-    group_by_size,
-    partition_count,
-    read_groups,
-)
-from ._wording import session_first
+from .pieces import OnError, check_on_error, group_by_size, partition_count, read_groups
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,16 +14,10 @@ from sparkwright.data._join_frames import column_types, joined_batches, opened
 from sparkwright.data._join_plan import planned
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._join_sources import Source
-from sparkwright.data._pieces import (
-    OnError,
-    SkipLog,
-    check_on_error,
-    check_partitions,
-    read_groups,
-)
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_source import files_of
-from sparkwright.data._wording import session_first, shortened
+from sparkwright.data.pieces import OnError, SkipLog, check_on_error, check_partitions, read_groups
+from sparkwright.data.wording import session_first, shortened
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice
 

@@ -11,10 +11,10 @@ from sparkwright.data._csv_parse import inspect, parse
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._join_plan import INTEGERS, Plan
 from sparkwright.data._join_sources import Source
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._table_source import files_of, piece_bytes
-from sparkwright.data._wording import shortened
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Piece
+from sparkwright.data.wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:

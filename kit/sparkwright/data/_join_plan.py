@@ -6,8 +6,8 @@ from typing import Any, cast
 
 from sparkwright.data._column_choice import select_columns
 from sparkwright.data._join_sources import ClassColumn, OneHot, Source
-from sparkwright.data._wording import shortened
 from sparkwright.data.tables import Part
+from sparkwright.data.wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")

@@ -10,13 +10,13 @@ from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow_columns import Mask
 from sparkwright.data._column_choice import in_order
 from sparkwright.data._csv_parse import conversion_fault, to_numbers
-from sparkwright.data._dataset import Array, DataSet
 from sparkwright.data._join_plan import Plan, Slot
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._skipped import Skipped
 from sparkwright.data._survey import LengthRange, Survey, check_found, together
-from sparkwright.data._wording import clipped
+from sparkwright.data.dataset import Array, DataSet
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Columns, Fault, Part, report
+from sparkwright.data.wording import clipped
 from sparkwright.errors import DataError
 
 _DATASET_BYTES = 4 << 20

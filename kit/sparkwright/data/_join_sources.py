@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkwright.data._classes import Classes, check_classes
 from sparkwright.data._column_choice import of_unnamed
 from sparkwright.data._csv_format import CsvFormat
+from sparkwright.data.classes import Classes, check_classes
 from sparkwright.errors import ConfigurationError
 
 

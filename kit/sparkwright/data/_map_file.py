@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
-from sparkwright.storage._files import join, write_atomically
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.files import join, write_atomically
+from sparkwright.storage.listing import StoredFile, list_files
 
-from ._arrow import batched
-from ._dataset import DataSet
 from ._record_bytes import DECODERS, LONG, Decoders, decoder_of, naming
 from ._record_conversion import Convert, RecordConversion, check_functions, out_of_order
 from ._record_writing import DATA, INDEX, write_index
 from ._sequence_file import STRICT, Record, SequenceFileReader, opened
-from ._wording import clipped
+from .chunks import batched
+from .dataset import DataSet
+from .wording import clipped
 
 _REBUILD = "Rebuild it: `rebuild_map_index(url)`."
 _OPEN_PARTS = 32

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from sparkwright.errors import ConfigurationError
 
 from ._distributed import DistributedDataSet
-from ._loaders import Loader, MinibatchReader, numpy_loader
-from ._paths import FileToRead, check_visible, equal_shares, find_files, is_rdd
-from ._pieces import (
+from .loaders import Loader, MinibatchReader, numpy_loader
+from .paths import FileToRead, check_visible, equal_shares, find_files, is_rdd
+from .pieces import (
     OnError,
     check_on_error,
     check_partitions,
@@ -16,7 +16,7 @@ from ._pieces import (
     partition_count,
     read_groups,
 )
-from ._wording import session_first
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
-from ._dataset import Array, DataSet
+from .dataset import Array, DataSet
 
 # What one column is: a position of the last axis, one element of an example, or every number.
 Per = Literal["feature", "element", "value"]

@@ -9,11 +9,11 @@ import numpy as np
 
 from sparkwright.configuration import option
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.models import read_notes
 
 from ._fitting import Columns, Labels, MeanAndStd, Range, fit_columns, read_arrays
-from ._normalizer import Normalizer
-from ._scales import ColumnScale, Scales
+from .normalizer import Normalizer
+from .scales import ColumnScale, Scales
 
 
 class _FittedNormalizer(Normalizer):

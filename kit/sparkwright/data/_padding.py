@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sparkwright.errors import ConfigurationError, DataError
 
 from ._alignment import Alignment, check_alignment, pad_dataset
-from ._dataset import DataSet
 from ._reducing import reduce_all
 from ._survey import LengthRange, Survey
+from .dataset import DataSet
 
 if TYPE_CHECKING:
     from ._distributed import DistributedDataSet

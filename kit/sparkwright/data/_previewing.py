@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.data._arrow import from_bytes
 from sparkwright.data._browsing import Entry, browse, entries_of, within
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, ImageLook, look_at
-from sparkwright.data._dataset import DataSet
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_labels import (
     MaskFile,
@@ -28,21 +26,23 @@ from sparkwright.data._image_labels import (
 )
 from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
 from sparkwright.data._map_file import map_folders
-from sparkwright.data._paths import export_at, find_files
 from sparkwright.data._record_files import cut_files, read_records, sequence_records
 from sparkwright.data._record_writing import DATA, INDEX
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
 from sparkwright.data._tf_example import parse_example
 from sparkwright.data._tfrecord import compression_of, read_frames
-from sparkwright.data._wording import clipped
+from sparkwright.data.chunks import from_bytes
+from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, label_problems, with_guessed_columns
+from sparkwright.data.paths import export_at, find_files
 from sparkwright.data.sources import DataSource
+from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
-from sparkwright.storage._files import is_folder, open_to_read, read_bytes
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.files import is_folder, open_to_read, read_bytes
+from sparkwright.storage.listing import StoredFile, list_files
 
 _GUESS_BYTES = 64 << 10
 _MOST_FOLDERS, _MOST_FILES = 200, 200_000

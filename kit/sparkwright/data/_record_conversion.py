@@ -11,17 +11,17 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._arrow import CHUNK_BYTES
 from ._csv_format import CsvFormat
 from ._csv_parse import CsvColumns, convert_block
-from ._dataset import Array, DataSet
-from ._pieces import SkipLog
 from ._record_bytes import BYTES, Decoders, decoder_of
 from ._record_examples import NOTE, Layout, decode_examples, read_columns_note
 from ._sequence_file import Record, SequenceHeader
 from ._table_schema import TableSchema
-from ._wording import clipped
+from .chunks import CHUNK_BYTES
+from .dataset import Array, DataSet
+from .pieces import SkipLog
 from .tables import to_dataset
+from .wording import clipped
 
 Convert = Callable[[Any, Any], Any]
 Made = TypeVar("Made")

@@ -17,8 +17,8 @@ import numpy as np
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
-from ._dataset import Array, DataSet
 from ._record_bytes import decode_bytes, decode_vint, encode_vint
+from .dataset import Array, DataSet
 
 NOTE = "sparkwright.examples"
 DTYPES = {

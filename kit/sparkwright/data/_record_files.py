@@ -7,20 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import open_to_read
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.files import open_to_read
+from sparkwright.storage.listing import StoredFile, list_files
 
 from ._csv_format import CsvFormat
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._map_file import map_folders
-from ._pieces import OnError, SkipLog, from_pieces
 from ._record_bytes import Decoders
 from ._record_conversion import Convert, RecordConversion, TextLines, check_functions
 from ._record_writing import DATA, INDEX
 from ._sequence_file import Record, SequenceFileReader
 from ._table_schema import TableSchema
-from ._wording import session_first
+from .dataset import DataSet
+from .pieces import OnError, SkipLog, from_pieces
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,21 +12,15 @@ from numpy.typing import NDArray
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
-from sparkwright.storage._files import (
-    absolute,
-    exists,
-    join,
-    write_atomically,
-    write_folder,
-)
-from sparkwright.storage._listing import list_entries
+from sparkwright.storage.files import absolute, exists, join, write_atomically, write_folder
+from sparkwright.storage.listing import list_entries
 
-from ._arrow import cut, from_bytes
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._paths import check_complete, check_reached
 from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
-from ._shuffling import place
+from .chunks import cut, from_bytes
+from .dataset import DataSet
+from .paths import check_complete, check_reached
+from .shuffling import place
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs leave it; readers leave out names with such a beginning
 

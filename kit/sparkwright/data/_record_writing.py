@@ -5,7 +5,7 @@ from functools import partial
 from typing import BinaryIO
 
 from sparkwright.options import check_choice, check_count
-from sparkwright.storage._files import join, write_atomically
+from sparkwright.storage.files import join, write_atomically
 
 from ._record_bytes import BYTES, LONG
 from ._record_examples import NOTE, Layout, columns_note, encode_examples

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import DataError
 
-from ._arrow import cut, from_bytes
-from ._dataset import DataSet
+from .chunks import cut, from_bytes
+from .dataset import DataSet
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -23,10 +23,9 @@ from itertools import accumulate, pairwise
 from typing import BinaryIO, Literal
 
 from sparkwright.errors import DataError
-from sparkwright.storage._files import open_to_read
-from sparkwright.storage._listing import StoredFile
+from sparkwright.storage.files import open_to_read
+from sparkwright.storage.listing import StoredFile
 
-from ._pieces import SkipLog
 from ._record_bytes import (
     DEFAULT_CODEC,
     MAX_UNPACKED_BYTES,
@@ -39,6 +38,7 @@ from ._record_bytes import (
     naming,
     unpack,
 )
+from .pieces import SkipLog
 
 Compression = Literal["record", "block"]
 # Offset of the record or its block, key, value: both as Hadoop's bytes.

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from sparkwright.data._alignment import Alignment, pad
-from sparkwright.data._arrow import CHUNK_BYTES
 from sparkwright.data._csv_format import compression_of
 from sparkwright.data._csv_reader import CsvReader
-from sparkwright.data._dataset import Array, DataSet
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._skipped import UnusableItem
 from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, together
+from sparkwright.data.chunks import CHUNK_BYTES
+from sparkwright.data.dataset import Array, DataSet
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Columns, Fault, Part, Piece
 from sparkwright.errors import DataError
-from sparkwright.storage._listing import StoredFile
+from sparkwright.storage.listing import StoredFile
 
 MOST_BYTES = 1 << 30  # of the numbers of one file
 Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere

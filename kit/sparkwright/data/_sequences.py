@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._classes import Classes, check_classes
 from sparkwright.data._column_choice import in_order, select_columns
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import (
-    OnError,
-    SkipLog,
-    check_on_error,
-    check_partitions,
-    from_pieces,
-    group_by_size,
-)
 from sparkwright.data._sequence_reader import (
     Pair,
     SequenceReader,
@@ -30,11 +21,20 @@ from sparkwright.data._sequence_reader import (
 )
 from sparkwright.data._survey import Survey, check_found
 from sparkwright.data._table_source import files_of
-from sparkwright.data._wording import session_first, shortened
+from sparkwright.data.classes import Classes, check_classes
+from sparkwright.data.pieces import (
+    OnError,
+    SkipLog,
+    check_on_error,
+    check_partitions,
+    from_pieces,
+    group_by_size,
+)
 from sparkwright.data.tables import Part
+from sparkwright.data.wording import session_first, shortened
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
-from sparkwright.storage._listing import StoredFile
+from sparkwright.storage.listing import StoredFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

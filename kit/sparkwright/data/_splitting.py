@@ -12,11 +12,7 @@ from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import Option
 
-from ._arrow import errors_as_chunks, from_bytes, joined_chunks, row_count, to_bytes
-from ._classes import added, class_of_each_example, class_output, counted
-from ._dataset import DataSet, check_whole
 from ._reducing import reduce_partitions
-from ._shuffling import place
 from ._splits import (
     Assignment,
     Counts,
@@ -29,6 +25,10 @@ from ._splits import (
     order_of,
     stratified_sizes,
 )
+from .chunks import errors_as_chunks, from_bytes, joined_chunks, row_count, to_bytes
+from .classes import added, class_of_each_example, class_output, counted
+from .dataset import DataSet, check_whole
+from .shuffling import place
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

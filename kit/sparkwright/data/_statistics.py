@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
 
-from ._classes import added, balance_of, class_output, titled
-from ._column_statistics import (
+from ._moments import Per, merge_readings
+from ._reducing import Merge, Summarise, Summary, merge_all, reduce_all, reduce_partitions
+from .classes import added, balance_of, class_output, titled
+from .column_statistics import (
     QUANTILES,
     ArraySummary,
     ColumnStatistics,
@@ -21,9 +23,7 @@ from ._column_statistics import (
     histogram_counts,
     summaries_of,
 )
-from ._dataset import DataSet
-from ._moments import Per, merge_readings
-from ._reducing import Merge, Summarise, Summary, merge_all, reduce_all, reduce_partitions
+from .dataset import DataSet
 
 if TYPE_CHECKING:
     from ._distributed import DistributedDataSet

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sparkwright.errors import DataError
 
 from ._skipped import Skipped
-from ._wording import clipped
+from .wording import clipped
 
 # More different values than this are no classes.
 MOST_CLASSES = 100_000

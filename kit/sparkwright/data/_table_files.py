@@ -10,10 +10,10 @@ from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import OnError
 from sparkwright.data._table_schema import Missing, TableSchema
 from sparkwright.data._table_source import LocalTable, TableSource, Urls, check_no_choice, files_of
-from sparkwright.data._wording import session_first
+from sparkwright.data.pieces import OnError
+from sparkwright.data.wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

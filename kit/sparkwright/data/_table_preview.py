@@ -16,14 +16,14 @@ from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, op
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._sequences import prepared
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data._table_source import TableSource, files_of
-from sparkwright.data._wording import clipped
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
+from sparkwright.data.pieces import SkipLog
 from sparkwright.data.sources import DataSource
 from sparkwright.data.tables import Fault, to_dataset
+from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000

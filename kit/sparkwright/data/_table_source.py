@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
-from sparkwright.data._dataset import DataSet
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._pieces import (
+from sparkwright.data._skipped import Skipped
+from sparkwright.data._survey import Survey
+from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data.dataset import DataSet
+from sparkwright.data.pieces import (
     OnError,
     SkipLog,
     check_on_error,
@@ -22,13 +25,10 @@ from sparkwright.data._pieces import (
     from_pieces,
     group_by_size,
 )
-from sparkwright.data._skipped import Skipped
-from sparkwright.data._survey import Survey
-from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data.tables import Convert, Fault, Piece, to_dataset
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.storage._files import is_folder
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.files import is_folder
+from sparkwright.storage.listing import StoredFile, list_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

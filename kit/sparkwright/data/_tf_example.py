@@ -14,8 +14,8 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 
-from ._dataset import Array
 from ._record_examples import DTYPES, from_little
+from .dataset import Array
 
 # No list of numbers holds these exactly, or none as small as their bytes.
 _AS_BYTES = {"float64", "uint8", "uint64"}

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     exists,
     is_folder,
     join,
@@ -27,11 +27,9 @@ from sparkwright.storage._files import (
     write_atomically,
     write_bytes,
 )
-from sparkwright.storage._listing import StoredFile, list_files
+from sparkwright.storage.listing import StoredFile, list_files
 
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
-from ._pieces import OnError, SkipLog, check_on_error
 from ._record_bytes import MAX_UNPACKED_BYTES
 from ._record_conversion import Example, RecordConversion, check_functions, example_of
 from ._record_examples import Layout, columns_note, merged_layout, read_columns_note
@@ -39,7 +37,9 @@ from ._record_files import RecordPiece, from_records
 from ._record_parts import Examples, RecordFormat, WrittenPart, write_parts
 from ._sequence_file import STRICT, Record
 from ._tf_example import FeatureSpec, columns_of, feature_specs, parse_example, serialized_examples
-from ._wording import session_first
+from .dataset import DataSet
+from .pieces import OnError, SkipLog, check_on_error
+from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     absolute,
     exists,
     is_folder,
@@ -21,13 +21,13 @@ from sparkwright.storage._files import (
     write_bytes,
 )
 
-from ._dataset import DataSet
 from ._distributed import DistributedDataSet
 from ._exported import ExportedDataSet
-from ._loaders import Loader, MinibatchSource, checked_dataset, load, problem_of, read_ahead
 from ._manifest import MANIFEST_NAME, Manifest
-from ._paths import FileToRead, check_visible, export_at, find_files, is_rdd
 from ._skipped import ValidationResult
+from .dataset import DataSet
+from .loaders import Loader, MinibatchSource, checked_dataset, load, problem_of, read_ahead
+from .paths import FileToRead, check_visible, export_at, find_files, is_rdd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,6 @@ from sparkwright.configuration import (
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._from_arrays import digits
-from sparkwright.data._from_spark import from_dataframe
 from sparkwright.data._image_decoding import IMAGE_EXTENSIONS, ImageOptions
 from sparkwright.data._image_labels import MaskFile, PatternLabel
 from sparkwright.data._images import from_images
@@ -26,6 +25,7 @@ from sparkwright.data._record_files import from_map_file, from_sequence_file
 from sparkwright.data._sequences import from_csv_sequences
 from sparkwright.data._table_files import from_arrow, from_csv, from_parquet
 from sparkwright.data._tfrecord import from_tfrecord
+from sparkwright.data.from_spark import from_dataframe
 from sparkwright.options import Option
 
 SourceFormat = Literal[

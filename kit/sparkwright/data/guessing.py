@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._data_preview import ColumnLook, DataProblem, number_of
-from sparkwright.data._wording import clipped
+from sparkwright.data.wording import clipped
 
 if TYPE_CHECKING:
     from sparkwright.data.sources import DataSource

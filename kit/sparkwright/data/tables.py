@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
-from sparkwright.data._classes import one_hot
-from sparkwright.data._dataset import Array, DataSet
-from sparkwright.data._pieces import SkipLog
 from sparkwright.data._skipped import Skipped
 from sparkwright.data._table_schema import Missing, TableSchema, listed
+from sparkwright.data.classes import one_hot
+from sparkwright.data.dataset import Array, DataSet
+from sparkwright.data.pieces import SkipLog
 
 NAMED = 20
 

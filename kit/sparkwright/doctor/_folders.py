@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from sparkwright.storage._files import (
+from sparkwright.storage.files import (
     is_folder,
     join,
     read_bytes,

@@ -17,8 +17,8 @@ from sparkwright.cluster.jobs import run_job
 from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, tasks_to_ask
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
-from sparkwright.spark._gpus import TASK_AMOUNT, on_gpus
-from sparkwright.spark._launcher import advertised_address, bind_address
+from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
+from sparkwright.spark.launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import OffsetEstimator
 
 from . import _machine, _probe

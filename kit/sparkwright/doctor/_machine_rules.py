@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sparkwright.spark._memory_parts import (
+from sparkwright.spark.memory_parts import (
     TRAINER_MIB,
     executor_parts,
     mib_of_bytes,
@@ -60,8 +60,9 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
         return fault(
             f"{needs} and a small network need about {size_text(outside)} outside Java's heap; the "
             f"container has {size_text(MIB * overhead_mib)} for that",
-            f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more (`sw.plan_memory` "
-            "computes it for your network): a container that takes more than it has is killed.",
+            f"Set `spark.executor.memoryOverhead` to {outside_mib}m or more "
+            "(`sw.spark.plan_memory` computes it for your network): a container that takes "
+            "more than it has is killed.",
         )
     # Those of one machine share it, unless each has a container of its own.
     shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors

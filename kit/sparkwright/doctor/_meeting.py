@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from sparkwright.errors import NetworkError
-from sparkwright.masters._mesh_config import ports_in_variable
-from sparkwright.mesh._connection import Connection, Listener
-from sparkwright.mesh._handshake import Address, dial
-from sparkwright.mesh._port import address_in
+from sparkwright.masters.mesh_config import ports_in_variable
+from sparkwright.mesh.connection import Connection, Listener
+from sparkwright.mesh.handshake import Address, dial
+from sparkwright.mesh.port import address_in
 
 from ._probe import Orders, all_within
 

@@ -88,7 +88,7 @@ def _gpu_addresses() -> list[str]:
 
 
 def _read_and_write(folder: str, name: str) -> str:
-    from sparkwright.storage._files import join, read_bytes, write_bytes
+    from sparkwright.storage.files import join, read_bytes, write_bytes
 
     write_bytes(join(folder, name), read_bytes(join(folder, "driver")))
     return ""

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.data import DataSource
-from sparkwright.data._wording import clipped
+from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
-from sparkwright.masters._reading import MASTERS
-from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.masters.reading import MASTERS
+from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
 from sparkwright.options import MAX_SEED
-from sparkwright.spark._spark_settings import SparkSettings
-from sparkwright.storage._files import read_bytes, write_bytes
+from sparkwright.spark.spark_settings import SparkSettings
+from sparkwright.storage.files import read_bytes, write_bytes
 
 from ._code import notebook, script
 from ._prepared import PreparedExperiment, prepare

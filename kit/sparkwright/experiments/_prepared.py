@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
 from sparkwright.runs import TrainingRun
 from sparkwright.spark import SparkNetwork
-from sparkwright.spark._secrets import looks_secret
+from sparkwright.spark.secrets import looks_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

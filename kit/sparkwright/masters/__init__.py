@@ -1,30 +1,8 @@
 """Training masters: frozen configuration that turns into a plan of rounds."""
 
-from ._checkpointing import Checkpointing as Checkpointing
 from ._early_stopping import EarlyStopping as EarlyStopping
-from ._mesh_config import MeshConfig as MeshConfig
-from ._parameter_averaging import (
-    ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
-)
-from ._plan import (
-    Exchange as Exchange,
-    TrainingPlan as TrainingPlan,
-    updater_bytes as updater_bytes,
-    vector_bytes as vector_bytes,
-)
-from ._reading import (
-    training_master_from_dict as training_master_from_dict,
-    training_master_from_json as training_master_from_json,
-    training_master_from_yaml as training_master_from_yaml,
-)
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
-from ._training_master import (
-    NtpClock as NtpClock,
-    SystemClock as SystemClock,
-    TimeSource as TimeSource,
-    TrainingHook as TrainingHook,
-    TrainingMaster as TrainingMaster,
-)
+from .checkpointing import Checkpointing as Checkpointing
 from .cost import (
     ExchangeCosts as ExchangeCosts,
     ScalingCosts as ScalingCosts,
@@ -35,4 +13,26 @@ from .forecast import (
     Scaling as Scaling,
     predict_scaling as predict_scaling,
     prospect as prospect,
+)
+from .mesh_config import MeshConfig as MeshConfig
+from .parameter_averaging import (
+    ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
+)
+from .plan import (
+    Exchange as Exchange,
+    TrainingPlan as TrainingPlan,
+    updater_bytes as updater_bytes,
+    vector_bytes as vector_bytes,
+)
+from .reading import (
+    training_master_from_dict as training_master_from_dict,
+    training_master_from_json as training_master_from_json,
+    training_master_from_yaml as training_master_from_yaml,
+)
+from .training_master import (
+    NtpClock as NtpClock,
+    SystemClock as SystemClock,
+    TimeSource as TimeSource,
+    TrainingHook as TrainingHook,
+    TrainingMaster as TrainingMaster,
 )

@@ -19,8 +19,8 @@ from sparkwright.updates import (
     ThresholdAlgorithm,
 )
 
-from ._plan import Exchange
-from ._training_master import DATA, DIAGNOSTICS, MESSAGES, SPEED, TrainingMaster
+from .plan import Exchange
+from .training_master import DATA, DIAGNOSTICS, MESSAGES, SPEED, TrainingMaster
 
 Combine = Literal["sum", "mean"]
 

@@ -14,9 +14,9 @@ from math import log, sqrt
 
 from sparkwright.configuration import Configuration, configuration, option
 
-from ._mesh_config import MeshConfig
-from ._plan import TrainingPlan
-from ._training_master import TrainingMaster
+from .mesh_config import MeshConfig
+from .plan import TrainingPlan
+from .training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
 # takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain

@@ -7,8 +7,6 @@ from typing import Any, Literal, Self
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import MAX_BYTES, check_count, check_seconds
 
-from ._plan import TrainingPlan
-from ._training_master import TrainingMaster
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
     ExchangeCosts,
@@ -18,6 +16,8 @@ from .cost import (
     interval,
     minibatches_per_exchange,
 )
+from .plan import TrainingPlan
+from .training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
 

@@ -5,9 +5,9 @@ import time
 from collections import deque
 from itertools import chain
 
-from ._connection import Connection
 from ._messages import Origin, Payload
 from ._seal import Buffer
+from .connection import Connection
 
 CHUNK_BYTES = 1 << 20
 

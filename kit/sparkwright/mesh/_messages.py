@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sparkwright.errors import NetworkError
 
-from ._framing import Message
+from .framing import Message
 
 Origin = tuple[int, int]  # (worker, incarnation): a worker that starts again begins a new sequence
 Payload = bytes | bytearray | memoryview

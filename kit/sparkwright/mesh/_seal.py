@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sparkwright.errors import NetworkError
 
-from ._auth import Keys
+from .auth import Keys
 
 Buffer = bytes | bytearray | memoryview
 PIECE_BYTES = 2 << 20

@@ -11,8 +11,8 @@ from sparkwright.errors import ConfigurationError
 from .signature import output_names
 
 if TYPE_CHECKING:
-    from sparkwright.data._normalizer import Normalizer
-    from sparkwright.data._scales import ColumnScale, Scales
+    from sparkwright.data.normalizer import Normalizer
+    from sparkwright.data.scales import ColumnScale, Scales
 
 NormalizerPlace = Literal["inside", "beside"]
 # By these names a model is recognized that normalizes already.

@@ -5,12 +5,6 @@ from ._advice import (
     compare_repartitions as compare_repartitions,
     recommended as recommended,
 )
-from ._execute import count_examples as count_examples, repartition as repartition
-from ._forecast import (
-    PartitionForecast as PartitionForecast,
-    PartitionLayout as PartitionLayout,
-    forecast as forecast,
-)
 from ._placements import group_partitions as group_partitions
 from ._plan import (
     RepartitionAction as RepartitionAction,
@@ -26,4 +20,10 @@ from ._repartitioner import (
     Repartitioner as Repartitioner,
     piece_size as piece_size,
 )
-from ._survey import PartitionSurvey as PartitionSurvey
+from .execute import count_examples as count_examples, repartition as repartition
+from .forecasting import (
+    PartitionForecast as PartitionForecast,
+    PartitionLayout as PartitionLayout,
+    forecast as forecast,
+)
+from .survey import PartitionSurvey as PartitionSurvey

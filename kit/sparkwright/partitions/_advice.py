@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from ._forecast import PartitionForecast, forecast
 from ._plan import RepartitionMode, RepartitionStrategy
-from ._survey import PartitionSurvey
+from .forecasting import PartitionForecast, forecast
+from .survey import PartitionSurvey
 
 # A gain below this share of an epoch is not worth moving data.
 _WORTH = 0.02

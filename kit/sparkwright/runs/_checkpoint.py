@@ -17,8 +17,8 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
 from sparkwright.options import check_count
-from sparkwright.storage._files import is_folder, join, open_to_read, remove, write_atomically
-from sparkwright.storage._listing import list_folder
+from sparkwright.storage.files import is_folder, join, open_to_read, remove, write_atomically
+from sparkwright.storage.listing import list_folder
 
 from ._checkpoint_format import Checkpoint as Checkpoint, decode, encode
 

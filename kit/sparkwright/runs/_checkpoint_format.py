@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
-from sparkwright.mesh._framing import Message
-from sparkwright.storage._archive import ArchiveError, is_numbers, read_archive, write_archive
+from sparkwright.mesh.framing import Message
+from sparkwright.storage.archive import ArchiveError, is_numbers, read_archive, write_archive
 from sparkwright.workers.protocol import Progress
 
 _FORMAT = 1

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.storage._files import write_bytes
+from sparkwright.storage.files import write_bytes
 
 DISPLAY, REPORT = "sparkwright.display", "sparkwright.report"
 

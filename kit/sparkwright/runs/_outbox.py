@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Connection
+from sparkwright.mesh.connection import Connection
 
 from ._decisions import WorkerRegistered
 

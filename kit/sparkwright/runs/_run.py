@@ -15,12 +15,12 @@ from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
 
 from ._early_stopping import EarlyStoppingResult
-from ._engine import Engine, Outcome
 from ._events import RunEvent, RunStatus
 from ._extensions import show, write_report
 from ._history import History
 from ._provenance import WarningKeeper, git_revision
-from ._record import RunRecord
+from .engine import Engine, Outcome
+from .record import RunRecord
 
 _log = logging.getLogger(__name__)
 # An interrupt frees the executors within 5 s: first politely, then not.

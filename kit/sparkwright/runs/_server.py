@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Address, Connection, Listener
-from sparkwright.mesh._framing import Message, encode_head
+from sparkwright.mesh.connection import Address, Connection, Listener
+from sparkwright.mesh.framing import Message, encode_head
 from sparkwright.workers.protocol import Failure, Group, Progress
 from sparkwright.workers.work import Span
 

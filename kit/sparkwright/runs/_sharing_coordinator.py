@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from sparkwright.masters._checkpointing import CopySchedule
+from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.work import Span
 

@@ -14,11 +14,10 @@ from sparkwright.cluster.jobs import run_job
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation import AbstractEvaluation, WorstExample, WorstExamples
-from sparkwright.workers._inference import Evaluations as Counted, LossSum
-from sparkwright.workers._requests import Evaluating, Predicting, Scoring
+from sparkwright.workers.inference import Evaluations as Counted, LossSum
+from sparkwright.workers.requests import Evaluating, Predicting, Scoring
 
 from ._exact_roc import SCORES_ON_DRIVER, digested
-from ._gpus import on_gpus
 from ._inference import (
     Block,
     Inference,
@@ -27,6 +26,7 @@ from ._inference import (
     normalized,
     with_normalized_features,
 )
+from .gpus import on_gpus
 
 if TYPE_CHECKING:
     from pyspark import RDD

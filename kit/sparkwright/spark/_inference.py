@@ -18,8 +18,8 @@ from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
-from sparkwright.workers._pool import BorrowedTrainer, TrainerPool, driver_secret
-from sparkwright.workers._requests import Answer, Evaluating, InferRequest, Predicting, Scoring
+from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
+from sparkwright.workers.requests import Answer, Evaluating, InferRequest, Predicting, Scoring
 
 from ._tasks import device_of
 

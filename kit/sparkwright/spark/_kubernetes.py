@@ -108,7 +108,7 @@ def pod_settings(
     if not {_IMAGE, _EXECUTOR_IMAGE} & known:
         raise ConfigurationError(
             "on Kubernetes executors are made of an image. Received: no "
-            f'{_IMAGE}. Name one: `settings=sw.kubernetes_settings("registry/image:tag")`.'
+            f'{_IMAGE}. Name one: `settings=sw.spark.kubernetes_settings("registry/image:tag")`.'
         )
     if pod is None:
         return {}

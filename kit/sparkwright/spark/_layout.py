@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.data._export import write_partitions
-from sparkwright.data._paths import check_reached
+from sparkwright.data.export import write_partitions
+from sparkwright.data.paths import check_reached
 from sparkwright.errors import DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions import RepartitionPlan, plan_repartition
-from sparkwright.partitions._execute import repartition
-from sparkwright.storage._files import absolute, join, read_bytes, remove_tree
+from sparkwright.partitions.execute import repartition
+from sparkwright.storage.files import absolute, join, read_bytes, remove_tree
 from sparkwright.timeline import PhaseCode
 
 from ._tasks import Element

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters._parameter_averaging import ParameterAveragingTrainingMaster
-from sparkwright.masters._training_master import TrainingMaster
+from sparkwright.masters.parameter_averaging import ParameterAveragingTrainingMaster
+from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks.estimate import Master
 from sparkwright.options import check_count
 
-from ._memory_parts import (
+from .memory_parts import (
     MemoryPart,
     driver_parts,
     executor_parts,

@@ -14,8 +14,8 @@ from sparkwright.data import (
     TableSchema,
     load_normalizer,
 )
-from sparkwright.data._loaders import Loader
-from sparkwright.data._pieces import OnError
+from sparkwright.data.loaders import Loader
+from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.networks.normalizing import (
@@ -24,18 +24,18 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._begin import RunBeginning
-from sparkwright.runs._engine import Engine
-from sparkwright.runs._peer_engine import saves_updater
+from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.engine import Engine
+from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
-from sparkwright.storage._models import read_notes
+from sparkwright.storage.models import read_notes
 
-from ._launcher import SparkLauncher
 from ._layout import Exports
 from ._network_evaluation import EvaluatingNetwork
 from ._rounds import SparkRoundsEngine
 from ._saved_networks import distributed_master, training_summary
-from ._secrets import session_facts
+from .launcher import SparkLauncher
+from .secrets import session_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
-from sparkwright.data._loaders import Loader
-from sparkwright.data._pieces import OnError
+from sparkwright.data.loaders import Loader
+from sparkwright.data.pieces import OnError
 from sparkwright.errors import DataError
 from sparkwright.evaluation import (
     ROC,

@@ -16,9 +16,9 @@ from sparkwright.data import (
     from_minibatches,
     from_rdd,
 )
-from sparkwright.data._from_spark import from_features_and_label
-from sparkwright.data._loaders import Loader
-from sparkwright.data._pieces import OnError
+from sparkwright.data.from_spark import from_features_and_label
+from sparkwright.data.loaders import Loader
+from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.signature import input_shapes, output_types
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, Normalizer, from_bytes, to_bytes
-from sparkwright.data._arrow import errors_as_chunks
+from sparkwright.data.chunks import errors_as_chunks
 from sparkwright.errors import DataError
-from sparkwright.workers._requests import Predicting, Scoring
+from sparkwright.workers.requests import Predicting, Scoring
 
-from ._gpus import on_gpus
 from ._inference import (
     Inference,
     mapped_pieces,
     normalized,
     with_normalized_features,
 )
+from .gpus import on_gpus
 
 if TYPE_CHECKING:
     from pyspark import RDD

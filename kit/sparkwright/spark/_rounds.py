@@ -10,26 +10,26 @@ from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
-from sparkwright.masters._plan import minibatch_count
+from sparkwright.masters.plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
-from sparkwright.runs._engine import Outcome, StartState
-from sparkwright.runs._judged_run import JudgedRun
-from sparkwright.runs._peer_engine import error_of, settings_of
-from sparkwright.runs._record import RunRecord
+from sparkwright.runs.engine import Outcome, StartState
+from sparkwright.runs.judged_run import JudgedRun
+from sparkwright.runs.peer_engine import error_of, settings_of
+from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers._requests import RoundRequest
 from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.requests import RoundRequest
 from sparkwright.workers.work import share_out
 
-from ._gpus import on_gpus
-from ._launcher import SparkLauncher
 from ._layout import storage_level
 from ._tasks import round_task
+from .gpus import on_gpus
+from .launcher import SparkLauncher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkwright.runs._timeline_record import Process
+    from sparkwright.runs.timeline_record import Process
     from sparkwright.timeline.clocks import ClockState
     from sparkwright.timeline.spans import SpanBlock
 

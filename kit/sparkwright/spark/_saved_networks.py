@@ -6,10 +6,10 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import TrainingMaster
-from sparkwright.masters._reading import master_from_distributed_config
+from sparkwright.masters.reading import master_from_distributed_config
 from sparkwright.runs import TrainingRun
 from sparkwright.storage import load_model
-from sparkwright.storage._model_reading import distributed_config
+from sparkwright.storage.model_reading import distributed_config
 
 
 def load_distributed_model(

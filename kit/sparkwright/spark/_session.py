@@ -26,11 +26,11 @@ from ._defaults import (
     spark_home,
     submitted_settings,
 )
-from ._gpus import GpuTasks, gpu_settings
 from ._kubernetes import pod_facts, pod_settings
-from ._memory_parts import overhead_settings
-from ._secrets import LEFT_OUT, left_out, without_secrets
 from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
+from .gpus import GpuTasks, gpu_settings
+from .memory_parts import overhead_settings
+from .secrets import LEFT_OUT, left_out, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

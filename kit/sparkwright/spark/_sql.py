@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet, Normalizer, TableSchema
 from sparkwright.data.tables import to_dataset
 from sparkwright.errors import DataError
-from sparkwright.workers._requests import Predicting
+from sparkwright.workers.requests import Predicting
 
 from ._inference import Inference, InferenceSession, with_normalized_features
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data import DistributedDataSet, from_bytes, row_count
-from sparkwright.data._shuffling import counts_in_order, indexed_counts
+from sparkwright.data.shuffling import counts_in_order, indexed_counts
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import PartitionSurvey, RepartitionPlan
-from sparkwright.partitions._execute import repartition
-from sparkwright.partitions._survey import LabelSample
+from sparkwright.partitions.execute import repartition
+from sparkwright.partitions.survey import LabelSample
 
 # All partitions together send no more sampled rows to the driver.
 _MOST_ROWS = 400_000

@@ -10,10 +10,10 @@ from typing import Any
 
 from sparkwright.data import from_bytes
 from sparkwright.errors import DataError
-from sparkwright.workers._failure import failure_of
-from sparkwright.workers._pool import TrainerPool, driver_secret
-from sparkwright.workers._requests import Answer, RoundRequest, TrainRequest
-from sparkwright.workers._shard import ShardWriter
+from sparkwright.workers.failure import failure_of
+from sparkwright.workers.pool import TrainerPool, driver_secret
+from sparkwright.workers.requests import Answer, RoundRequest, TrainRequest
+from sparkwright.workers.shard import ShardWriter
 
 # (order key, "train" or "validation", Arrow bytes): what a training task reads.
 Element = tuple[tuple[int, ...], str, bytes]

@@ -18,7 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError, SparkwrightError
-from sparkwright.storage._files import exists, write_atomically
+from sparkwright.storage.files import exists, write_atomically
 
 from ._defaults import default_settings, spark_home
 

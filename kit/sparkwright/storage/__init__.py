@@ -4,12 +4,12 @@ from ._evaluations import (
     load_evaluation as load_evaluation,
     save_evaluation as save_evaluation,
 )
-from ._model_info import ModelInfo as ModelInfo
-from ._model_reading import (
+from .model_metadata import ModelInfo as ModelInfo
+from .model_reading import (
     ModelList as ModelList,
     delete_model as delete_model,
     list_models as list_models,
     model_info as model_info,
     verify_model as verify_model,
 )
-from ._models import load_model as load_model, save_model as save_model
+from .models import load_model as load_model, save_model as save_model

@@ -3,7 +3,7 @@
 from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation, evaluation_from_json
 
-from ._files import open_to_read, write_bytes
+from .files import open_to_read, write_bytes
 
 _MAX_BYTES = 1 << 30  # an exact ROC takes up to 11 bytes a score
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
-from ._archive import DAMAGE, blocks_of, read_entry
+from .archive import DAMAGE, blocks_of, read_entry
 
 NOTES = "sparkwright.json"
 CONFIG = "config.json"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
-from sparkwright.storage._files import write_bytes
+from sparkwright.storage.files import write_bytes
 
 from .chrome_trace import trace_lines
 from .clocks import ClockReading

@@ -6,9 +6,9 @@ import time
 from typing import NamedTuple
 
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.masters._checkpointing import CopySchedule
-from sparkwright.masters._plan import minibatch_count
-from sparkwright.mesh._ring import Ring
+from sparkwright.masters.checkpointing import CopySchedule
+from sparkwright.masters.plan import minibatch_count
+from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
@@ -17,7 +17,7 @@ from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
 from ._member import RunMember, exchanged
 from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
-from ._requests import WorkerSettings
+from .requests import WorkerSettings
 
 
 class _Meta(NamedTuple):

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._connection import Address, Connection, connect
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._ring import Ring
+from sparkwright.mesh.connection import Address, Connection, connect
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.ring import Ring
 
 if TYPE_CHECKING:
     from ._minibatches import RoundDone

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._ring import Ring, RingPort
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.ring import Ring, RingPort
 from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
 from ._control import ControlLine, Dismissed, RowBuffer
-from ._failure import failure_of
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
-from ._requests import WorkerSettings
-from ._shard import Shard, ShardServer, ShardSource
+from .failure import failure_of
+from .requests import WorkerSettings
+from .shard import Shard, ShardServer, ShardSource
 
 Meta = TypeVar("Meta", bound=tuple[Any, ...])
 # What the first of a ring passes on of a verdict.

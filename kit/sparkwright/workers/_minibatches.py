@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.masters._plan import calls, epoch_order, minibatch_count
+from sparkwright.masters.plan import calls, epoch_order, minibatch_count
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.work import Span
 
@@ -23,8 +23,8 @@ from ._batch_layout import BatchLayout
 from ._control import Activity
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
-from ._requests import WorkerSettings
-from ._shard import Shard, ShardSource
+from .requests import WorkerSettings
+from .shard import Shard, ShardSource
 
 Block = dict[str, NDArray[Any]]
 # A compiled call cannot be interrupted, so it should not take much longer than this.

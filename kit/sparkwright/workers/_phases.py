@@ -10,8 +10,8 @@ from collections.abc import Generator
 import numpy as np
 
 from sparkwright.masters import NtpClock, TimeSource
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._machine_clock import MachineClock, shift_from
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.machine_clock import MachineClock, shift_from
 from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.clocks import Offset, OffsetEstimator
 from sparkwright.timeline.spans import SpanBlock

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
-from sparkwright.mesh._port import PeerPort, address_in
+from sparkwright.mesh.port import PeerPort, address_in
 from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.clocks import Offset
@@ -24,14 +24,14 @@ from sparkwright.timeline.spans import SpanBlock
 from ._averaging import AveragingWorker
 from ._control import ControlLine
 from ._flat import sample_of, update_ratio
-from ._inference import run_inference
 from ._member import RunMember
 from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica import Replica
-from ._requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
-from ._shard import Shard, ShardSource
 from ._sharing import SharingWorker
+from .inference import run_inference
+from .requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
+from .shard import Shard, ShardSource
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from sparkwright.errors import NetworkError
 from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.cost import PIECE_S, gathered
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._port import PeerPort
-from sparkwright.mesh._ring import Ring
-from sparkwright.mesh._update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
@@ -35,9 +35,9 @@ from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio
 from ._member import RunMember, exchanged
 from ._minibatches import Block, Minibatches, RoundDone, check_losses, non_finite_state
-from ._requests import WorkerSettings
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
+from .requests import WorkerSettings
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.01

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._auth import worker_identity
-from sparkwright.mesh._connection import Address, Connection, connect
-from sparkwright.mesh._framing import Message
-from sparkwright.mesh._port import PeerPort
+from sparkwright.mesh.auth import worker_identity
+from sparkwright.mesh.connection import Address, Connection, connect
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.port import PeerPort
 
 INTRODUCTION = "state"
 

@@ -26,14 +26,14 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 
 from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
-from sparkwright.mesh._auth import SECRET_BYTES, TRAINER
-from sparkwright.mesh._connection import Connection
-from sparkwright.mesh._handshake import close_socket, greet_client
+from sparkwright.mesh.auth import SECRET_BYTES, TRAINER
+from sparkwright.mesh.connection import Connection
+from sparkwright.mesh.handshake import close_socket, greet_client
 
-from ._gpus import device_environment, ready_device
-from ._requests import Answer, Request
 from ._serving import Service
 from ._wire import pack, unpack
+from .gpus import device_environment, ready_device
+from .requests import Answer, Request
 
 # Keras imports these if they are installed: to accept their objects, and to draw. A trainer has
 # minibatches of arrays and draws nothing. Without them each trainer starts more than a second

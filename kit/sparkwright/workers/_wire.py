@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh._framing import Message
+from sparkwright.mesh.framing import Message
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _ALIGNED = 16

@@ -17,7 +17,7 @@ from sparkwright.masters import (
     training_master_from_yaml,
 )
 from sparkwright.networks import NetworkSpec
-from sparkwright.workers._step_time import StepTime, measure_step
+from sparkwright.workers.step_time import StepTime, measure_step
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped, rate_text
 from sparkwright_widgets._table import html_table

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage import ModelInfo
-from sparkwright.storage._model_info import metrics_text, time_text
+from sparkwright.storage.model_metadata import metrics_text, time_text
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._table import html_table, text_table

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkwright.storage import ModelInfo
-from sparkwright.storage._model_info import time_text
+from sparkwright.storage.model_metadata import time_text
 from sparkwright_widgets._format import bytes_text, count_text
 from sparkwright_widgets._table import html_table
 

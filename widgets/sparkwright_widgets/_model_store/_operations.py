@@ -16,7 +16,7 @@ from sparkwright.storage import (
     save_model,
     verify_model,
 )
-from sparkwright.storage._files import exists
+from sparkwright.storage.files import exists
 from sparkwright_widgets._format import count_text, duration_text
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright.storage import ModelInfo
-from sparkwright.storage._model_info import metrics_text
+from sparkwright.storage.model_metadata import metrics_text
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import (
     Button,

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage import ModelInfo
-from sparkwright.storage._files import join
+from sparkwright.storage.files import join
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import duration_text, escaped

@@ -8,7 +8,7 @@ from sparkwright.partitions import (
     RepartitionStrategy,
     compare_repartitions,
 )
-from sparkwright.partitions._forecast import BANDWIDTH_BYTES_PER_S, TrainingKind
+from sparkwright.partitions.forecasting import BANDWIDTH_BYTES_PER_S, TrainingKind
 
 # Chosen in the preview itself; the others are set by what is around it, unless it stands alone.
 CHOSEN = ("mode", "strategy")

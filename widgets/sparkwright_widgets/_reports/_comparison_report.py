@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation.comparison import direction_of
-from sparkwright.storage._files import write_bytes
+from sparkwright.storage.files import write_bytes
 from sparkwright_widgets._block import Block, sentence_block, table_block
 from sparkwright_widgets._comparison_table import differing
 from sparkwright_widgets._contract import Run

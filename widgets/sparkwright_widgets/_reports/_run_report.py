@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.configuration import to_code
 from sparkwright.data import DataSet, DistributedDataSet
-from sparkwright.data._overview import overview_of
+from sparkwright.data.overview import overview_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import training_master_from_dict
 from sparkwright_widgets._block import Block, sentence_block

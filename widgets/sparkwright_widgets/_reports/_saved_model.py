@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkwright.errors import SparkwrightError
 from sparkwright.storage import load_model
-from sparkwright.storage._files import open_to_read
+from sparkwright.storage.files import open_to_read
 from sparkwright_widgets._block import Block, facts_block, joined
 from sparkwright_widgets._format import bytes_text, escaped, plain
 

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 
 from sparkwright import Experiment
 from sparkwright.options import Option
-from sparkwright.storage._files import exists
+from sparkwright.storage.files import exists
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import OptionForm, Part, TextEditor, row
 

@@ -1,0 +1,150 @@
+"""DataSets as chunks: cut and joined to about a megabyte, and as Arrow between Spark tasks."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, wraps
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, ParamSpec
+
+from sparkwright.errors import DataError
+
+from ._tensors import ROWS, columns_of, to_batch
+from .dataset import DataSet
+
+# Chunks are large enough that Spark's cost a record does not matter, small enough to stream.
+CHUNK_BYTES = 1 << 20
+_ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
+
+P = ParamSpec("P")
+
+
+def to_bytes(dataset: DataSet) -> bytes:
+    """One Arrow IPC stream with one record batch; each row's array is a fixed-shape tensor."""
+    import pyarrow as pa
+
+    batch = to_batch(dataset.columns(), len(dataset))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def error_to_bytes(error: DataError) -> bytes:
+    """A chunk that carries `error`: `from_bytes` and `row_count` raise it."""
+    return _ERROR + str(error).encode()
+
+
+def errors_as_chunks(function: Callable[P, Iterable[bytes]]) -> Callable[P, Iterator[bytes]]:
+    """Yield a DataError of a generator of chunks as its last chunk, for functions in Spark tasks.
+
+    Spark runs a task three times more after any exception, although invalid data stays invalid.
+    """
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Iterator[bytes]:
+        try:
+            yield from function(*args, **kwargs)
+        except DataError as error:
+            yield error_to_bytes(error)
+
+    return guarded
+
+
+def from_bytes(content: bytes) -> DataSet:
+    """The inverse of `to_bytes`; the arrays are read-only views of `content`.
+
+    Raises:
+        DataError: the error that the chunk carries instead of examples.
+    """
+    import pyarrow as pa
+
+    _raise_error(content)
+    # The stream's first message is its schema: a marker, the length of what follows, that.
+    end = 8 + int.from_bytes(content[4:8], "little")
+    schema = _schema(bytes(content[:end]))
+    batch = pa.ipc.read_record_batch(pa.py_buffer(content)[end:], schema)
+    return DataSet.from_columns(columns_of(batch))
+
+
+@lru_cache(64)
+def _schema(message: bytes) -> Any:
+    """Chunks of one size begin alike, and parsing a schema takes longer than finding the arrays."""
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(message))
+
+
+def row_count(content: bytes) -> int:
+    """How many examples `content` holds, from its schema alone; raises as `from_bytes`."""
+    import pyarrow as pa
+
+    _raise_error(content)
+    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        return int((reader.schema.metadata or {})[ROWS])
+
+
+def _raise_error(content: bytes) -> None:
+    if content[: len(_ERROR)] == _ERROR:
+        raise DataError(bytes(content[len(_ERROR) :]).decode())
+
+
+def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
+    """`dataset` in consecutive pieces of about `size_bytes`, of one example at least."""
+    if not len(dataset):
+        return
+    row_bytes = dataset.size_bytes / len(dataset)
+    yield from dataset.batches(max(1, int(size_bytes / max(row_bytes, 1))))
+
+
+def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
+    """Cut and join into DataSets of exactly `batch_size` examples, the last one smaller.
+
+    Order is kept; nothing is lost or doubled. Holds one minibatch and one of `datasets` at a time.
+
+    Raises:
+        DataError: if they differ in columns, dtypes or shapes.
+
+    Example:
+        >>> import numpy as np
+        >>> parts = [DataSet(np.zeros((n, 2))) for n in (1, 5, 3)]
+        >>> [len(minibatch) for minibatch in batched(parts, 4)]
+        [4, 4, 1]
+    """
+    waiting: list[DataSet] = []
+    rows = 0
+    for dataset in datasets:
+        if not len(dataset):
+            continue
+        waiting.append(dataset)
+        rows += len(dataset)
+        if rows >= batch_size:
+            joined = DataSet.concatenate(waiting)
+            full = rows - rows % batch_size
+            yield from joined.take(slice(0, full)).batches(batch_size)
+            waiting = [joined.take(slice(full, rows))] if full < rows else []
+            rows -= full
+    if rows:
+        yield DataSet.concatenate(waiting)
+
+
+def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
+    """Small DataSets joined, large ones cut, to pieces of about a chunk; order is kept.
+
+    Neighbours of different columns or shapes, as sequences of different length, stay apart.
+    """
+    for _, alike in groupby(datasets, key=attrgetter("layout")):
+        waiting: list[DataSet] = []
+        size_bytes = 0
+        for dataset in alike:
+            waiting.append(dataset)
+            size_bytes += dataset.size_bytes
+            if size_bytes >= CHUNK_BYTES:
+                yield from cut(DataSet.concatenate(waiting))
+                waiting, size_bytes = [], 0
+        if waiting:
+            yield from cut(DataSet.concatenate(waiting))
+
+
+def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
+    """`joined_chunks` as bytes."""
+    return map(to_bytes, joined_chunks(datasets))

@@ -1,0 +1,134 @@
+"""Labels and values of columns as class numbers, whichever way they are written."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, DataError
+
+from ._survey import MOST_CLASSES
+from .dataset import Array, DataSet
+
+Classes = int | Sequence[str] | Literal["infer"]
+
+# -- labels of data sets
+
+
+def class_output(dataset: DataSet, output: str | None) -> str:
+    """The name of the labels to use: `output`, or the only one."""
+    names = list(dataset.labels)
+    if output is None and len(names) == 1:
+        return names[0]
+    if output not in names:
+        raise DataError(
+            f"`label` must name one of the outputs of the data, {names}. Received: {output!r}."
+        )
+    return output
+
+
+def label_classes(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int | None]:
+    """The class of each label of an output; masked ones are left out.
+
+    Integers, and floats that are whole numbers in an axis of length 1 or none, are class numbers.
+    Other floats are one-hot along the last axis.
+
+    Returns:
+        (labels,) int64: one for each example, or for each step of sequences; the number of classes
+        if they are one-hot, else None.
+    """
+    labels = dataset.labels[output]
+    mask = dataset.labels_masks.get(output)
+    width = labels.shape[-1] if labels.ndim > 1 else 1
+    per_step = mask is not None and mask.ndim == labels.ndim
+    rows = labels if mask is None else labels[mask != 0]
+    if labels.dtype.kind == "f" and width > 1 and not per_step:
+        rows = rows.reshape(-1, width)
+        hot = rows == 1
+        if not (np.count_nonzero(hot, axis=1) == 1).all() or np.count_nonzero(rows) != len(rows):
+            raise _no_classes(output, labels, "rows that are not one-hot")
+        return hot.argmax(axis=1).astype(np.int64), width
+    numbers = rows.reshape(-1)
+    if numbers.dtype.kind == "f":
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53)
+        if not whole.all():
+            raise _no_classes(output, labels, f"the number {numbers[~whole][0]}")
+    return numbers.astype(np.int64), None
+
+
+def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:
+    """(n,) int64 class of each example."""
+    numbers, _ = label_classes(DataSet(dataset.features, {output: dataset.labels[output]}), output)
+    if len(numbers) != len(dataset):
+        raise DataError(
+            "a stratified split needs one class an example. Received: output "
+            f"{output!r} with shape {dataset.labels[output].shape[1:]} an example."
+        )
+    return numbers
+
+
+def balance_of(dataset: DataSet, output: str) -> dict[int, int]:
+    """Class -> how many labels; 0 for classes of one-hot labels that do not occur."""
+    numbers, one_hot = label_classes(dataset, output)
+    return dict.fromkeys(range(one_hot or 0), 0) | counted(numbers)
+
+
+def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
+    """Class -> how often it occurs."""
+    classes, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
+
+
+def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+    """The counts of both together."""
+    total = {number: first.get(number, 0) + second.get(number, 0) for number in first | second}
+    if len(total) > MOST_CLASSES:
+        raise DataError(
+            f"labels with more than {MOST_CLASSES:,} different values are no classes. Received: "
+            f"at least {len(total):,}."
+        )
+    return total
+
+
+def titled(
+    counts: Mapping[int, int], known: Iterable[int], names: Sequence[str] | None
+) -> dict[Any, int]:
+    """The counts of the `known` classes by name, or by number where names do not fit."""
+    numbers = sorted(known)
+    if names is None or any(not 0 <= number < len(names) for number in numbers):
+        return {number: counts.get(number, 0) for number in numbers}
+    return {name: counts.get(number, 0) for number, name in enumerate(names)}
+
+
+def _no_classes(output: str, labels: Array, found: str) -> DataError:
+    return DataError(
+        f"labels must be classes here: whole numbers, or one-hot. Received: {found} in output "
+        f"{output!r} of dtype {labels.dtype} and shape {labels.shape[1:]} an example."
+    )
+
+
+# -- values of columns
+
+
+def check_classes(option: str, classes: Any) -> None:
+    """Refuse anything but a number of classes, their names, or "infer"."""
+    number = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 2
+    names = (
+        isinstance(classes, Sequence)
+        and not isinstance(classes, str)
+        and len(classes) >= 2
+        and len(set(map(str, classes))) == len(classes)
+    )
+    if not (number or names or (isinstance(classes, str) and classes == "infer")):
+        raise ConfigurationError(
+            f"`{option}` must be a number of classes of at least 2, a list of as many different "
+            f'names, or "infer". Received: {option}={classes!r}.'
+        )
+
+
+def one_hot(numbers: Array, classes: int) -> Array:
+    """(..., classes) float32 with a 1 at each number."""
+    hot = np.zeros((*numbers.shape, classes), np.float32)
+    np.put_along_axis(hot, numbers[..., None].astype(np.int64), 1, axis=-1)
+    return hot

@@ -1,0 +1,373 @@
+"""Writing examples as files of exactly one minibatch each: on Spark, or on one machine.
+
+On Spark, tasks write the full minibatches of their partitions, and what is left of each as a file
+of its own. A second, small job joins these leftovers. So every file holds as many examples as asked
+for, but for a last one, and only names and numbers pass through the driver.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparkwright.cluster.jobs import collect
+from sparkwright.errors import DataError
+from sparkwright.options import check_count
+from sparkwright.storage.files import absolute, join, remove_tree, write_bytes
+from sparkwright.storage.listing import list_entries
+
+from ._exported import ExportedDataSet, NewExport, reusable_export
+from ._manifest import Columns, MinibatchFile, columns_of, columns_text
+from ._skipped import UnusableItem
+from .chunks import batched, cut, from_bytes, to_bytes
+from .dataset import DataSet
+from .loaders import ArrowChecker, MinibatchReader
+from .paths import FileToRead, check_reached, crc32c_of, cut_files
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+    from ._distributed import DistributedDataSet
+
+_FILES_PER_FOLDER = 1000
+_LEFTOVERS = "leftovers"
+
+
+def export(
+    data: "DistributedDataSet",
+    url: str | os.PathLike[str],
+    *,
+    batch_size: int,
+    overwrite: bool = False,
+    reuse: bool = True,
+    files_per_folder: int = _FILES_PER_FOLDER,
+) -> ExportedDataSet:
+    """See `DistributedDataSet.export`."""
+    place, present = _place(
+        url, batch_size, files_per_folder, overwrite, reuse, fingerprint=data.fingerprint
+    )
+    if present is not None:
+        return present
+    with NewExport(place, by_tasks=True) as writing:
+        check_reached(data.spark, writing.folder)
+        parts = write_partitions(
+            data.spark,
+            data.rdd,
+            writing.folder,
+            batch_size=batch_size,
+            files_per_folder=files_per_folder,
+            leftovers_apart=True,
+        )
+        columns = _common_columns(part.columns for part in parts)
+        rest = _join_leftovers(data.spark, writing.folder, parts, batch_size, files_per_folder)
+        return writing.publish(
+            columns=columns,
+            batch_size=batch_size,
+            files=[*(file for part in parts for file in part.files), *rest],
+            class_names=data.class_names,
+            fingerprint=data.fingerprint,
+            skipped=data.skipped(),
+        )
+
+
+def to_minibatch_files(
+    data: Any,
+    url: str | os.PathLike[str],
+    *,
+    batch_size: int,
+    overwrite: bool = False,
+    files_per_folder: int = _FILES_PER_FOLDER,
+    class_names: Mapping[str, Sequence[str]] | None = None,
+) -> ExportedDataSet:
+    """Write examples as files of exactly `batch_size`, as `DistributedDataSet.export` does.
+
+    Only the last file may be smaller; order is kept. Holds a minibatch and a batch at a time.
+
+    Args:
+        data: a DataSet, a (features, labels) or (features, labels, weights) tuple of arrays, or
+            anything that yields them batch by batch: a list, a generator, a `tf.data.Dataset`, a
+            `keras.utils.PyDataset`. Features and labels may be dicts: name -> array. A tuple of
+            DataSets counts as a list; a list of two or three bare arrays, which may be meant in
+            either way, is refused.
+        url: a folder of its own, local or of any store.
+        batch_size: examples a file.
+        overwrite: replace an export that is there; default False.
+        files_per_folder: at most so many files in a sub-folder; default 1000.
+        class_names: output name -> names of its classes; default none.
+
+    Raises:
+        ConfigurationError: if something is at `url` already.
+        DataError: if the batches do not fit together, or there is none.
+        OSError: whatever the store says, naming the URL.
+
+    Example:
+        sw.data.to_minibatch_files((images, labels), "exports/train", batch_size=32)
+    """
+    place, _ = _place(url, batch_size, files_per_folder, overwrite, reuse=False)
+    with NewExport(place) as writing:
+        writer = _Writer(writing.folder, "part-00000", files_per_folder=files_per_folder)
+        rest = writer.write(_datasets(data), batch_size)
+        if rest is not None:
+            writer.write_file(rest)
+        return writing.publish(
+            columns=_common_columns([writer.columns]),
+            batch_size=batch_size,
+            files=writer.files,
+            class_names={name: tuple(names) for name, names in (class_names or {}).items()},
+        )
+
+
+def _place(
+    url: str | os.PathLike[str],
+    batch_size: int,
+    files_per_folder: int,
+    overwrite: bool,
+    reuse: bool,
+    fingerprint: str | None = None,
+) -> tuple[str, ExportedDataSet | None]:
+    """The whole URL, and the export that is there if it can be reused."""
+    check_count("batch_size", batch_size)
+    check_count("files_per_folder", files_per_folder)
+    place = absolute(os.fspath(url)).rstrip("/")
+    present = reusable_export(
+        place, fingerprint=fingerprint, batch_size=batch_size, reuse=reuse, overwrite=overwrite
+    )
+    return place, present
+
+
+class _Writer:
+    """Writes DataSets of one layout as `folder/part/0000/minibatch-000000.arrow` and so on."""
+
+    def __init__(self, folder: str, part: str, *, files_per_folder: int, start: int = 0) -> None:
+        self.files: list[MinibatchFile] = []
+        self.columns: Columns | None = None  # of all examples; None before the first
+        self._folder, self._part, self._start = folder, part, start
+        self._files_per_folder = files_per_folder
+
+    def write(self, datasets: Iterable[DataSet], batch_size: int) -> DataSet | None:
+        """Write all full minibatches; return what is left."""
+        for minibatch in batched(map(self._checked, datasets), batch_size):
+            if len(minibatch) < batch_size:
+                return minibatch
+            self.write_file(minibatch)
+        return None
+
+    def write_file(self, minibatch: DataSet) -> MinibatchFile:
+        """Write one more file, of any size."""
+        number = self._start + len(self.files)
+        path = f"{self._part}/{number // self._files_per_folder:04d}/minibatch-{number:06d}.arrow"
+        content = to_bytes(minibatch)
+        write_bytes(join(self._folder, path), content)
+        crc = crc32c_of(content)
+        file = MinibatchFile(
+            path=path, examples=len(minibatch), size_bytes=len(content), crc32c=crc
+        )
+        self.files.append(file)
+        return file
+
+    def _checked(self, dataset: DataSet) -> DataSet:
+        if len(dataset):
+            self.columns = _common_columns([self.columns, columns_of(dataset.layout)])
+        return dataset
+
+
+def _common_columns(found: Iterable[Columns | None]) -> Columns:
+    """The columns that all parts have; parts without examples, None, do not count."""
+    columns: Columns | None = None
+    for other in found:
+        if columns is not None and other is not None and other != columns:
+            raise DataError(
+                "all examples of an export must have the same columns, dtypes and shapes. "
+                f"Received: {columns_text(columns)} and {columns_text(other)}. Bring sequences to "
+                "one length first: `data.padded()`."
+            )
+        columns = columns or other
+    if columns is None:
+        raise DataError("an export needs at least one example. Received: none.")
+    return columns
+
+
+# -- on Spark
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrittenPart:
+    """What an attempt at a task wrote of partition `number`, below a folder of its own, `name`."""
+
+    number: int
+    name: str
+    files: tuple[MinibatchFile, ...]
+    left_over: int  # examples in a file of their own
+    columns: Columns | None  # None without examples
+
+
+def write_partitions(
+    spark: "SparkSession",
+    rdd: "RDD[bytes]",
+    folder: str,
+    *,
+    batch_size: int,
+    files_per_folder: int = _FILES_PER_FOLDER,
+    leftovers_apart: bool,
+) -> list[WrittenPart]:
+    """Write each partition's minibatches below `folder`; a Spark job.
+
+    Each attempt at a task writes to a folder of its own; those whose results Spark does not take
+    are removed. With `leftovers_apart` what does not fill a minibatch stays for `_join_leftovers`;
+    else it is the partition's last file, smaller than the others.
+
+    Returns:
+        What was written, by partition.
+    """
+    write = partial(
+        write_part,
+        folder=folder,
+        batch_size=batch_size,
+        files_per_folder=files_per_folder,
+        leftovers_apart=leftovers_apart,
+    )
+    found = collect(spark, rdd.mapPartitionsWithIndex(write), description="export minibatches")
+    parts = sorted(found, key=lambda part: part.number)
+    taken = {part.name for part in parts}
+    for entry in list_entries(folder):
+        name = entry.rstrip("/")
+        if name.startswith("part-") and name not in taken:
+            # An attempt that failed or came second. It may still write; no manifest names what
+            # is left then.
+            with contextlib.suppress(OSError):
+                remove_tree(join(folder, name))
+    return parts
+
+
+def write_part(
+    index: int,
+    chunks: Iterable[bytes],
+    *,
+    attempt: int | None = None,
+    folder: str,
+    batch_size: int,
+    files_per_folder: int,
+    leftovers_apart: bool,
+) -> Iterator[WrittenPart]:
+    """Write a partition's minibatches below `folder`; `attempt` is by default that of the task."""
+    if attempt is None:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        attempt = context.taskAttemptId()
+    # Attempts may see the examples in different orders.
+    name = f"part-{index:05d}-{attempt}"
+    writer = _Writer(folder, name, files_per_folder=files_per_folder)
+    rest = writer.write(map(from_bytes, chunks), batch_size)
+    left_over = 0
+    if rest is not None and leftovers_apart:
+        left_over = len(rest)
+        write_bytes(join(folder, f"{_LEFTOVERS}/{name}.arrow"), to_bytes(rest))
+    elif rest is not None:
+        writer.write_file(rest)
+    yield WrittenPart(
+        number=index,
+        name=name,
+        files=tuple(writer.files),
+        left_over=left_over,
+        columns=writer.columns,
+    )
+
+
+def _join_leftovers(
+    spark: "SparkSession",
+    folder: str,
+    parts: list[WrittenPart],
+    batch_size: int,
+    files_per_folder: int,
+) -> list[MinibatchFile]:
+    """Join the leftovers to minibatches, in the order of their partitions; a Spark job."""
+    files = [
+        FileToRead(join(folder, f"{_LEFTOVERS}/{part.name}.arrow"), examples=part.left_over)
+        for part in parts
+        if part.left_over
+    ]
+    if not files:
+        return []
+    total = sum(part.left_over for part in parts)
+    minibatches = list(enumerate(cut_files(files, [*range(0, total, batch_size), total])))
+    context = spark.sparkContext
+    tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
+    write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
+    written = collect(spark, tasks.map(write), description="join what is left")
+    remove_tree(join(folder, _LEFTOVERS))
+    return written
+
+
+def write_joined(
+    numbered: tuple[int, list[FileToRead]], *, folder: str, files_per_folder: int
+) -> MinibatchFile:
+    """Write one minibatch: its number, and the pieces of leftovers that it consists of."""
+    number, pieces = numbered
+    reader = MinibatchReader()
+    datasets: list[DataSet] = []
+    for piece in pieces:
+        found = reader.load_arrow(piece, checker=ArrowChecker())
+        if isinstance(found, UnusableItem):
+            raise DataError(found.message)
+        datasets.append(from_bytes(found))
+    writer = _Writer(folder, "rest", files_per_folder=files_per_folder, start=number)
+    return writer.write_file(DataSet.concatenate(datasets))
+
+
+# -- on one machine
+
+
+def _datasets(data: Any) -> Iterator[DataSet]:
+    if isinstance(data, DataSet):
+        yield from cut(data)
+    elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):
+        yield from data
+    elif isinstance(data, (tuple, np.ndarray, Mapping)):
+        yield from cut(_dataset(data, 0))
+    else:
+        for number, batch in enumerate(_batches(data)):
+            yield _dataset(batch, number)
+
+
+def _batches(data: Any) -> Iterable[Any]:
+    if isinstance(data, list) and len(data) in (2, 3):  # pyright: ignore[reportUnknownArgumentType]
+        parts: list[Any] = data  # pyright: ignore[reportUnknownVariableType]
+        if not any(isinstance(part, (DataSet, tuple, Mapping)) for part in parts):
+            raise DataError(
+                "a list is of batches, each a DataSet or a tuple. Received: a list of "
+                f"{len(parts)} bare arrays. Give a tuple, `(features, labels)`, for one batch; or "
+                "an iterator, `iter([…])`, for batches of features alone."
+            )
+    if hasattr(data, "__iter__"):
+        return data
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        # Without `__iter__` Python would ask for items until there is an IndexError, which
+        # a class with a length need not raise.
+        return (data[number] for number in range(len(data)))
+    raise DataError(
+        "minibatch files are written from a DataSet, arrays, or something that yields them. "
+        f"Received: {type(data).__name__}."
+    )
+
+
+def _dataset(batch: Any, number: int) -> DataSet:
+    if isinstance(batch, DataSet):
+        return batch
+    parts: tuple[Any, ...] = batch if isinstance(batch, tuple) else (batch,)
+    if not 1 <= len(parts) <= 3:
+        raise DataError(
+            "a batch must be (features,), (features, labels) or (features, labels, weights). "
+            f"Received: {len(parts)} parts in batch {number}."
+        )
+    features, labels, weights = (*parts, None, None)[:3]
+    try:
+        return DataSet(features, labels, weights=weights)
+    except DataError as error:
+        raise DataError(f"batch {number}: {error}") from None

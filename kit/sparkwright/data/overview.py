@@ -1,0 +1,119 @@
+"""Data at a glance: how much there is, which arrays, how the classes are balanced."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sparkwright.errors import DataError
+
+from ._distributed import DistributedDataSet
+from ._reducing import reduce_all
+from .classes import added, balance_of, titled
+from .dataset import DataSet
+
+Layout = dict[str, tuple[str, tuple[int, ...]]]
+# Class -> how often it occurs; None: the labels are no classes.
+_Classes = dict[str, dict[int, int] | None]
+_Summary = tuple[int, Layout, _Classes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataOverview:
+    """What a report shows of a data set.
+
+    Attributes:
+        rows: examples.
+        partitions: examples in each partition; () where there are none.
+        size_bytes: of the arrays, uncompressed.
+        columns: flat name, such as "labels/labels" -> (dtype, shape of one example). A length that
+            differs between pieces of the data is 0.
+        classes: output -> class -> how many; only of outputs whose labels are classes.
+        fingerprint: changes when the data does; None: unknown.
+    """
+
+    rows: int
+    partitions: tuple[int, ...] = ()
+    size_bytes: int = 0
+    columns: Layout = field(default_factory=Layout)
+    classes: Mapping[str, Mapping[Any, int]] = field(default_factory=dict[str, dict[Any, int]])
+    fingerprint: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields; the names of classes as text."""
+        return asdict(self) | {
+            "partitions": list(self.partitions),
+            "columns": {
+                name: {"dtype": dtype, "shape": list(shape)}
+                for name, (dtype, shape) in self.columns.items()
+            },
+            "classes": {
+                name: {str(title): count for title, count in balance.items()}
+                for name, balance in self.classes.items()
+            },
+        }
+
+
+def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
+    """Look through all of `data`, in one pass.
+
+    Example:
+        >>> import numpy as np
+        >>> found = overview_of(DataSet(np.zeros((3, 2)), np.array([0, 1, 0])))
+        >>> found.rows, found.size_bytes, found.classes
+        (3, 72, {'labels': {0: 2, 1: 1}})
+    """
+    if isinstance(data, DataSet):
+        return _overview(_summarise(data, 0, 0), {}, rows=len(data))
+    partitions = data.partition_counts()
+    found = reduce_all(data, _summarise, _merge, description="look at the data")
+    return _overview(
+        found or (0, {}, {}),
+        data.class_names,
+        rows=sum(partitions),
+        partitions=partitions,
+        fingerprint=data.fingerprint,
+    )
+
+
+def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any) -> DataOverview:
+    size_bytes, columns, counts = found
+    classes = {
+        name: titled(each, each, names.get(name))
+        for name, each in counts.items()
+        if each is not None
+    }
+    return DataOverview(size_bytes=size_bytes, columns=columns, classes=classes, **known)
+
+
+def _summarise(data: DataSet, partition: int, first: int) -> _Summary:
+    layout = {name: (str(dtype), shape) for name, (dtype, shape) in data.layout.items()}
+    classes: _Classes = {}
+    for name in data.labels:
+        try:
+            classes[name] = balance_of(data, name)
+        except DataError:
+            classes[name] = None
+    return data.size_bytes, layout, classes
+
+
+def _merge(one: _Summary, other: _Summary) -> _Summary:
+    layout = {**one[1], **other[1]}
+    for name in one[1].keys() & other[1].keys():
+        (dtype, shape), (_, second) = one[1][name], other[1][name]
+        if len(shape) == len(second):
+            shape = tuple(a if a == b else 0 for a, b in zip(shape, second, strict=True))
+        layout[name] = (dtype, shape)
+    return one[0] + other[0], layout, _merged_classes(one[2], other[2])
+
+
+def _merged_classes(one: _Classes, other: _Classes) -> _Classes:
+    merged: _Classes = {**one, **other}
+    for name in one.keys() & other.keys():
+        first, second = one[name], other[name]
+        merged[name] = None
+        if first is not None and second is not None:
+            try:
+                merged[name] = added(first, second)
+            except DataError:  # too many different numbers for classes
+                continue
+    return merged

@@ -1,0 +1,199 @@
+"""One shuffle that sends each example of an RDD of chunks to its partition.
+
+A chunk is `to_bytes(DataSet)`: Arrow bytes of one or more examples. Examples are counted, split
+and joined as arrays of a chunk, never one Python object each.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+
+from .chunks import error_to_bytes, errors_as_chunks, from_bytes, row_count, to_bytes
+from .dataset import DataSet
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+CHUNK_BYTES = 1 << 20  # about what a chunk holds after a shuffle
+# What is sent is smaller: PySpark keeps up to about ten pieces for each target before it writes.
+_PIECE_BYTES = CHUNK_BYTES // 4
+_OUTBOX_BYTES = 32 * CHUNK_BYTES  # held by a task on the sending side, over all targets
+
+# (target, source partition, number of the piece's first example in it). Sorting by it brings the
+# examples of a target back into their original order.
+Key = tuple[int, int, int]
+
+
+class Destined(Protocol):
+    """What says where examples go; see `Placement`."""
+
+    def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
+        """(stop - start,) int32 target of examples `start` to `stop` of `source`."""
+        ...
+
+
+def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
+    """Lazy pairs of each partition's index and number of examples."""
+    return rdd.mapPartitionsWithIndex(_count_partition)
+
+
+def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
+    """The counts of `indexed_counts`, ordered by partition."""
+    return [count for _, count in sorted(found)]
+
+
+def place(
+    rdd: "RDD[bytes]",
+    placement: Destined,
+    *,
+    source_counts: Sequence[int],
+    partitions: int,
+    partition_of: Callable[[int], int] = int,
+    join: Callable[[Iterable[tuple[Key, bytes]]], Iterator[bytes]] | None = None,
+) -> "RDD[bytes]":
+    """One shuffle that sends every example where `placement` says.
+
+    A partition may have several targets (`partition_of`: target -> partition), which come one after
+    the other. `join` makes chunks of the pieces of a partition, sorted by their keys; by default
+    in their order of before.
+    """
+    # Any: PySpark's annotations of the sort below do not accept a tuple as key.
+    pieces: Any = rdd.mapPartitionsWithIndex(
+        partial(
+            _pieces_or_error,
+            partitions=partitions,
+            placement=placement,
+            source_counts=tuple(source_counts),
+        )
+    )
+    placed = pieces.repartitionAndSortWithinPartitions(
+        partitions, partial(_target_of, partition_of=partition_of)
+    )
+    return placed.mapPartitions(errors_as_chunks(_joined if join is None else join))
+
+
+def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    yield partition, sum(map(row_count, chunks))
+
+
+def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
+    # The key of an error holds the partition instead of a target.
+    return -1 - key[0] if key[0] < 0 else partition_of(key[0])
+
+
+class _Outbox:
+    """Small pieces on their way to each target, joined until they are worth sending."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._waiting: dict[int, list[DataSet]] = {}
+        self._first: dict[int, int] = {}  # number of the first example waiting for each target
+        self._bytes: dict[int, int] = {}
+        self._all_bytes = 0  # the sum of `_bytes`
+
+    def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
+        """Take a piece; yield what became large enough to go."""
+        waiting = self._waiting.get(target)
+        if waiting and waiting[0].layout != piece.layout:
+            yield from self.send(target)
+        self._first.setdefault(target, first)
+        self._waiting.setdefault(target, []).append(piece)
+        size = piece.size_bytes
+        self._bytes[target] = self._bytes.get(target, 0) + size
+        self._all_bytes += size
+        if self._bytes[target] >= _PIECE_BYTES:
+            yield from self.send(target)
+        elif self._all_bytes >= _OUTBOX_BYTES:
+            yield from self.send_all()
+
+    def send(self, target: int) -> Iterator[tuple[Key, bytes]]:
+        """Yield what waits for `target`, if anything does."""
+        pieces = self._waiting.pop(target, None)
+        if pieces:
+            self._all_bytes -= self._bytes.pop(target)
+            key = (target, self._source, self._first.pop(target))
+            yield key, to_bytes(DataSet.concatenate(pieces))
+
+    def send_all(self) -> Iterator[tuple[Key, bytes]]:
+        """Yield everything that waits."""
+        for target in list(self._waiting):
+            yield from self.send(target)
+
+
+def _pieces_or_error(
+    source: int, chunks: Iterable[bytes], *, partitions: int, **options: Any
+) -> Iterator[tuple[Key, bytes]]:
+    """`_pieces`; a DataError goes to every partition, where it sorts before all pieces."""
+    try:
+        yield from _pieces(source, chunks, **options)
+    except DataError as error:
+        for partition in range(partitions):
+            yield (-1 - partition, source, 0), error_to_bytes(error)
+
+
+def _pieces(
+    source: int, chunks: Iterable[bytes], *, placement: Destined, source_counts: tuple[int, ...]
+) -> Iterator[tuple[Key, bytes]]:
+    """Split one partition's chunks by target (on an executor)."""
+    expected = source_counts[source]
+    outbox, start = _Outbox(source), 0
+    for chunk in chunks:
+        stop = start + row_count(chunk)
+        if stop > expected:
+            raise _changed_data(source, expected, f"at least {stop}")
+        if stop > start:
+            targets = placement.destinations(source, start, stop)
+            target = int(targets[0])
+            if len(chunk) >= _PIECE_BYTES and bool((targets == target).all()):
+                yield from outbox.send(target)  # what came earlier must carry the lower key
+                yield (target, source, start), chunk
+            else:
+                dataset = from_bytes(chunk)
+                for target, rows in _runs(targets):
+                    yield from outbox.put(target, start + int(rows[0]), dataset.take(rows))
+        start = stop
+    if start != expected:
+        raise _changed_data(source, expected, str(start))
+    yield from outbox.send_all()
+
+
+def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.intp]]]]:
+    """Yield each target and the rows that go to it, increasing."""
+    order = np.argsort(targets, kind="stable")
+    starts = np.flatnonzero(np.diff(targets[order])) + 1
+    for rows in np.split(order, starts):
+        yield int(targets[rows[0]]), rows
+
+
+def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
+    """Join sorted pieces to chunks of about `CHUNK_BYTES` (on an executor)."""
+    waiting: list[bytes] = []
+    layout: Any = None
+    for _, piece in placed:
+        found = from_bytes(piece).layout
+        if waiting and (found != layout or sum(map(len, waiting)) + len(piece) > CHUNK_BYTES):
+            yield _join(waiting)
+            waiting = []
+        layout = found
+        waiting.append(piece)
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(pieces: list[bytes]) -> bytes:
+    if len(pieces) == 1:
+        return pieces[0]
+    return to_bytes(DataSet.concatenate([from_bytes(piece) for piece in pieces]))
+
+
+def _changed_data(source: int, expected: int, found: str) -> DataError:
+    return DataError(
+        f"the data changed after it was counted: the plan says {expected} examples in partition "
+        f"{source}. Received: {found}. Make the data deterministic (seed its random steps), or "
+        "persist it before it is counted."
+    )

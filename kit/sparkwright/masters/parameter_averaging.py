@@ -1,0 +1,84 @@
+"""Synchronous training by averaging the workers' parameters every few minibatches."""
+
+from typing import Literal
+
+from sparkwright.configuration import configuration, option
+
+from .plan import Exchange
+from .training_master import MESSAGES, SPEED, TrainingMaster
+
+Communication = Literal["ring", "spark"]
+
+
+@configuration
+class ParameterAveragingTrainingMaster(TrainingMaster):
+    """Each worker trains a replica on its own data; every few minibatches they are averaged.
+
+    With x_w a worker's parameters and n_w the minibatches it did since the last averaging,
+
+        x  <-  sum_w n_w x_w / sum_w n_w
+
+    and the same for other floating-point state (BatchNormalization statistics) and, with
+    `save_updater`, for the optimizer's.
+
+    Example:
+        >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
+        >>> ParameterAveragingTrainingMaster.from_json(master.to_json()) == master
+        True
+
+    References:
+        Deeplearning4j's class of the same name; K. Chen and Q. Huo, "Scalable training of deep
+        learning machines by incremental block training with intra-block parallel optimization and
+        blockwise model-update filtering", ICASSP 2016.
+    """
+
+    averaging_frequency: int = option(
+        default=5,
+        minimum=1,
+        label="Average after",
+        unit="minibatches",
+        help="Minibatches of each worker between averagings. 1 spends most on communication, 5 to "
+        "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
+        "poor.",
+    )
+    aggregation_depth: int = option(
+        default=2,
+        minimum=1,
+        unit="levels",
+        group=MESSAGES,
+        help='Depth of Spark\'s treeAggregate, only with `communication="spark"`: 2 suits up to '
+        "some hundred workers.",
+    )
+    save_updater: bool = option(
+        default=True,
+        label="Average optimizer state",
+        help="Average the optimizer's state too; with Adam that makes messages three times as "
+        "large. Off, every averaging resets it, which often trains worse; the iteration count, "
+        "and so a learning rate schedule, goes on.",
+    )
+    communication: Communication = option(
+        default="ring",
+        group=MESSAGES,
+        label="Averaging goes by",
+        help='"ring": the workers exchange parameters among themselves, in milliseconds. "spark": '
+        "a Spark job for each averaging, some tenths of a second, for clusters where executors "
+        "may not open ports. The results are the same.",
+    )
+    share_work: bool = option(
+        default=False,
+        group=SPEED,
+        label="Fast workers help slow ones",
+        help="Rounds are cut to each worker's measured speed, and idle workers take over what is "
+        "left of an epoch. Worth it on machines of unequal speed. Results then depend on timing, "
+        "even with a seed.",
+    )
+
+    @property
+    def exchange(self) -> Exchange:
+        """Parameters, and with `save_updater` the optimizer's state, every few minibatches."""
+        return Exchange(
+            what=("parameters", "moments") if self.save_updater else ("parameters",),
+            every=self.averaging_frequency,
+            precision="float32",
+            among=self.communication,
+        )

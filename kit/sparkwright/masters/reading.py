@@ -1,0 +1,146 @@
+"""Reads the settings of a training master: its own, and those in a Keras HDF5 file."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from sparkwright._yaml import read_json, read_yaml
+from sparkwright.configuration import checked_dict
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice, check_count, check_flag
+from sparkwright.updates import FixedThreshold
+
+from ._shared_training import SharedTrainingMaster
+from .parameter_averaging import ParameterAveragingTrainingMaster
+from .training_master import TrainingMaster
+
+MASTERS: dict[str, type[TrainingMaster]] = {
+    kind.__name__: kind for kind in (ParameterAveragingTrainingMaster, SharedTrainingMaster)
+}
+
+
+_MODES = ("synchronous", "asynchronous")
+_DEFAULT_THRESHOLD = 1e-3
+_AUTOMATIC = -1
+# What nothing here corresponds to: of Elephas' parameter server, and of the adaptive threshold that
+# Deeplearning4j had once.
+_UNUSED = {
+    *("parameter_server_mode", "frequency", "port", "custom_objects", "elephas_optimizer"),
+    *("shake_frequency", "min_threshold", "threshold_step", "step_trigger", "step_delay"),
+}
+_KNOWN = {
+    *("mode", "num_workers", "batch_size", "averaging_frequency", "num_batches_prefetch"),
+    *("collect_stats", "update_threshold", "workers_per_node"),
+    *_UNUSED,
+}
+
+
+def training_master_from_dict(settings: dict[str, Any]) -> TrainingMaster:
+    """The training master whose `to_dict` gave `settings`.
+
+    Args:
+        settings: options by name, and as "name" the class; without it
+            ParameterAveragingTrainingMaster.
+
+    Raises:
+        ConfigurationError: if the class or an option is unknown or an option has a value that it
+            cannot have.
+
+    Example:
+        >>> master = training_master_from_dict({"name": "SharedTrainingMaster", "workers": 4})
+        >>> type(master).__name__, master.workers
+        ('SharedTrainingMaster', 4)
+    """
+    name = checked_dict(settings).get("name", ParameterAveragingTrainingMaster.__name__)
+    if name not in list(MASTERS):
+        raise ConfigurationError(
+            f"`name` must be one of {', '.join(map(repr, MASTERS))}. Received: name={name!r}."
+        )
+    return MASTERS[name].from_dict(settings)
+
+
+def training_master_from_json(text: str) -> TrainingMaster:
+    """The training master whose `to_json` gave `text`; see `training_master_from_dict`."""
+    return training_master_from_dict(read_json(text))
+
+
+def training_master_from_yaml(text: str) -> TrainingMaster:
+    """The training master whose `to_yaml` gave `text`; see `training_master_from_dict`."""
+    return training_master_from_dict(read_yaml(text))
+
+
+def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMaster:
+    """The training master that a `distributed_config` attribute describes.
+
+    | key of `config` | option | if it is missing |
+    | --- | --- | --- |
+    | mode | "synchronous": averaging, "asynchronous": sharing | refused |
+    | num_workers | `workers`; null: the master's default | the master's default |
+    | batch_size | `batch_size_per_worker` | refused |
+    | averaging_frequency | the same, of averaging | 5 |
+    | num_batches_prefetch | `prefetch_batches` | 0 |
+    | collect_stats | `collect_training_stats` | false |
+    | update_threshold | `threshold`, fixed, of sharing | 1e-3 |
+    | workers_per_node | the same, of sharing; then num_workers does not count; -1: automatic | -1 |
+
+    Keys of Elephas' parameter server and of Deeplearning4j's old threshold, and those of the other
+    mode, are known and change nothing.
+
+    Args:
+        distributed: {"config": {…}}, from a file, so it may be anything.
+
+    Raises:
+        ConfigurationError: for an unknown key or a value that it cannot have, naming both.
+
+    Example:
+        >>> config = {"mode": "asynchronous", "num_workers": 2, "batch_size": 32}
+        >>> master_from_distributed_config({"config": config}).threshold
+        FixedThreshold(threshold=0.001)
+    """
+    config = distributed.get("config")
+    if not isinstance(config, Mapping):
+        raise ConfigurationError(f"`config` must be a dict. Received: config={config!r:.80}.")
+    for name in ("mode", "batch_size"):
+        if name not in config:
+            raise ConfigurationError(f"`{name}` must be given. Received: {sorted(config)}.")
+    for name in sorted(map(str, set(config) - _KNOWN)):
+        raise ConfigurationError(
+            f"keys must be among {sorted(_KNOWN)}. Received: {name}={config.get(name)!r:.80}."
+        )
+    _check(config)
+    common: dict[str, Any] = {
+        "batch_size_per_worker": config["batch_size"],
+        "prefetch_batches": config.get("num_batches_prefetch", 0),
+        "collect_training_stats": config.get("collect_stats", False),
+    }
+    workers: int | None = config.get("num_workers")
+    if config["mode"] == "synchronous":
+        return ParameterAveragingTrainingMaster(
+            workers=workers, averaging_frequency=config.get("averaging_frequency", 5), **common
+        )
+    per_node: int = config.get("workers_per_node", _AUTOMATIC)
+    return SharedTrainingMaster(
+        workers=workers if per_node == _AUTOMATIC else None,
+        workers_per_node=None if per_node == _AUTOMATIC else per_node,
+        threshold=FixedThreshold(threshold=config.get("update_threshold", _DEFAULT_THRESHOLD)),
+        **common,
+    )
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Refuse values that cannot be meant, under the names that they have in the file."""
+    check_choice("mode", config["mode"], _MODES)
+    check_count("batch_size", config["batch_size"])
+    check_count("num_workers", config.get("num_workers"), optional=True)
+    check_count("averaging_frequency", config.get("averaging_frequency", 5))
+    check_count("num_batches_prefetch", config.get("num_batches_prefetch", 0), minimum=0)
+    check_flag("collect_stats", config.get("collect_stats", False))
+    if config.get("workers_per_node", _AUTOMATIC) != _AUTOMATIC:
+        check_count("workers_per_node", config["workers_per_node"])
+    threshold = config.get("update_threshold", _DEFAULT_THRESHOLD)
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not (number and 0 < threshold <= sys.float_info.max):
+        raise ConfigurationError(
+            "`update_threshold` must be a finite number greater than 0. Received: "
+            f"update_threshold={threshold!r:.80}."
+        )

@@ -1,0 +1,491 @@
+"""The mesh over TCP: sockets and threads around a `Peer`."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+from sparkwright.errors import ConfigurationError, NetworkError
+
+from ._mesh_link import CHUNK_BYTES, MeshLink
+from ._messages import MAX_BYTES, MAX_MESSAGES, Origin, Payload, Update, fields_of, from_frame
+from ._peer import Action, CatchUp, Deliver, Drop, Peer, Send
+from ._topology import MAX_DOWNSTREAMS, MeshSeat as MeshSeat, Topology
+from .auth import worker_identity
+from .connection import Connection, connect
+from .framing import Message, encode_head
+from .port import PeerPort
+
+_INTRODUCTION, _WELCOME = "mesh", "welcome"
+_MAX_EARLY = 64
+_ATTEMPT_S = 2.0
+_LONGEST_PAUSE_S = 1.0
+_JOIN_S = 5.0
+
+
+class UpdateMesh:
+    """Carries updates between the workers of a run, over the connections of a `PeerPort`.
+
+    Every update reaches every other worker once, those of each worker in order, whatever
+    connections break meanwhile; see `Peer`. All methods may be called from any thread.
+
+    A worker that takes nothing reads nothing more once its inbox is full; then its neighbours'
+    `publish` waits. It goes on reading, inbox full or not, while it waits for others itself: in
+    `publish`, `wait_for` and inside `reading_all`. So two workers never wait for one
+    another. A neighbour that nobody listens to is not silent.
+
+    Attributes:
+        me: (worker, incarnation) of this worker.
+        on_catch_up: called from a thread of the mesh with a neighbour's (worker, incarnation)
+            when this worker has missed more than its neighbours keep: fetch a whole state from
+            there, then call `restored`.
+    """
+
+    def __init__(
+        self,
+        port: PeerPort,
+        *,
+        secret: bytes,
+        me: Origin,
+        name: str,
+        max_pending_bytes: int = 64 << 20,
+        heartbeat_s: float = 1.0,
+        peer_timeout_s: float = 15.0,
+        connect_timeout_s: float = 30.0,
+        chunk_bytes: int = CHUNK_BYTES,
+        max_log_messages: int = MAX_MESSAGES,
+        max_log_bytes: int = MAX_BYTES,
+        on_catch_up: Callable[[Origin], None] = lambda _: None,
+    ) -> None:
+        """Take the connections of `port` that come for updates; nobody is connected yet.
+
+        Args:
+            port: this worker's.
+            secret: the run's.
+            me: (worker, incarnation); never used before.
+            name: what the threads' names begin with.
+            max_pending_bytes: `publish` waits while more than that is to be sent to a neighbour.
+                While as much waits to be taken, and the worker is busy, nothing more is read.
+            heartbeat_s: how often neighbours compare what they have.
+            peer_timeout_s: a neighbour that sends nothing, or takes nothing, for so long is
+                dropped.
+            connect_timeout_s: how long an attempt to connect may take, at most.
+            chunk_bytes: larger messages are sent in pieces of this size.
+            max_log_messages: how many updates are kept for those who missed them.
+            max_log_bytes: how many bytes of them.
+            on_catch_up: see above.
+        """
+        self.me, self.on_catch_up = me, on_catch_up
+        self._port, self._secret, self._name = port, secret, name
+        self._max_pending_bytes, self._chunk_bytes = max_pending_bytes, chunk_bytes
+        self._peer_timeout_s, self._connect_timeout_s = peer_timeout_s, connect_timeout_s
+        self._peer = Peer(
+            me,
+            # The timer thread sets the pace; its clock may be a little early.
+            heartbeat_s=heartbeat_s / 2,
+            timeout_s=peer_timeout_s,
+            max_log_messages=max_log_messages,
+            max_log_bytes=max_log_bytes,
+        )
+        self._lock = threading.RLock()
+        self._news, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._closed = threading.Event()
+        self._links: dict[Origin, MeshLink] = {}
+        self._newest: dict[int, int] = {}  # worker -> its newest incarnation heard of
+        self._upstream: MeshSeat | None = None
+        self._awaited: frozenset[Origin] = frozenset()
+        self._early: dict[Origin, Connection] = {}  # came before `reshape` told of them
+        self._dial: _Dial | None = None
+        self._inbox: list[Update] = []
+        self._inbox_bytes = 0
+        self._waits = 0  # of this worker for others
+        self._space = threading.Condition(self._lock)  # in the inbox
+        self._taken: dict[Origin, int] = {}
+        self._threads: list[threading.Thread] = []
+        self._start("timer", self._keep_time, heartbeat_s)
+        port.on(_INTRODUCTION, self._arrived)
+
+    # -- what the worker calls --------------------------------------------------------------
+
+    def reshape(
+        self, seats: Sequence[MeshSeat], *, mode: str, max_downstreams: int = MAX_DOWNSTREAMS
+    ) -> None:
+        """Be part of the tree of `seats`, in this order; all workers are to be told the same.
+
+        Returns at once: neighbours that stay keep their connection, others are connected on
+        threads, and tried again until the next `reshape`.
+
+        Raises:
+            ConfigurationError: if this worker is not among them.
+        """
+        members = tuple(seat.worker for seat in seats)
+        topology = Topology(members=members, mode=mode, max_downstreams=max_downstreams)
+        places = {seat.worker: seat for seat in seats}
+        if self.me not in {seat.origin for seat in seats}:
+            raise ConfigurationError(
+                f"`seats` must contain this worker, {self.me}. Received: seats={list(seats)}."
+            )
+        upstream = topology.upstream(self.me[0])
+        with self._lock:
+            if self._closed.is_set():
+                return
+            for seat in seats:
+                self._newest[seat.worker] = max(seat.incarnation, self._newest.get(seat.worker, 0))
+            self._upstream = None if upstream is None else places[upstream]
+            self._awaited = frozenset(places[w].origin for w in topology.downstreams(self.me[0]))
+            wanted = {places[worker].origin for worker in topology.neighbours(self.me[0])}
+            for link in list(self._links.values()):
+                if link.origin not in wanted:
+                    self._lose(link)
+            early, self._early = self._early, {}
+            for origin, connection in early.items():
+                if origin in self._awaited:
+                    self._attach(origin, connection, welcome=True)
+                else:
+                    connection.close()
+            self._dial_upstream()
+
+    def publish(self, payload: Any) -> int:
+        """Send this worker's next update to all others; returns its sequence number, from 1.
+
+        Waits while more than `max_pending_bytes` are to be sent to a neighbour that takes some of
+        them at least every `peer_timeout_s`; drops one that does not. Nothing is copied:
+        `payload`, bytes-like or a contiguous array, must not change any more.
+        """
+        view = payload if isinstance(payload, bytes) else memoryview(payload)
+        if isinstance(view, memoryview):
+            view = view.cast("B") if view.nbytes else b""
+        with self._lock:
+            with self.reading_all():
+                self._wait_for_room(list(self._links.values()))
+            self._carry_out(self._peer.published(view))
+            sequence = self._taken[self.me] = self._peer.published_count
+            self._news.notify_all()
+        return sequence
+
+    def take(self) -> list[Update]:
+        """What has been delivered since the last call; each origin's updates in order.
+
+        Take often: a worker that does not holds up its neighbours, see above.
+        """
+        with self._lock:
+            taken, self._inbox = self._inbox, []
+            self._empty_inbox()
+            for update in taken:
+                self._taken[update.origin] = update.sequence
+        return taken
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something can be taken; whether it can. Ends when the mesh is closed."""
+        with self._lock:
+            self._news.wait_for(lambda: self._inbox or self._closed.is_set(), timeout_s)
+            return bool(self._inbox)
+
+    def wait_for(self, versions: Mapping[Origin, int], *, timeout_s: float) -> bool:
+        """Wait until everything up to `versions` has been delivered, taken or not; whether it has.
+
+        Ends when the mesh is closed.
+        """
+        with self._lock, self.reading_all():
+            self._news.wait_for(
+                lambda: self._peer.has(versions) or self._closed.is_set(), timeout_s
+            )
+            return self._peer.has(versions)
+
+    @contextlib.contextmanager
+    def reading_all(self) -> Generator[None]:
+        """Read everything that comes, whatever waits to be taken: this worker waits for others."""
+        with self._lock:
+            self._waits += 1
+            self._space.notify_all()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits -= 1
+
+    def restored(self, versions: Mapping[Origin, int]) -> None:
+        """This worker's state was replaced by one that includes everything up to `versions`.
+
+        What has been delivered beyond, own updates too, can be taken again; what waited is
+        forgotten.
+        """
+        with self._lock:
+            self._inbox.clear()
+            self._empty_inbox()
+            self._taken = dict(versions)
+            self._carry_out(self._peer.restored(versions))
+            self._news.notify_all()
+
+    @property
+    def versions(self) -> dict[Origin, int]:
+        """Origin -> the number up to which everything has been delivered, taken or not."""
+        with self._lock:
+            return self._peer.versions
+
+    @property
+    def taken_versions(self) -> dict[Origin, int]:
+        """Origin -> the last number published, restored or handed out by `take`.
+
+        That is what the state of a worker includes that applies what it takes.
+        """
+        with self._lock:
+            return dict(self._taken)
+
+    @property
+    def neighbours(self) -> frozenset[Origin]:
+        """Who is connected now."""
+        with self._lock:
+            return frozenset(self._links)
+
+    @property
+    def pending_bytes(self) -> int:
+        """What waits to be sent now, to all neighbours together."""
+        with self._lock:
+            return sum(link.pending_bytes for link in self._links.values())
+
+    def close(self) -> None:
+        """Hang up on everybody and end all threads; the port stays open."""
+        self._port.off(_INTRODUCTION)
+        with self._lock:
+            self._closed.set()
+            self._stop_dialling()
+            for link in list(self._links.values()):
+                self._lose(link)
+            for connection in self._early.values():
+                connection.close()
+            self._early.clear()
+            self._news.notify_all()
+            self._room.notify_all()
+            self._space.notify_all()
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(_JOIN_S)
+
+    # -- neighbours come and go; with the lock held -----------------------------------------
+
+    def _attach(self, origin: Origin, connection: Connection, *, welcome: bool) -> None:
+        for link in list(self._links.values()):
+            if link.origin[0] == origin[0]:
+                self._lose(link, for_good=True)
+        link = self._links[origin] = MeshLink(
+            origin, connection, self._lock, chunk_bytes=self._chunk_bytes
+        )
+        if welcome:
+            link.put(encode_head(_WELCOME, {"from": self.me}, 0))
+        self._carry_out(self._peer.neighbour_up(origin))
+        self._start("sender", self._send_to, link)
+        self._start("reader", self._read_from, link)
+
+    def _lose(self, link: MeshLink, *, for_good: bool = False) -> None:
+        if link.gone:
+            return
+        link.give_up()
+        del self._links[link.origin]
+        self._carry_out(self._peer.neighbour_down(link.origin))
+        self._room.notify_all()
+        self._space.notify_all()
+        if not for_good:
+            self._dial_upstream()
+
+    def _carry_out(self, actions: Iterable[Action]) -> list[MeshLink]:
+        """Do what the peer wants; returns the links that something was put into."""
+        used: list[MeshLink] = []
+        for action in actions:
+            match action:
+                case Send(neighbours=neighbours, message=message):
+                    payload: Payload = message.payload if isinstance(message, Update) else b""
+                    head = encode_head(*fields_of(message), len(payload))
+                    for link in filter(None, map(self._links.get, neighbours)):
+                        link.put(head, payload)
+                        used.append(link)
+                case Deliver(update=update):
+                    self._inbox.append(update)
+                    self._inbox_bytes += len(update.payload)
+                    self._news.notify_all()
+                case CatchUp(neighbour=neighbour):
+                    self._start("catch-up", lambda n: self.on_catch_up(n), neighbour)
+                case Drop(neighbour=neighbour):
+                    if (link := self._links.get(neighbour)) is not None:
+                        self._lose(link)
+        return used
+
+    def _wait_for_room(self, links: Iterable[MeshLink]) -> None:
+        """Wait until none of `links` has too much to send; drops one that takes nothing."""
+        for link in links:
+            while link.pending_bytes > self._max_pending_bytes and not self._closed.is_set():
+                remaining_s = link.moved_s + self._peer_timeout_s - time.monotonic()
+                if remaining_s <= 0:
+                    self._lose(link)
+                    break
+                self._room.wait(remaining_s)
+
+    def _wait_for_space(self, link: MeshLink) -> None:
+        """Wait until the worker has taken enough, or waits for others itself."""
+        self._space.wait_for(
+            lambda: (
+                self._inbox_bytes <= self._max_pending_bytes
+                or self._waits
+                or link.gone
+                or self._closed.is_set()
+            )
+        )
+
+    def _empty_inbox(self) -> None:
+        self._inbox_bytes = 0
+        self._space.notify_all()
+
+    def _dial_upstream(self) -> None:
+        seat = self._upstream
+        if self._dial is not None and self._dial.seat == seat:
+            return
+        self._stop_dialling()
+        if seat is not None and seat.origin not in self._links and not self._closed.is_set():
+            self._dial = _Dial(seat)
+            self._start("dial", self._reach, self._dial)
+
+    def _stop_dialling(self) -> None:
+        if self._dial is not None:
+            self._dial.stop()
+            self._dial = None
+
+    # -- threads ----------------------------------------------------------------------------
+
+    def _start(self, what: str, work: Callable[[Any], None], argument: Any) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(
+            target=work, args=(argument,), name=f"{self._name}-mesh-{what}", daemon=True
+        )
+        thread.start()
+        self._threads.append(thread)
+
+    def _send_to(self, link: MeshLink) -> None:
+        try:
+            while link.send_some(self._room):
+                pass
+        except OSError:
+            pass  # the reader notices the same
+        with self._lock:
+            self._lose(link)
+
+    def _read_from(self, link: MeshLink) -> None:
+        try:
+            while (frame := link.connection.receive()) is not None:
+                link.busy = True
+                message = from_frame(frame)
+                with self._lock:
+                    if link.gone:
+                        break
+                    used = self._carry_out(self._peer.received(link.origin, message))
+                    # Who sends faster than this worker can pass on has to wait as well. Not for
+                    # what goes back to it: it may be waiting for this worker in the same way.
+                    self._wait_for_room(other for other in used if other is not link)
+                    self._wait_for_space(link)
+                del frame, message
+                link.busy = False
+        except (NetworkError, OSError):
+            pass
+        with self._lock:
+            self._lose(link)
+
+    def _keep_time(self, heartbeat_s: float) -> None:
+        while not self._closed.wait(heartbeat_s):
+            with self._lock:
+                for link in self._links.values():
+                    heard_s = link.connection.heard_s
+                    if link.busy or heard_s > link.noticed_s:
+                        self._peer.heard(link.origin)
+                    link.noticed_s = heard_s
+                self._carry_out(self._peer.timer_fired(time.monotonic()))
+
+    def _arrived(self, connection: Connection, hello: Message) -> None:
+        try:
+            worker, incarnation = (int(hello.fields[key]) for key in ("worker", "incarnation"))
+            expected = tuple(hello.fields["to"]) == self.me
+        except (KeyError, TypeError, ValueError):
+            connection.close()
+            return
+        origin = (worker, incarnation)
+        with self._lock:
+            stale = incarnation < self._newest.get(worker, 0) or not expected
+            if stale or self._closed.is_set():
+                connection.close()
+            elif origin in self._awaited:
+                self._attach(origin, connection, welcome=True)
+            elif len(self._early) < _MAX_EARLY or origin in self._early:
+                # Others may hear of a new tree before this worker does.
+                if (before := self._early.pop(origin, None)) is not None:
+                    before.close()
+                self._early[origin] = connection
+            else:
+                connection.close()
+
+    def _reach(self, dial: "_Dial") -> None:
+        """Try to connect to the upstream until that succeeds or it is somebody else."""
+        pause_s = 0.05
+        while not dial.stopped.is_set():
+            connection = None
+            with contextlib.suppress(NetworkError, OSError):
+                connection = self._attempt(dial)
+            with self._lock:
+                if connection is not None and not dial.stopped.is_set():
+                    self._dial = None
+                    self._attach(dial.seat.origin, connection, welcome=False)
+                    return
+            dial.stopped.wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _attempt(self, dial: "_Dial") -> Connection:
+        """A connection that the upstream has welcomed."""
+        seat = dial.seat
+        connection = connect(
+            (seat.host, seat.port),
+            secret=self._secret,
+            to=worker_identity(seat.worker),
+            timeout_s=min(_ATTEMPT_S, self._connect_timeout_s),
+            give_up=dial.stopped.is_set,
+        )
+        try:
+            dial.use(connection)
+            worker, incarnation = self.me
+            connection.send(
+                _INTRODUCTION, {"worker": worker, "incarnation": incarnation, "to": seat.origin}
+            )
+            connection.socket.settimeout(_ATTEMPT_S)
+            answer: Message | None = None
+            while not dial.stopped.is_set():
+                with contextlib.suppress(TimeoutError):  # it does not know this worker yet
+                    answer = connection.receive(max_payload_bytes=0)
+                    break
+            if answer is None or answer.kind != _WELCOME:
+                raise NetworkError("it turned this worker away.")
+            connection.socket.settimeout(None)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class _Dial:
+    """One search for an upstream."""
+
+    def __init__(self, seat: MeshSeat) -> None:
+        self.seat = seat
+        self.stopped = threading.Event()
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def use(self, connection: Connection) -> None:
+        """Let `stop` close this connection."""
+        with self._lock:
+            if self.stopped.is_set():
+                raise NetworkError("it is not to be reached any more.")
+            self._connection = connection
+
+    def stop(self) -> None:
+        with self._lock:
+            self.stopped.set()
+            if self._connection is not None:
+                self._connection.close()

@@ -1,0 +1,92 @@
+"""Counting and repartitioning an RDD whose elements are chunks of examples."""
+
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.data.shuffling import counts_in_order, indexed_counts, place
+from sparkwright.errors import DataError
+
+from ._plan import RepartitionPlan
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+
+def count_examples(rdd: "RDD[bytes]") -> list[int]:
+    """Count the examples in each partition, in one Spark job that reads only chunk headers.
+
+    Args:
+        rdd: chunks of examples.
+
+    Returns:
+        Examples in each partition, in order.
+    """
+    return counts_in_order(indexed_counts(rdd).collect())
+
+
+def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
+    """Put every example where `plan` says.
+
+    "unchanged" returns `rdd` itself, "grouped" only reads several partitions as one (a narrow
+    dependency), "shuffled" is one shuffle in which whole arrays travel, sorted on arrival by their
+    original place (spilling to disk when memory is short) and joined to chunks of about 1 MB.
+    In each target partition examples keep their order of before.
+
+    Lazy, like every transformation: persist the result if it is read more than once.
+
+    Args:
+        rdd: chunks of examples, with the counts that the plan was made for.
+        plan: from `plan_repartition`.
+
+    Returns:
+        Chunks in `plan.workers` partitions; partition i holds `plan.target_counts[i]` examples.
+
+    Raises:
+        DataError: if the number of partitions is not the plan's; and, from the executors, if a
+            partition does not hold as many examples as the plan says.
+    """
+    if rdd.getNumPartitions() != len(plan.source_counts):
+        raise DataError(
+            "a plan fits only the data it was made for. "
+            f"Received: data in {rdd.getNumPartitions()} partitions, plan for "
+            f"{len(plan.source_counts)}. Count again and make a new plan."
+        )
+    if plan.action == "unchanged":
+        return rdd
+    if plan.action == "grouped":
+        return _grouped(rdd, plan)
+    return place(rdd, plan.placement(), source_counts=plan.source_counts, partitions=plan.workers)
+
+
+def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
+    """One partition for each worker, made of its whole source partitions, without a shuffle.
+
+    `RDD.coalesce(n)` chooses groups itself, by where the data lies. So each worker's partitions
+    are selected first, coalesced to one, and the workers' partitions lined up again by a union.
+    """
+    from pyspark import RDD
+
+    context: Any = rdd.context
+    members: list[list[int]] = [[] for _ in range(plan.workers)]
+    for partition, worker in enumerate(plan.groups):
+        members[worker].append(partition)
+    parts: list[Any] = []
+    for group in members:
+        if group:
+            java = _selected(context, rdd, group)
+            java = java.coalesce(1) if len(group) > 1 else java
+        else:
+            java = context._jsc.parallelize(context._jvm.java.util.ArrayList(), 1)
+        parts.append(RDD(java, context, rdd._jrdd_deserializer))  # pyright: ignore[reportPrivateUsage]
+    return context.union(parts)
+
+
+def _selected(context: Any, rdd: Any, partitions: list[int]) -> Any:
+    """The Java RDD of only these partitions of `rdd`, in order."""
+    jvm = context._jvm
+    numbers = jvm.java.util.ArrayList()
+    for partition in partitions:
+        numbers.add(partition)
+    # A Scala set of numbers is a function from number to "is it in the set", which is what
+    # Spark's partition pruning takes, and which Python could not otherwise give it.
+    wanted = jvm.org.apache.spark.api.python.PythonUtils.toSeq(numbers).toSet()
+    return jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rdd._jrdd.rdd(), wanted).toJavaRDD()

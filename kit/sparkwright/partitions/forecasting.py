@@ -1,0 +1,327 @@
+"""What a repartition would cost and bring, worked out before anything moves; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.options import check_count, check_seconds
+
+from ._plan import RepartitionMode, RepartitionPlan, RepartitionStrategy, plan_repartition
+from .survey import PartitionSurvey
+
+TrainingKind = Literal["averaging", "sharing"]
+LabelForecast = Literal["none", "exact", "expected", "estimated"]
+# Bytes that a worker sends through a shuffle in a second, until somebody has measured it.
+BANDWIDTH_BYTES_PER_S = 50e6
+# So many rows of a partition say where its rows go, if labels were counted without their places.
+_DRAWN = 1 << 16
+# Labels whose mix differs by less do not matter to training.
+_NOTABLE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class PartitionLayout:
+    """How rows and labels lie in partitions, at one moment.
+
+    Attributes:
+        rows: of each partition.
+        labels: (partitions, classes) float64 labels of each class; no columns: not known.
+    """
+
+    rows: tuple[int, ...]
+    labels: NDArray[np.float64]
+
+    @property
+    def skew(self) -> float:
+        """The fullest partition over the mean; 1 is even."""
+        total = sum(self.rows)
+        return max(self.rows) * len(self.rows) / total if total else 1.0
+
+    @property
+    def empty(self) -> int:
+        """Partitions without rows."""
+        return sum(n == 0 for n in self.rows)
+
+    @property
+    def label_distances(self) -> NDArray[np.float64]:
+        """(partitions,) how far each one's mix of labels is from that of all, 0 to 1.
+
+        The total variation distance: the share of its labels that would have to be others. 0
+        where there are none.
+
+        Example:
+            >>> layout = PartitionLayout(rows=(4, 4), labels=np.array([[4.0, 0.0], [2.0, 2.0]]))
+            >>> layout.label_distances.round(2).tolist(), layout.label_skew
+            ([0.25, 0.25], 0.25)
+        """
+        sums = self.labels.sum(axis=1)
+        whole = self.labels.sum(axis=0)
+        if not whole.sum():
+            return np.zeros(len(self.rows))
+        shares = self.labels / np.maximum(sums, 1e-300)[:, None]
+        distances = np.abs(shares - whole / whole.sum()).sum(axis=1) / 2
+        return np.where(sums > 0, distances, 0.0)
+
+    @property
+    def label_skew(self) -> float:
+        """The largest of `label_distances`."""
+        return float(self.label_distances.max(initial=0.0))
+
+    def chance_distances(self, seen: Sequence[float]) -> NDArray[np.float64]:
+        """(partitions,) the distance to be expected if rows were drawn from all by chance.
+
+        Args:
+            seen: labels that were looked at in each partition; few of them differ by chance.
+        """
+        whole = self.labels.sum(axis=0)
+        if not whole.sum():
+            return np.zeros(len(self.rows))
+        shares = whole / whole.sum()
+        # Mean absolute deviation of a binomial share, p (1 - p) / n its variance; half their sum.
+        spread = np.sqrt(shares * (1 - shares)).sum() / np.sqrt(2 * np.pi)
+        return np.minimum(1.0, spread / np.sqrt(np.maximum(np.asarray(seen, np.float64), 1.0)))
+
+    def minibatches(self, batch_size: int) -> tuple[int, ...]:
+        """Of each partition in an epoch, a smaller last one included."""
+        return tuple(-(-n // batch_size) for n in self.rows)
+
+    def ragged(self, batch_size: int) -> tuple[int, ...]:
+        """Rows of each partition's last minibatch where it is a smaller one, else 0."""
+        return tuple(n % batch_size for n in self.rows)
+
+    def slowest(self, batch_size: int, *, helps: bool = False) -> int:
+        """Minibatches that the worker with most of them trains in an epoch.
+
+        Args:
+            batch_size: rows of a minibatch.
+            helps: whether workers that are done take over minibatches of others.
+        """
+        minibatches = self.minibatches(batch_size)
+        if helps:
+            return -(-sum(minibatches) // max(1, len(minibatches)))
+        return max(minibatches, default=0)
+
+    def idle_share(self, batch_size: int, *, helps: bool = False) -> float:
+        """Share of the workers' time spent waiting for the last one, 0 to 1; as `slowest`."""
+        most = self.slowest(batch_size, helps=helps) * len(self.rows)
+        return 1 - sum(self.minibatches(batch_size)) / most if most else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
+class PartitionForecast:
+    """One repartition: before, after, cost and benefit.
+
+    Attributes:
+        survey: what is known of the data.
+        plan: what would be done.
+        kind: "averaging": workers wait for the last one. "sharing": who is done helps others, and
+            fetches their data.
+        batch_size: rows of a worker's minibatch.
+        step_s: seconds of a minibatch; None: not known.
+        bandwidth_bytes_per_s: what a worker sends in a second when data moves.
+        now: the partitions as they lie.
+        without: the workers if nothing may be split (mode "never").
+        after: the workers after `plan`.
+        label_forecast: how the labels of `after` are known. "exact": counted, and where each goes
+            is known; "expected": counted, supposing that the labels of a partition are mixed;
+            "estimated": from a sample of rows, whose places are known; "none": not at all.
+        seen: labels of each worker that were looked at, behind `after`.
+    """
+
+    survey: PartitionSurvey
+    plan: RepartitionPlan
+    kind: TrainingKind
+    batch_size: int
+    step_s: float | None
+    bandwidth_bytes_per_s: float
+    now: PartitionLayout
+    without: PartitionLayout
+    after: PartitionLayout
+    label_forecast: LabelForecast
+    seen: tuple[float, ...]
+
+    @property
+    def idle_without(self) -> float:
+        """Share of the workers' time that they wait if nothing may be split."""
+        return self.without.idle_share(self.batch_size, helps=self.kind == "sharing")
+
+    @property
+    def idle_after(self) -> float:
+        """Share of the workers' time that they wait after the repartition."""
+        return self.after.idle_share(self.batch_size, helps=self.kind == "sharing")
+
+    @property
+    def minibatches_without(self) -> int:
+        """How many an epoch lasts if nothing may be split."""
+        return self.without.slowest(self.batch_size, helps=self.kind == "sharing")
+
+    @property
+    def minibatches_after(self) -> int:
+        """How many an epoch lasts after the repartition."""
+        return self.after.slowest(self.batch_size, helps=self.kind == "sharing")
+
+    @property
+    def minibatches_saved(self) -> int:
+        """By how many an epoch becomes shorter; negative: longer."""
+        return self.minibatches_without - self.minibatches_after
+
+    @property
+    def seconds_saved(self) -> float | None:
+        """By how much an epoch becomes shorter; None without `step_s`."""
+        return None if self.step_s is None else self.minibatches_saved * self.step_s
+
+    @property
+    def rows_moved(self) -> int:
+        """Rows that go to another partition, once; none without a shuffle."""
+        return self.plan.rows_moved if self.plan.action == "shuffled" else 0
+
+    @property
+    def bytes_moved(self) -> float | None:
+        """About so many bytes; None if sizes are not known."""
+        each = self.survey.bytes_per_row
+        return None if each is None else self.rows_moved * each
+
+    @property
+    def move_s(self) -> float | None:
+        """About how long that takes, all workers at once; None if sizes are not known."""
+        moved = self.bytes_moved
+        return None if moved is None else moved / (self.bandwidth_bytes_per_s * self.plan.workers)
+
+    @property
+    def epochs_to_pay_off(self) -> float | None:
+        """After so many epochs the time saved exceeds that of moving; None: unknown, or never."""
+        saved, cost = self.seconds_saved, self.move_s
+        return None if saved is None or cost is None or saved <= 0 else cost / saved
+
+    @property
+    def has_uneven_labels(self) -> bool:
+        """Whether some worker's labels differ from the others' by clearly more than chance."""
+        distances = self.after.label_distances
+        chance = self.after.chance_distances(self.seen)
+        return bool(((distances > _NOTABLE) & (distances > 2.5 * chance)).any())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able: the plan, the figures and the survey."""
+        figures = (
+            *("kind", "batch_size", "label_forecast", "idle_without", "idle_after"),
+            *("minibatches_without", "minibatches_after", "seconds_saved"),
+            *("rows_moved", "bytes_moved", "move_s"),
+        )
+        return {
+            "name": "partition_forecast",
+            **{name: getattr(self, name) for name in figures},
+            "plan": self.plan.to_dict(),
+            "skew_now": self.now.skew,
+            "skew_without": self.without.skew,
+            "skew_after": self.after.skew,
+            "label_skew_now": self.now.label_skew,
+            "label_skew_after": self.after.label_skew,
+            "survey": self.survey.to_dict(),
+        }
+
+
+def forecast(
+    survey: PartitionSurvey,
+    *,
+    workers: int,
+    mode: RepartitionMode = "always",
+    strategy: RepartitionStrategy = "balanced",
+    batch_size: int = 32,
+    seed: int = 0,
+    kind: TrainingKind = "averaging",
+    step_s: float | None = None,
+    bandwidth_bytes_per_s: float = BANDWIDTH_BYTES_PER_S,
+) -> PartitionForecast:
+    """Say what training with these options would do with the data.
+
+    Args:
+        survey: what is known of the data.
+        workers: how many there are.
+        mode: when to repartition; see `plan_repartition`.
+        strategy: how.
+        batch_size: rows of a worker's minibatch; default 32.
+        seed: of `spark_default`.
+        kind: "averaging" (default) or "sharing": whether workers wait for each other or help.
+        step_s: seconds of a minibatch; default None: not known.
+        bandwidth_bytes_per_s: what a worker sends in a second; default 50 MB/s.
+
+    Raises:
+        ConfigurationError: if an option cannot be meant.
+
+    Example:
+        >>> found = forecast(PartitionSurvey(rows=(960, 64)), workers=2, batch_size=32)
+        >>> found.minibatches_without, found.minibatches_after, found.rows_moved
+        (30, 16, 448)
+    """
+    check_count("batch_size", batch_size)
+    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    plan = plan_repartition(survey.rows, workers=workers, mode=mode, strategy=strategy, seed=seed)
+    never = plan_repartition(survey.rows, workers=workers, mode="never")
+    after, label_forecast, seen = _after(survey, plan)
+    return PartitionForecast(
+        survey=survey,
+        plan=plan,
+        kind=kind,
+        batch_size=batch_size,
+        step_s=step_s,
+        bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+        now=PartitionLayout(rows=survey.rows, labels=_labels_now(survey)),
+        without=_after(survey, never)[0],
+        after=after,
+        label_forecast=label_forecast,
+        seen=tuple(seen.tolist()),
+    )
+
+
+def _labels_now(survey: PartitionSurvey) -> NDArray[np.float64]:
+    return survey.labels if survey.label_counts else np.zeros((len(survey.rows), 0))
+
+
+def _after(
+    survey: PartitionSurvey, plan: RepartitionPlan
+) -> tuple[PartitionLayout, LabelForecast, NDArray[np.float64]]:
+    """Rows and labels of each worker, how labels are known, and how many were looked at."""
+    classes = len(survey.class_names)
+    labels = np.zeros((plan.workers, classes))
+    seen = np.zeros(plan.workers)
+    if survey.label_basis == "none":
+        return PartitionLayout(rows=plan.target_counts, labels=labels[:, :0]), "none", seen
+    placement, now = plan.placement(), survey.labels
+    splits = plan.action == "shuffled"
+    for source, rows in enumerate(survey.rows):
+        if not rows:
+            continue
+        if survey.samples and splits:
+            sample = survey.samples[source]
+            goes_to = placement.destinations_of(source, sample.numbers)
+            looked_at = max(1, survey.rows_looked_at[source])
+            np.add.at(labels, (goes_to, sample.classes), rows / looked_at)
+            seen += np.bincount(goes_to, minlength=plan.workers)
+            continue
+        numbers = np.arange(rows, dtype=np.int64)
+        if not splits:
+            numbers = numbers[:1]
+        elif rows > _DRAWN:
+            # One of each stretch, at a place that no strategy can be in step with.
+            starts = np.linspace(0, rows, _DRAWN, endpoint=False)
+            shift = (np.arange(_DRAWN) * 0.6180339887498949) % 1.0
+            numbers = (starts + shift * rows / _DRAWN).astype(np.int64)
+        goes_to = placement.destinations_of(source, numbers)
+        share = np.bincount(goes_to, minlength=plan.workers) / len(numbers)
+        labels += share[:, None] * now[source]
+        seen += share * sum(survey.label_counts[source])
+    layout = PartitionLayout(rows=plan.target_counts, labels=labels)
+    return layout, _known(survey, plan), seen
+
+
+def _known(survey: PartitionSurvey, plan: RepartitionPlan) -> LabelForecast:
+    if survey.label_basis == "sampled":
+        return "estimated"
+    mixed = plan.action == "shuffled" and not survey.samples
+    alike = all(sum(n > 0 for n in line) <= 1 for line in survey.label_counts)
+    if mixed and alike and max(survey.rows) <= _DRAWN:
+        return "exact"  # which rows go where is known, and rows of one class are alike
+    return "expected" if mixed else "exact"

@@ -1,0 +1,185 @@
+"""Begins a run: what a network on Spark and one on this machine do alike."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import EarlyStopping
+from sparkwright.masters.training_master import TrainingMaster
+from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.optimizer_checks import check_optimizer
+from sparkwright.options import check_count
+from sparkwright.storage import save_model
+
+from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
+from ._extensions import in_notebook, show
+from ._run import TrainingRun
+from .engine import Engine, StartState, seeded
+from .judged_run import JudgedRun
+from .peer_engine import PeerEngine, saves_updater
+from .record import RunRecord
+
+
+class RunBeginning:
+    """What is fixed when a run begins.
+
+    Attributes:
+        id: the run's.
+        master: with the seed that this run uses.
+        definition: of the network.
+        start: the network's state.
+        resume: the checkpoint to go on from; None: from `start`.
+        epochs: passes over the data, at most.
+        judged: early stopping; None: without.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        model: Any,
+        master: TrainingMaster,
+        epochs: int | None,
+        resume: str | None,
+        early_stopping: EarlyStopping | None = None,
+        validates: bool = False,
+        save: Callable[[Any, str], None] | None = None,
+    ) -> None:
+        """Look at the model, and read the checkpoint at `resume` if there is one to be read.
+
+        Args:
+            id: the run's.
+            model: the keras.Model.
+            master: how to train.
+            epochs: passes over the data; None: those of `early_stopping`, or 1 without it.
+            resume: URL of a checkpoint, or None.
+            early_stopping: when to end before the last epoch; default None: never.
+            validates: whether there is validation data.
+            save: writes a model to a URL, for early stopping; default None: `save_model`.
+
+        Raises:
+            ConfigurationError: if `epochs` or `early_stopping` cannot be meant, or the checkpoint
+                is of other settings.
+            OSError, DataError: if the checkpoint cannot be read.
+        """
+        if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
+            raise ConfigurationError(
+                "`early_stopping` must be an EarlyStopping or None. Received: "
+                f"early_stopping={early_stopping!r}."
+            )
+        if epochs is None:
+            epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
+        check_count("epochs", epochs)
+        if early_stopping is not None:
+            epochs = early_stopping.epochs_of(epochs)
+        self.id, self.epochs, self._model = id, epochs, model
+        check_optimizer(model)
+        self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
+        self.definition, self.start = ModelDefinition.of(model), StartState(model)
+        if master.exchange.precision == "threshold":
+            _refuse_half_precision(self.start.state)
+        seed = None if self.resume is None else self.resume.master.get("seed")
+        self.master = seeded(master, otherwise=seed)
+        self.judged: JudgedRun | None = None
+        if early_stopping is not None:
+            self.judged = JudgedRun(
+                early_stopping,
+                epochs=epochs,
+                validates=validates,
+                definition=self.definition,
+                save=save or partial(save_model, save_updater=saves_updater(self.master)),
+                resume=self.resume,
+            )
+        self._early_stopping = early_stopping
+        if self.resume is not None:
+            self._restore(self.resume)
+
+    def peer_engine(self, launcher: Any) -> Engine:
+        """The engine whose workers talk to one another."""
+        return PeerEngine(
+            run=self.id,
+            launcher=launcher,
+            master=self.master,
+            definition=self.definition,
+            start=self.start,
+            epochs=self.epochs,
+            resume=self.resume,
+            judged=self.judged,
+        )
+
+    def run(
+        self,
+        engine: Engine,
+        *,
+        title: str,
+        workers: int,
+        configuration: dict[str, Any],
+        display: bool | None,
+        when_begun: Callable[[TrainingRun], None],
+    ) -> TrainingRun:
+        """Begin, and show the run if `display` says so or, when None, in a notebook."""
+        record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
+        if self.master.collect_training_stats:
+            record.times.collect(self.master.time_source)
+        if self.judged is not None:
+            record.early_stopping_found(self.judged.judge.result)
+        run = TrainingRun(
+            id=self.id,
+            title=title,
+            engine=engine,
+            record=record,
+            take_result=self.start.take,
+            model=self._model,
+            configuration={
+                "master": self.master.to_dict(),
+                "model": self._model.name,
+                "parameters": self.definition.parameters,
+                "workers": workers,
+                "epochs": self.epochs,
+                "seed": self.master.seed,
+                **self._rules(),
+                **configuration,
+            },
+        )
+        when_begun(run)
+        if display if display is not None else in_notebook():
+            show(run)
+        return run
+
+    def _rules(self) -> dict[str, Any]:
+        rules = self._early_stopping
+        return {} if rules is None else {"early_stopping": rules.to_dict()}
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.fingerprint != self.definition.architecture:
+            raise ConfigurationError(
+                "a run can only be resumed with the network that it trained. Received: "
+                f"{self._model.name!r}, which differs from that of {checkpoint.run}. Build the "
+                "model by the same code, with the same optimizer and loss."
+            )
+        # Before the model is changed; the data is counted, and compared, later.
+        check_resumable(
+            checkpoint,
+            master=self.master.to_dict(),
+            fingerprint=self.definition.architecture,
+            rows=checkpoint.rows,
+            epochs=self.epochs,
+        )
+        if checkpoint.has_updater != saves_updater(self.master):
+            raise ConfigurationError(
+                "`save_updater` must be what it was when the checkpoint was written. Received: "
+                f"save_updater={not checkpoint.has_updater}."
+            )
+        self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
+
+
+def _refuse_half_precision(state: ModelState) -> None:
+    """A threshold below half a unit in a variable's last place would change nothing there."""
+    for variable in state.averaged[: state.trainable]:
+        if str(variable.dtype) in ("float16", "bfloat16"):
+            raise ConfigurationError(
+                "gradient sharing needs variables of float32 or float64. Received: "
+                f"{variable.path!r} of {variable.dtype}. Compute in half precision with the policy "
+                '"mixed_float16" or "mixed_bfloat16", which keeps variables in float32.'
+            )

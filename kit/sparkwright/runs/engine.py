@@ -1,0 +1,96 @@
+"""What an engine is: something that trains a network to the end of a run."""
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from sparkwright.masters import TrainingMaster
+from sparkwright.networks import ModelState, unpack_arrays
+from sparkwright.workers.protocol import Progress
+
+from .record import RunRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        vector: the last average, as `ModelState.read` gives it; None if there was none.
+        counters: worker 0's integer state, packed; None likewise.
+        progress: what counts.
+        stopped: whether it ended because somebody asked for it.
+        error: what went wrong; None if nothing did.
+    """
+
+    vector: NDArray[Any] | None
+    counters: bytes | None
+    progress: Progress
+    stopped: bool = False
+    error: BaseException | None = None
+
+
+class Engine(Protocol):
+    """Trains; see `PeerEngine` and `SparkRoundsEngine`."""
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train, on the calling thread, to the end."""
+        ...
+
+    def stop(self) -> None:
+        """End with the next averaging; returns at once, from any thread."""
+        ...
+
+    def cancel(self) -> None:
+        """End at once; from any thread."""
+        ...
+
+
+class StartState:
+    """The driver's model, from which training starts and into which its result goes."""
+
+    def __init__(self, model: Any) -> None:
+        """Sort the variables of `model`."""
+        self.state = ModelState.of(model)
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches that the optimizer has counted."""
+        return int(self.state.counters[0].numpy())
+
+    def vector(self, *, updater: bool) -> NDArray[Any]:
+        """A new flat vector of the state that is averaged."""
+        return self.state.read(updater=updater)
+
+    def extras(self) -> list[NDArray[Any]]:
+        """Integer and fixed state."""
+        return self.state.read_extras()
+
+    @property
+    def counter_bytes(self) -> int:
+        """Bytes of the packed integer state."""
+        return sum(array.nbytes for array in self.state.read_counters())
+
+    def restore(self, vector: NDArray[Any], extras: bytes) -> None:
+        """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
+        like = self.state.read_extras()
+        size = sum(array.nbytes for array in like)
+        self.state.write(vector)
+        self.state.write_extras(unpack_arrays(extras[:size], like))
+
+    def take(self, outcome: Outcome) -> None:
+        """Put what was learnt into the model."""
+        if outcome.vector is not None:
+            self.state.write(outcome.vector)
+            self.state.counters[0].assign(outcome.progress.iterations)
+        if outcome.counters is not None:
+            self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
+
+
+def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
+    """`master` with a seed: its own, or `otherwise`, or one drawn for this run."""
+    if master.seed is not None:
+        return master
+    return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)

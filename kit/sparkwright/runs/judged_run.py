@@ -1,0 +1,239 @@
+"""Early stopping of one run: its judge, with a clock, and the best state, kept and saved."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sparkwright.errors import ConfigurationError, NonFiniteLossError
+from sparkwright.masters import EarlyStopping
+from sparkwright.mesh.framing import Message
+from sparkwright.networks import ModelDefinition
+from sparkwright.workers.protocol import Failure, Progress
+
+from ._checkpoint import LatestWriter
+from ._checkpoint_format import Checkpoint, KeptState
+from ._early_stopping import Judge, StopReason, Verdict
+from .engine import Outcome, StartState
+from .record import RunRecord
+
+Save = Callable[[Any, str], None]
+_log = logging.getLogger(__name__)
+# A model that is being saved when the run ends may take so long.
+_LAST_MODEL_S = 600.0
+
+
+class JudgedRun:
+    """What an engine tells of a run that may stop early, and what it does with the outcome.
+
+    Attributes:
+        judge: the rules.
+        problem: what is wrong with the rules, found while training; None: nothing.
+    """
+
+    def __init__(
+        self,
+        rules: EarlyStopping,
+        *,
+        epochs: int,
+        validates: bool,
+        definition: ModelDefinition,
+        save: Save,
+        resume: Checkpoint | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            rules: the user's.
+            epochs: at most.
+            validates: whether there is validation data.
+            definition: of the network.
+            save: writes a model to a URL, atomically.
+            resume: the checkpoint that the run goes on from; default None.
+
+        Raises:
+            ConfigurationError: if the rules need validation data and there is none.
+        """
+        self.judge = Judge(rules, epochs=epochs, validates=validates)
+        self.problem: ConfigurationError | None = None
+        self._keeper = ModelKeeper(definition, save=save, url=rules.best_url)
+        self._record: RunRecord | None = None
+        self._restored: KeptState | None = None  # not saved before the run really begins
+        if resume is not None and resume.early_stopping:
+            best = resume.best if rules.keep_best is not None else None
+            self.judge.restore(resume.early_stopping, kept_epoch=best and best.epoch)
+            if best is not None and self.judge.kept_epoch == best.epoch:
+                self._restored = best
+
+    # -- while it goes on -------------------------------------------------------------------
+
+    def begin(self, record: RunRecord, vector: Any, extras: bytes) -> None:
+        """The run begins, from this state."""
+        self._record = record
+        self._keeper.begin(vector, extras)
+        if self._restored is not None:
+            self._keeper.keep(self._restored)
+
+    def training_begins(self) -> None:
+        """All workers are there."""
+        self.judge.begin(now_s=time.monotonic())
+
+    def heard(
+        self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
+    ) -> StopReason | None:
+        """A sign of life, with what has been trained since the last: why to stop now, if at all.
+
+        Args:
+            losses: of the minibatches; default none.
+            metrics: names of the compiled metrics; default None: unknown.
+        """
+        if metrics is not None and (wrong := self.judge.missing(metrics)):
+            self.problem = ConfigurationError(wrong)
+            return None
+        reason = self.judge.within(losses, now_s=time.monotonic())
+        if reason is not None:
+            self._tell()
+        return reason
+
+    def judged(self, verdict: Verdict) -> None:
+        """The judge has spoken."""
+        self._tell(verdict)
+
+    def keep(self, message: Message, epoch: int) -> None:
+        """The best state so far has arrived."""
+        self._keeper.keep(KeptState.of(message, epoch))
+
+    def checkpoint_fields(self) -> Mapping[str, Any]:
+        """What a `Checkpoint` keeps of this."""
+        state = self.judge.to_dict(now_s=time.monotonic())
+        return {"early_stopping": state, "best": self._keeper.best}
+
+    # -- at its end -------------------------------------------------------------------------
+
+    def settle(self, outcome: Outcome) -> Outcome:
+        """What the run comes to: with the best state, if one was kept."""
+        outcome = self._explained(outcome)
+        ended = self._keeper.close(_LAST_MODEL_S)
+        rules, best = self.judge.rules, self._keeper.best
+        last_url = None
+        if ended and rules.save_last is not None and outcome.vector is not None:
+            last_url = self._keeper.save_now(outcome, rules.save_last)
+        if best is not None:
+            progress = replace(outcome.progress, iterations=best.iterations)
+            outcome = replace(
+                outcome, vector=best.vector, counters=best.counters, progress=progress
+            )
+        self.judge.settle(
+            epochs=_complete_epochs(outcome.progress),
+            kept_epoch=None if best is None else best.epoch,
+            best_url=self._keeper.best_url,
+            last_url=last_url,
+        )
+        self._tell()
+        return outcome
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """With the reason for the end; a loss that is no number is none to fail for."""
+        judge, error = self.judge, outcome.error
+        if self.problem is not None and error is not None:
+            error = self.problem
+        if isinstance(error, NonFiniteLossError) and judge.rules.stop_on_invalid:
+            judge.end(StopReason(kind="invalid", sentence=error.reason.split(". ")[0]))
+            error = None
+        elif error is not None:
+            sentence = f"the run failed ({type(error).__name__})"
+            judge.end(StopReason(kind="failure", sentence=sentence))
+        elif outcome.stopped:
+            judge.end(StopReason(kind="user", sentence="the run was stopped"))
+        return replace(outcome, error=error)
+
+    def _tell(self, verdict: Verdict | None = None) -> None:
+        if self._record is not None:
+            self._record.early_stopping_found(self.judge.result, verdict)
+
+
+def failure_of_rules(judged: JudgedRun) -> Failure:
+    """How the run is told that the rules cannot be meant."""
+    return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
+
+
+def _complete_epochs(progress: Progress) -> int:
+    """Those whose last averaging counts, also if the run ended with it."""
+    return progress.epoch + int(progress.opened > progress.epoch and not progress.todo)
+
+
+class ModelKeeper:
+    """Keeps the best state, and saves models on a thread of its own.
+
+    The user's model is not touched: what is saved is a model of the same definition.
+
+    Attributes:
+        best: the best state so far; None before the first.
+        best_url: where it has been saved, the latest one included; None: nowhere.
+    """
+
+    def __init__(self, definition: ModelDefinition, *, save: Save, url: str | None) -> None:
+        """Nothing is kept yet.
+
+        Args:
+            definition: of the network.
+            save: writes a model to a URL, atomically.
+            url: where to save the best one; None: nowhere.
+        """
+        self.best: KeptState | None = None
+        self.best_url: str | None = None
+        self.first: tuple[NDArray[Any], bytes] | None = None
+        self._definition, self._save, self._url = definition, save, url
+        self._closed = False
+        self._writer = LatestWriter(self._save_best, name="best-model")
+        self._scratch: StartState | None = None
+        self._model: Any = None
+
+    def begin(self, vector: NDArray[Any], extras: bytes) -> None:
+        """The run starts from this state, which also holds what training does not change."""
+        self.first = (vector, extras)
+
+    def keep(self, state: KeptState) -> None:
+        """`state` is the best so far; returns at once. Its arrays must not change any more."""
+        self.best = state
+        if self._url is not None and not self._closed:
+            self._writer.submit(state)
+
+    def close(self, timeout_s: float) -> bool:
+        """Save what waits, then end the thread. Returns whether it ended within `timeout_s`."""
+        self._closed = True
+        ended = self._writer.close(timeout_s)
+        if not ended:
+            _log.warning("the best model is not saved to %s after %g s", self._url, timeout_s)
+        return ended
+
+    def save_now(self, outcome: Outcome, url: str) -> str | None:
+        """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
+        try:
+            self._write(outcome, url)
+        except Exception as error:  # what was learnt is in memory all the same
+            _log.warning("no model saved to %s: %s", url, error)
+            return None
+        return url
+
+    def _save_best(self, state: KeptState) -> None:
+        assert self._url is not None
+        outcome = Outcome(
+            vector=state.vector,
+            counters=state.counters,
+            progress=Progress(iterations=state.iterations),
+        )
+        # An older file that is whole stays where it is.
+        self.best_url = self.save_now(outcome, self._url) or self.best_url
+
+    def _write(self, outcome: Outcome, url: str) -> None:
+        if self._scratch is None:
+            self._model = self._definition.build()
+            self._scratch = StartState(self._model)
+            if self.first is not None:
+                self._scratch.restore(*self.first)
+        self._scratch.take(outcome)
+        self._save(self._model, url)

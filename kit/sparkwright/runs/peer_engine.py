@@ -1,0 +1,551 @@
+"""Runs training by a coordinator and workers that talk to one another."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright._version import __version__
+from sparkwright.errors import (
+    ConfigurationError,
+    DataError,
+    NetworkError,
+    NonFiniteLossError,
+    RunTimeoutError,
+    WorkerError,
+)
+from sparkwright.masters import SharedTrainingMaster
+from sparkwright.masters.plan import minibatch_count
+from sparkwright.masters.training_master import TrainingMaster
+from sparkwright.mesh.auth import SECRET_BYTES
+from sparkwright.mesh.framing import Message
+from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.partitions import DefaultRepartitioner
+from sparkwright.timeline import PhaseCode
+from sparkwright.workers.failure import failure_of
+from sparkwright.workers.protocol import Failure, Progress
+from sparkwright.workers.requests import TrainRequest, WorkerSettings
+
+from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
+from ._coordinator import Coordinator
+from ._decisions import (
+    EndRun,
+    ForgetHistory,
+    KeepBest,
+    KeepCheckpoint,
+    LaunchTask,
+    News,
+    ProgressSettled,
+    SendVerdict,
+    ShowStalled,
+    WorkerGone,
+    WorkerHeard,
+    WorkerRegistered,
+)
+from ._server import CoordinatorServer, order_of, vector_of
+from ._sharing_coordinator import SharingCoordinator
+from .engine import Outcome, StartState
+from .judged_run import JudgedRun, failure_of_rules
+from .record import RunRecord
+
+# After the coordinator has let the workers go, their tasks should be over at once.
+_TASKS_END_S = 10.0
+# How long a hard stop waits for the last average before it ends the tasks.
+_SNAPSHOT_S = 1.0
+# What workers said before they hung up should be heard by then.
+_LAST_WORDS_S = 1.0
+# A checkpoint that is being written when the run ends may take so long.
+_LAST_CHECKPOINT_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Launcher(Protocol):
+    """Starts the workers' tasks; one for Spark, one for processes of this machine.
+
+    Attributes:
+        workers: how many there will be.
+        slots: task slots known to exist; None if unknown.
+        bind_host: address on which the coordinator listens.
+        worker_host: address on which workers listen; empty: the one that leads to the coordinator.
+        consume: whether a worker's files serve one attempt only.
+        facts: JSON-able: what `prepare` has found out about the data.
+        max_failures: of a worker's tasks, without a minibatch of it in between, that end a run.
+        replacement_timeout_s: how long a lost worker's replacement may take, if the user does not
+            say.
+    """
+
+    workers: int
+    max_failures: int
+    replacement_timeout_s: float
+    slots: int | None
+    bind_host: str
+    advertised_host: str
+    worker_host: str
+    consume: bool
+    facts: dict[str, Any]
+
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
+        """Lay the data out; returns examples of each worker, or None if not yet counted.
+
+        Args:
+            enter: told of each phase of the timeline as it begins; the caller ends the last one.
+        """
+        ...
+
+    def launch(
+        self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
+    ) -> None:
+        """Start a task for `worker` and return at once.
+
+        Args:
+            worker: its number.
+            template: a `TrainRequest` to be filled in.
+            ended: called once, from any thread, when the task is over: with its failure, or None
+                if it returned or was replaced.
+            replaces: end the tasks that the worker still has.
+        """
+        ...
+
+    def finish(self, timeout_s: float) -> bool:
+        """Wait until no task is left; returns whether none is after `timeout_s`."""
+        ...
+
+    def cancel(self) -> None:
+        """End the tasks at once."""
+        ...
+
+    def clean_up(self) -> None:
+        """Give back what `prepare` took."""
+        ...
+
+
+class _Copy(NamedTuple):
+    """The latest state that the workers sent for the driver to keep in memory."""
+
+    progress: Progress
+    vector: NDArray[Any]
+    counters: bytes
+
+
+class PeerEngine:
+    """One run whose workers exchange what they learn among themselves."""
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        launcher: Launcher,
+        master: TrainingMaster,
+        definition: ModelDefinition,
+        start: StartState,
+        epochs: int,
+        resume: Checkpoint | None = None,
+        judged: JudgedRun | None = None,
+    ) -> None:
+        """Prepare; nothing starts before `run`.
+
+        Args:
+            run: its id.
+            launcher: starts the workers.
+            master: how to train.
+            definition: the network.
+            start: its state.
+            epochs: passes over the data.
+            resume: where to go on from; default None: from `start`.
+            judged: early stopping; default None: without.
+        """
+        self._run, self._launcher, self._master = run, launcher, master
+        self._definition, self._start, self._epochs = definition, start, epochs
+        self._resume, self._judged = resume, judged
+        self._record: RunRecord  # from `run` on
+        self._rows: tuple[int, ...] = ()
+        self._writer: CheckpointWriter | None = None
+        self._ended = threading.Event()
+        self._end: EndRun | None = None
+        self._copy: _Copy | None = None
+        self._request: Any = None
+        self._server: CoordinatorServer | None = None
+        self._stop_asked = threading.Event()
+        self._planned = self._gathered = False
+        self._preparing = True
+
+    def run(self, record: RunRecord) -> Outcome:
+        """Train; returns what was learnt, and what went wrong if anything did."""
+        self._record = record
+        launcher, mesh = self._launcher, self._master.mesh
+        secret = os.urandom(SECRET_BYTES)
+        try:
+            # Read now: the user may look at, or change, the model while the run goes on.
+            self._beginning = self._beginning_of_run()
+            if self._judged is not None:
+                vector, extras, *_ = self._beginning[1]
+                self._judged.begin(record, vector, extras)
+            if self._master.checkpoint is not None:
+                plan = self._master.checkpoint
+                wrote = partial(record.times.ran, PhaseCode.CHECKPOINT)
+                self._writer = CheckpointWriter(plan.url, keep=plan.keep, wrote=wrote)
+            rows: tuple[int, ...] | None = None
+            try:
+                rows = launcher.prepare(record.times.enter)
+            except Exception:
+                if not self._stop_asked.is_set():
+                    raise
+            self._preparing = False
+            # Now, because the launcher knows only now how many slots there are.
+            coordinator = self._coordinator()
+            if self._stop_asked.is_set():
+                return self._outcome(coordinator.progress)
+            record.times.enter(PhaseCode.SUBMIT)
+            record.noted(launcher.facts)
+            if rows is not None:
+                self._plan(rows)
+            self._server = CoordinatorServer(
+                coordinator,
+                self._told,
+                secret=secret,
+                host=launcher.bind_host,
+                ports=mesh.ports_from(os.environ),
+                peer_timeout_s=mesh.peer_timeout_s,
+                start=lambda: self._beginning,
+                name=f"sparkwright-{self._run}",
+                encrypt=mesh.encrypt,
+            )
+            record.heard_s_ago = self._server.heard_s_ago
+            if self._stop_asked.is_set():
+                self._server.stop()
+            record.state_changed("starting", f"waiting for {launcher.workers} workers")
+            self._request = self._template(secret, self._server.address[1])
+            # Before the first worker can have come, with whom the next phase begins.
+            record.times.enter(PhaseCode.GATHER)
+            for worker in range(launcher.workers):
+                record.times.expected(worker)
+            for worker in range(launcher.workers):
+                self._launch(worker)
+            self._ended.wait()
+            record.times.enter(PhaseCode.FINISH)
+            if not launcher.finish(_TASKS_END_S):
+                launcher.cancel()
+                launcher.finish(_TASKS_END_S)
+            return self._outcome(coordinator.progress)
+        except Exception as error:
+            return self._outcome(Progress(), error=error)
+        finally:
+            record.times.enter(PhaseCode.FINISH)
+            if self._writer is not None:
+                self._writer.close(_LAST_CHECKPOINT_S)
+            if self._server is not None:
+                if record.times.collects:
+                    self._server.hear_out(_LAST_WORDS_S)
+                self._server.close()
+                record.heard_s_ago = dict
+            launcher.clean_up()
+
+    def stop(self) -> None:
+        """End with the next averaging, or before the first one at once; returns at once."""
+        self._stop_asked.set()
+        if self._preparing:
+            self._launcher.cancel()
+        if self._server is not None:
+            self._server.stop()
+
+    def cancel(self) -> None:
+        """End the tasks at once, after fetching the last average, even from within a step."""
+        self._stop_asked.set()
+        if self._server is not None and not self._ended.is_set():
+            self._server.snapshot(_SNAPSHOT_S)
+        self._launcher.cancel()
+        self._ended.set()
+
+    # -- private ----------------------------------------------------------------------------
+
+    def _coordinator(self) -> Coordinator | SharingCoordinator:
+        launcher, master, mesh = self._launcher, self._master, self._master.mesh
+        first = Progress.first(workers=launcher.workers, iterations=self._start.iterations)
+        common: dict[str, Any] = {
+            "workers": launcher.workers,
+            "slots": launcher.slots,
+            "start": first if self._resume is None else self._resume.progress,
+            "judge": None if self._judged is None else self._judged.judge,
+            "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
+            "queue_timeout_s": mesh.queue_timeout_s,
+            "replacement_grace_s": mesh.replacement_grace_s,
+            "replacement_timeout_s": mesh.replacement_timeout_s or launcher.replacement_timeout_s,
+            "stall_timeout_s": mesh.stall_timeout_s,
+            "replace_stalled": mesh.replace_stalled,
+            "max_failures": launcher.max_failures,
+            "now_s": time.monotonic(),
+        }
+        if not isinstance(master, SharedTrainingMaster):
+            return Coordinator(**common)
+        return SharingCoordinator(
+            **common,
+            epochs=self._epochs,
+            minibatches=lambda rows: [
+                minibatch_count(count, master.batch_size_per_worker) for count in rows
+            ],
+            piece_size=master.minibatches_in_piece,
+            checkpoints=master.checkpoint,
+            copies=True,
+        )
+
+    def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """The state that workers start from: the model's, or a checkpoint's."""
+        checkpoint = self._resume
+        if checkpoint is not None:
+            vector = checkpoint.vector
+            return {"size": int(vector.size)}, (vector, *checkpoint.extras)
+        vector = self._start.vector(updater=saves_updater(self._master))
+        return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
+
+    def _keep_state(self, message: Message, progress: Progress, *, write: bool) -> None:
+        """A state has arrived, which the run ends with or continues from if all workers are lost.
+
+        With `write` it becomes a checkpoint, too.
+        """
+        vector = vector_of(message)
+        extras = bytes(memoryview(message.payload)[vector.nbytes :])
+        self._beginning = {"size": int(vector.size)}, (vector, extras)
+        self._copy = _Copy(progress, vector, extras[: self._start.counter_bytes])
+        if not write or self._writer is None:
+            return
+        status = self._record.status()
+        self._writer.submit(
+            Checkpoint(
+                progress=progress,
+                vector=vector,
+                extras=(extras, *[b""] * (self._launcher.workers - 1)),
+                has_updater=saves_updater(self._master),
+                master=self._master.to_dict(),
+                fingerprint=self._definition.architecture,
+                rows=self._rows,
+                epochs=self._epochs,
+                run=self._run,
+                history=self._record.log.rows(),
+                validation=tuple(point.to_dict() for point in status.validation),
+                written=datetime.now(UTC).isoformat(timespec="seconds"),
+                versions={"sparkwright": __version__},
+                **({} if self._judged is None else self._judged.checkpoint_fields()),
+            )
+        )
+
+    def _launch(self, worker: int, *, replaces: bool = False) -> None:
+        """Start a task for `worker`; that it cannot be started is a failure like others."""
+        assert self._server is not None
+        ended = partial(self._server.task_ended, worker)
+        try:
+            self._launcher.launch(worker, self._request, ended, replaces=replaces)
+        except Exception as error:  # such as of a Spark session that has been stopped
+            failure = failure_of(error, worker=worker, host="the driver")
+            threading.Thread(target=ended, args=(failure,), daemon=True).start()
+
+    def _template(self, secret: bytes, port: int) -> Any:
+        mesh = self._master.mesh
+        settings = settings_of(self._master, epochs=self._epochs, judged=self._judged)
+        return TrainRequest(
+            definition=self._definition,
+            xla=self._master.xla,
+            run=self._run,
+            controller=(self._launcher.advertised_host, port),
+            secret=secret,
+            listen_host=self._launcher.worker_host,
+            ports=mesh.ports,
+            shard="",
+            validation="",
+            consume=self._launcher.consume,
+            settings=settings,
+        )
+
+    def _plan(self, rows: tuple[int, ...]) -> None:
+        self._planned, self._rows = True, rows
+        if self._resume is not None:
+            check_resumable(
+                self._resume,
+                master=self._master.to_dict(),
+                fingerprint=self._definition.architecture,
+                rows=rows,
+                epochs=self._epochs,
+            )
+        self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
+        if self._resume is not None:
+            found = self._resume
+            self._record.resumed(found.history, found.validation, found.progress)
+
+    def _outcome(self, progress: Progress, *, error: BaseException | None = None) -> Outcome:
+        """What the run comes to: the delivered state, or else the latest copy on the driver."""
+        end, message, copy = self._end, self._server.result if self._server else None, self._copy
+        vector = counters = None
+        if message is not None and (copy is None or order_of(message) >= copy.progress.order):
+            vector = vector_of(message)
+            counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
+            if self._master.exchange.kind == "averaging":
+                progress = Progress.from_dict(message.fields["progress"])
+                if end is None:  # the coordinator has not settled it
+                    self._record.progress_settled(progress, exact=True)
+        elif copy is not None:
+            progress, vector, counters = copy
+            self._record.progress_settled(progress, exact=True)
+        stopped = self._stop_asked.is_set() and (end is None or end.stopped)
+        learned = vector is not None
+        if error is None:
+            error = self._error(end, progress if learned else None)
+        outcome = Outcome(
+            vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
+        )
+        return outcome if self._judged is None else self._judged.settle(outcome)
+
+    def _error(self, end: EndRun | None, progress: Progress | None) -> BaseException | None:
+        """Why the run failed, and how far it came; None if it did not fail."""
+        if end is not None and end.failure is not None:
+            failure = end.failure
+            return error_of(replace(failure, reason=f"{failure.reason} {held(progress)}".strip()))
+        if end is not None and end.timed_out:
+            return RunTimeoutError(f"{end.timed_out} {held(progress)}")
+        if self._server is not None and self._server.rejected and self._server.result is None:
+            reason = f"the delivered state has NaN or infinite values. {held(progress)}"
+            return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))
+        return None
+
+    def _told(self, news: News, message: Message | None = None) -> None:
+        """Take news of the server; with its lock held."""
+        record, judged = self._record, self._judged
+        match news:
+            case WorkerRegistered():
+                self._worker_came(news)
+            case WorkerGone(worker=worker):
+                record.worker_lost(worker)
+            case WorkerHeard(worker=worker):
+                assert message is not None
+                self._heard(worker, message)
+            case ProgressSettled(progress=progress, exact=exact):
+                record.progress_settled(progress, exact=exact)
+            case ForgetHistory():
+                record.history_forgotten()
+            case KeepCheckpoint(progress=progress, write=write):
+                assert message is not None
+                self._keep_state(message, progress, write=write)
+            case LaunchTask(worker=worker, replaces=replaces):
+                self._launch(worker, replaces=replaces)
+            case ShowStalled(worker=worker, seconds=seconds):
+                record.worker_stalled(worker, seconds)
+            case SendVerdict(verdict=verdict) if judged is not None:
+                judged.judged(verdict)
+            case KeepBest(epoch=epoch) if judged is not None and message is not None:
+                judged.keep(message, epoch)
+            case EndRun():
+                self._end = news
+                self._ended.set()
+            case _:
+                pass  # without early stopping
+
+    def _heard(self, worker: int, message: Message) -> None:
+        """Take rows, phases, a score or a heartbeat of a worker."""
+        record, fields = self._record, message.fields
+        match message.kind:
+            case "rows":
+                count = sum(int(block["count"]) for block in fields["blocks"])
+                losses = np.frombuffer(message.payload, np.float32, count)
+                examples = np.frombuffer(message.payload, np.int32, count, 4 * count)
+                further = {
+                    name: np.frombuffer(message.payload, np.float32, count, 4 * count * place)
+                    for place, name in enumerate(fields["columns"], start=2)
+                }
+                record.rows_trained(worker, fields["blocks"], losses, examples, further)
+                # A round in which a worker had no minibatches has no metrics.
+                trained = [block for block in fields["blocks"] if block["count"]]
+                if trained:
+                    self._judge(losses.tolist(), trained[-1]["metrics"])
+            case "phases":
+                record.times.heard(worker, message)
+            case "debug":
+                _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
+            case "validated":
+                epoch, loss = int(fields["epoch"]), float(fields["loss"])
+                record.validated(epoch=epoch, loss=loss, metrics=fields["metrics"])
+            case _:
+                record.worker_alive(worker)
+                self._judge()
+
+    def _judge(self, losses: Any = (), metrics: Any = None) -> None:
+        """Ask early stopping; it ends the run by the next averaging, or because it is invalid."""
+        judged, server = self._judged, self._server
+        if judged is None or judged.problem is not None:
+            return
+        reason = judged.heard(losses, metrics)
+        assert server is not None
+        if judged.problem is not None:
+            server.fail(failure_of_rules(judged))
+        elif reason is not None:
+            server.stop()
+
+    def _worker_came(self, event: WorkerRegistered) -> None:
+        self._record.worker_joined(
+            event.worker, host=event.host, rows=event.rows, device=event.device, pid=event.pid
+        )
+        rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
+        if not self._planned and len(rows) == self._launcher.workers:
+            self._plan(tuple(rows[worker] for worker in range(self._launcher.workers)))
+        if len(rows) == self._launcher.workers and not self._gathered:
+            self._gathered = True
+            self._record.times.enter(PhaseCode.TRAIN)
+        if self._judged is not None and len(rows) == self._launcher.workers:
+            self._judged.training_begins()
+
+
+def held(progress: Progress | None) -> str:
+    """Which state the model holds after a failed run, as a sentence."""
+    if progress is None:
+        return "The model is unchanged: nothing had been averaged."
+    epoch = progress.epoch + int(progress.opened > progress.epoch)
+    return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
+
+
+def saves_updater(master: TrainingMaster) -> bool:
+    """Whether the optimizer's state is part of what workers exchange."""
+    return "moments" in master.exchange.what
+
+
+def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
+    """A template of the workers' settings, to be completed with worker and attempt."""
+    assert master.seed is not None  # `seeded` has seen to it
+    if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
+        master = replace(master, repartitioner=DefaultRepartitioner())
+    if judged is None:
+        return WorkerSettings(master=master, epochs=epochs)
+    return WorkerSettings(
+        master=master,
+        epochs=epochs,
+        evaluate_every=judged.judge.rules.evaluate_every,
+        judged=judged.judge.validates,
+    )
+
+
+def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
+    """`template` for one worker."""
+    settings = replace(template.settings, worker=worker, attempt=attempt)
+    return replace(template, settings=settings, shard=shard, validation=validation)
+
+
+def error_of(failure: Failure) -> Exception:
+    """The exception that a worker's failure is raised as."""
+    if failure.kind == "data":
+        return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    if failure.kind == "configuration":
+        return ConfigurationError(failure.reason)
+    if failure.kind == "network":
+        return NetworkError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
+    kind = NonFiniteLossError if failure.kind == "non_finite" else WorkerError
+    return kind(
+        worker=failure.worker,
+        host=failure.host,
+        reason=failure.reason,
+        worker_traceback=failure.traceback,
+    )

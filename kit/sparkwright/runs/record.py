@@ -1,0 +1,458 @@
+"""The record of a run: what the engine adds to, and all else is read from."""
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from sparkwright.masters import TrainingPlan
+from sparkwright.workers.protocol import Progress
+
+from ._early_stopping import EarlyStoppingResult, Verdict
+from ._events import (
+    EarlyStoppingJudged,
+    RowsLogged,
+    RunEvent,
+    RunState,
+    RunStatus,
+    StateChanged,
+    Validated,
+    ValidationPoint,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStalled,
+    WorkerStatus,
+)
+from ._history import History, untold_rows
+from .timeline_record import TimelineRecord
+
+Listener = Callable[[RunEvent], None]
+_log = logging.getLogger(__name__)
+# The throughput shown is that of the last seconds.
+_RATE_WINDOW_S = 3.0
+
+
+class RunRecord:
+    """What happened in a run: one table of events, one of minibatches, one of phases.
+
+    The engine adds to it. Status, history, listeners, timeline and reports are read from it.
+    Listeners are called on a thread of their own. Every method may be called from any thread.
+
+    Attributes:
+        log: a row per worker and minibatch.
+        times: the phases of driver and workers.
+        facts: JSON-able: what has become known of the run.
+        began_s: when, by the monotonic clock.
+        first_loss_s: seconds from then to the first loss; None before.
+        heard_s_ago: asks the server when it last heard each worker.
+    """
+
+    def __init__(self, *, workers: int, epochs: int, name: str) -> None:
+        """Begin at state "queued", now."""
+        self.log = History()
+        self.times = TimelineRecord(workers=workers, name=name)
+        self.facts: Mapping[str, Any] = {}
+        self.began_s = time.monotonic()
+        self.first_loss_s: float | None = None
+        self.heard_s_ago: Callable[[], dict[int, float]] = dict
+        self._lock = threading.RLock()
+        self._status = RunStatus(
+            epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
+        )
+        self._heard_s = [self.began_s] * workers
+        self._recent: deque[tuple[float, int]] = deque()
+        self._first_examples: tuple[float, int] | None = None
+        self._trained = 0
+        self._plan: TrainingPlan | None = None
+        self._ended_s: float | None = None
+        self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
+        self._listeners: list[Listener] = []
+        self._to_tell: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
+        self._teller = threading.Thread(target=self._tell, name=f"{name}-listeners", daemon=True)
+        self._teller.start()
+
+    # -- read -------------------------------------------------------------------------------
+
+    def status(self) -> RunStatus:
+        """A snapshot of now."""
+        # Not with the lock held: whoever answers may be about to tell this record something.
+        ago = self.heard_s_ago()
+        with self._lock:
+            now_s = self._ended_s or time.monotonic()
+            rate = self._rate(now_s)
+            workers = tuple(
+                replace(w, last_heard_s=ago.get(w.worker, now_s - self._heard_s[w.worker]))
+                for w in self._status.workers
+            )
+            return replace(
+                self._status,
+                workers=workers,
+                examples_per_s=rate,
+                elapsed_s=now_s - self.began_s,
+                remaining_s=self._remaining(now_s),
+            )
+
+    def events(self) -> list[dict[str, Any]]:
+        """The table of events: "time_s" since the run began, "event" (its class), its fields.
+
+        `RowsLogged` is left out: its rows are those of `log`.
+        """
+        with self._lock:
+            found, began_s = list(self._events), self.began_s
+        return [
+            {"time_s": time_s - began_s, "event": type(event).__name__, **_fields_of(event)}
+            for time_s, event in found
+        ]
+
+    def add_listener(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on; returns what removes it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def remove() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return remove
+
+    # -- written by the engine --------------------------------------------------------------
+
+    def noted(self, facts: Mapping[str, Any]) -> None:
+        """What has become known of the run, JSON-able, for its `configuration`."""
+        with self._lock:
+            self.facts = {**self.facts, **facts}
+
+    def annotated(self, note: str) -> None:
+        """What must be known to read the run's scores."""
+        with self._lock:
+            self._status = replace(self._status, note=note)
+
+    def plan_made(self, plan: TrainingPlan) -> None:
+        """The data has been counted."""
+        with self._lock:
+            self._plan = plan
+            workers = tuple(
+                replace(w, rows=rows)
+                for w, rows in zip(self._status.workers, plan.rows, strict=True)
+            )
+            rounds = max(plan.minibatches, default=0) if self._is_sharing else plan.rounds
+            self._status = replace(self._status, rounds=rounds, workers=workers)
+
+    def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
+        """The run passes into `state`."""
+        with self._lock:
+            if self._ended_s is not None or (
+                self._status.state == "stopping" and state in ("starting", "training")
+            ):
+                return
+            if state in ("done", "stopped", "failed"):
+                self._ended_s = time.monotonic()
+            self._status = replace(self._status, state=state, message=message, error=error)
+        self._add(StateChanged(state=state, message=message))
+
+    def worker_joined(
+        self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
+    ) -> None:
+        """A worker has come, or come back."""
+        with self._lock:
+            known = [event for _, event in self._events if isinstance(event, WorkerJoined)]
+        restarts = sum(event.worker == worker for event in known)
+        where = {"host": host, "rows": rows, "device": device, "pid": pid}
+        self._change(worker, state="starting", restarts=restarts, **where)
+        self._add(WorkerJoined(worker=worker, host=host, attempt=restarts))
+
+    def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
+        """Where a worker that did not join is at work, of a run with Spark's communication."""
+        self._change(worker, host=host, device=device, pid=pid)
+
+    def worker_lost(self, worker: int) -> None:
+        """A worker is gone."""
+        host = self._status.workers[worker].host
+        self._change(worker, state="lost")
+        self.times.expected(worker)
+        self._add(WorkerLost(worker=worker, host=host))
+
+    def worker_stalled(self, worker: int, seconds: float) -> None:
+        """A worker computes without progress for so long; 0: it makes progress again."""
+        self._change(worker, state="stalled" if seconds else "training")
+        if seconds:
+            host = self._status.workers[worker].host
+            _log.warning(
+                "worker %d on %s computes, but has made no progress for %.0f s: a hook, a file "
+                "system or a device driver may hang. `run.stop()` ends the run with the last "
+                "average; `MeshConfig(replace_stalled=True)` replaces such workers; a longer "
+                "`stall_timeout_s` suits longer steps.",
+                *(worker, host, seconds),
+            )
+            self._add(WorkerStalled(worker=worker, host=host, seconds=seconds))
+
+    def worker_alive(self, worker: int) -> None:
+        """A sign of life."""
+        self._heard_s[worker] = time.monotonic()
+
+    def resumed(
+        self,
+        history: Mapping[str, Any],
+        validation: Sequence[Mapping[str, Any]],
+        progress: Progress,
+    ) -> None:
+        """The run goes on from a checkpoint: its log does, too."""
+        with self._lock:
+            points = tuple(ValidationPoint(**point) for point in validation)
+            self._status = replace(self._status, validation=points)
+            if len(next(iter(history.values()), ())):
+                self.log.append(history)
+            times = self.log.rows()["time_s"]
+            # So that the log's time goes on as well.
+            self.began_s -= float(times.max()) if len(times) else 0.0
+            rows = self.log.rows()
+            for worker in range(len(progress.steps)):
+                self._change(worker, steps=int((rows["worker"] == worker).sum()))
+            self._status = replace(
+                self._status, epoch=progress.epoch, averagings=progress.averagings
+            )
+        # Rows that had not arrived when the checkpoint was written.
+        self.progress_settled(progress, exact=not self._is_sharing)
+
+    def rows_trained(
+        self,
+        worker: int,
+        blocks: list[dict[str, Any]],
+        losses: Any,
+        examples: Any,
+        further: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Minibatches that count.
+
+        Args:
+            worker: whose.
+            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics, and
+                readings if there are any: values of its last minibatch, by column.
+            losses: (minibatches of all blocks,) float32.
+            examples: likewise, int32.
+            further: more columns, each likewise, float32; default none.
+        """
+        now_s = time.monotonic()
+        with self._lock:
+            self._heard_s[worker] = now_s
+            status = self._status.workers[worker]
+            step, start, first = status.steps, 0, len(self.log)
+            for block in blocks:
+                count = int(block["count"])
+                ended_s = now_s - float(block["age_s"])
+                done = examples[start : start + count]
+                if count:
+                    seconds = max(float(block["seconds"]), 1e-9)
+                    rows: dict[str, Any] = {
+                        "worker": np.full(count, worker),
+                        "epoch": np.full(count, block["epoch"]),
+                        "round": np.full(count, block["round"]),
+                        "step": np.arange(step + 1, step + count + 1),
+                        "loss": losses[start : start + count],
+                        "examples": done,
+                        "time_s": ended_s
+                        - self.began_s
+                        - seconds * (1 - np.arange(1, count + 1) / count),
+                        "examples_per_s": np.full(count, float(done.sum()) / seconds),
+                    }
+                    for name, values in (further or {}).items():
+                        rows[name] = values[start : start + count]
+                    for name, value in {**block["metrics"], **block.get("readings", {})}.items():
+                        column = np.full(count, np.nan)
+                        column[-1] = value
+                        rows[name] = column
+                    self.log.append(rows)
+                    self._recent.append((ended_s, int(done.sum())))
+                    self._trained += int(done.sum())
+                start, step = start + count, step + count
+            if not blocks:
+                return
+            last = blocks[-1]
+            self._change(
+                worker,
+                state="training",
+                steps=step,
+                loss=float(losses[-1]) if len(losses) else status.loss,
+                **_encoding_of(status, further or {}),
+            )
+            self._advance(int(last["epoch"]), int(last["round"]), now_s)
+        if start:
+            self._add(RowsLogged(start=first, count=start))
+
+    def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
+        """The averaged network has been tried on the validation data."""
+        with self._lock:
+            step = max(w.steps for w in self._status.workers)
+            point = ValidationPoint(epoch=epoch, step=step, loss=loss, metrics=metrics)
+            # If a worker was lost meanwhile, the others have done it again.
+            before = tuple(p for p in self._status.validation if p.epoch < epoch)
+            self._status = replace(self._status, validation=(*before, point))
+        self._add(Validated(point=point))
+
+    def early_stopping_found(
+        self, result: EarlyStoppingResult, verdict: Verdict | None = None
+    ) -> None:
+        """What early stopping has found so far; `verdict` is its latest, if it has given one."""
+        with self._lock:
+            known = self._status.early_stopping
+            is_new = verdict is not None and (known is None or verdict.epoch not in known.scores)
+            self._status = replace(self._status, early_stopping=result)
+        if verdict is not None and is_new:
+            self._add(
+                EarlyStoppingJudged(
+                    epoch=verdict.epoch,
+                    score=verdict.score,
+                    is_best=verdict.is_best,
+                    verdict=verdict.stop,
+                )
+            )
+
+    def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
+        """Make the log agree, worker by worker, with what counts.
+
+        A lost worker may have had no time to log its last minibatches, or may have logged a round
+        that the others had to repeat.
+        """
+        with self._lock:
+            if self._plan is None:
+                return
+            for status, expected in zip(self._status.workers, progress.steps, strict=True):
+                # Unless it is exact, others know of it: it counts, and is done again all the same.
+                if status.steps > expected and exact:
+                    self.log.discard(status.worker, after_step=expected)
+            untold = untold_rows(self._plan, progress, self.log.rows())
+            for worker, columns in untold.items():
+                self._log_untold(worker, columns)
+            for status, expected in zip(self._status.workers, progress.steps, strict=True):
+                if status.steps <= expected or exact:
+                    self._change(status.worker, steps=expected)
+            validation = [p for p in self._status.validation if p.epoch <= progress.validated]
+            self._status = replace(self._status, validation=tuple(validation))
+            self._trained = int(self.log.rows()["examples"].sum())
+
+    def history_forgotten(self) -> None:
+        """Training begins anew."""
+        with self._lock:
+            self.log.clear()
+            self._trained = 0
+            self._recent.clear()
+            workers = tuple(replace(w, steps=0, loss=None) for w in self._status.workers)
+            self._status = replace(
+                self._status, workers=workers, averagings=0, epoch=0, round=0, validation=()
+            )
+
+    def averagings_counted(self, averagings: int) -> None:
+        """The run's end: exactly so many averagings were done."""
+        with self._lock:
+            workers = tuple(replace(w, state="done") for w in self._status.workers)
+            self._status = replace(self._status, averagings=averagings, workers=workers)
+
+    def close(self) -> None:
+        """Tell listeners what is left to tell, then end their thread."""
+        self.times.close()
+        self._to_tell.put(None)
+        if threading.current_thread() is not self._teller:
+            self._teller.join(timeout=10.0)
+
+    # -- private ----------------------------------------------------------------------------
+
+    @property
+    def _is_sharing(self) -> bool:
+        return self._plan is not None and self._plan.kind == "sharing"
+
+    def _add(self, event: RunEvent) -> None:
+        with self._lock:
+            if not isinstance(event, RowsLogged):
+                self._events.append((time.monotonic(), event))
+            self._to_tell.put(event)
+
+    def _change(self, worker: int, **changes: Any) -> None:
+        with self._lock:
+            workers = list(self._status.workers)
+            workers[worker] = replace(workers[worker], **changes)
+            self._status = replace(self._status, workers=tuple(workers))
+
+    def _advance(self, epoch: int, number: int, now_s: float) -> None:
+        status = self._status
+        # Workers that share gradients average at the end of an epoch only.
+        averagings = epoch - 1 if self._is_sharing else (epoch - 1) * status.rounds + number
+        # A slower worker's rows may come after a faster one's next round.
+        epoch, number = max((epoch, number), (status.epoch, status.round))
+        self._status = replace(
+            status, epoch=epoch, round=number, averagings=max(averagings, status.averagings)
+        )
+        if self.first_loss_s is None:
+            self.first_loss_s = now_s - self.began_s
+            self._first_examples = (now_s, self._trained)
+            self.state_changed("training", "training")
+
+    def _log_untold(self, worker: int, columns: Mapping[str, Any]) -> None:
+        """Rows for minibatches that count, but whose worker could not tell of them."""
+        count = len(columns["epoch"])
+        steps = self._status.workers[worker].steps
+        self.log.append(
+            {
+                **columns,
+                "worker": np.full(count, worker),
+                "step": np.arange(steps + 1, steps + count + 1),
+                "loss": np.full(count, np.nan),
+                "time_s": np.full(count, time.monotonic() - self.began_s),
+                "examples_per_s": np.full(count, np.nan),
+            }
+        )
+
+    def _rate(self, now_s: float) -> float:
+        while self._recent and self._recent[0][0] < now_s - _RATE_WINDOW_S:
+            self._recent.popleft()
+        if not self._recent or self._ended_s is not None:
+            return self._overall_rate()
+        span_s = min(_RATE_WINDOW_S, max(now_s - self._recent[0][0], 0.05))
+        return sum(count for _, count in self._recent) / span_s
+
+    def _overall_rate(self) -> float:
+        """From the end of the first round, which compiles, to now."""
+        times = self.log.rows(max(0, len(self.log) - 1))["time_s"]
+        if self._first_examples is None or not len(times):
+            return 0.0
+        span_s = self.began_s + float(times[-1]) - self._first_examples[0]
+        return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
+
+    def _remaining(self, now_s: float) -> float | None:
+        total = sum(self._plan.rows) * self._status.epochs if self._plan else 0
+        rate = self._overall_rate() or self._rate(now_s)
+        if self._ended_s is not None or not total or not rate:
+            return None
+        return max(0.0, (total - self._trained) / rate)
+
+    def _tell(self) -> None:
+        while (event := self._to_tell.get()) is not None:
+            with self._lock:
+                listeners = list(self._listeners)
+            for listener in listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    _log.exception("a listener failed on %s; the run goes on", type(event).__name__)
+
+
+def _fields_of(event: RunEvent) -> dict[str, Any]:
+    return {field.name: getattr(event, field.name) for field in fields(event)}
+
+
+def _encoding_of(status: WorkerStatus, further: Mapping[str, Any]) -> dict[str, Any]:
+    """What the last of these minibatches say of the encoding, for a worker's status."""
+    if not len(further.get("threshold", ())):
+        return {}
+    return {
+        "threshold": float(further["threshold"][-1]),
+        "sparsity": float(further["sparsity"][-1]),
+        "staleness": int(further["staleness"][-1]),
+        "sent_bytes": status.sent_bytes + int(further["message_bytes"].sum()),
+    }

@@ -1,0 +1,268 @@
+"""Saved models without loading them: describe one, list a folder, verify, delete."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, overload
+
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation.reports import Table
+
+from ._hdf5_models import describe_hdf5, inputs_of, read_distributed_config
+from ._model_archive import (
+    CONFIG,
+    NOTES,
+    digest_of_all,
+    digests_in,
+    read_text_members,
+    unpack_model,
+)
+from .files import exists, is_folder, open_to_read, remove, system_of, told
+from .listing import list_files
+from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text, time_text
+from .models import about_in, is_hdf5
+
+_ENDINGS = ("keras", "h5", "hdf5")
+# Enough for the notes and the archive's directory; stores fetch megabytes ahead otherwise.
+_READ_BYTES = 1 << 17
+_AT_ONCE = 8
+_COLUMNS = ("model", "saved", "by", "parameters", "size", "metrics", "title")
+_WIDEST = 48
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList(Sequence[ModelInfo]):
+    """The models of a folder, newest first; a sequence of `ModelInfo`.
+
+    Files that cannot be used are there too, with their `problem`; models without a known time, such
+    as damaged ones, come last.
+
+    Attributes:
+        folder_url: where they are.
+        models: what is known of each.
+
+    Example:
+        >>> models = ModelList.of("/data", [ModelInfo(url="/data/a.keras", size_bytes=1500)])
+        >>> len(models), models[0].url, models.usable[0].size_bytes
+        (1, '/data/a.keras', 1500)
+        >>> print(models)
+        1 model in /data
+        model    saved  by  parameters    size  metrics  title
+        a.keras                         1.5 kB
+    """
+
+    folder_url: str
+    models: tuple[ModelInfo, ...]
+
+    @classmethod
+    def of(cls, folder_url: str, models: Iterable[ModelInfo]) -> "ModelList":
+        """Sort models by time and URL."""
+        by_url = sorted(models, key=lambda info: info.url)
+        by_time = sorted(by_url, key=lambda info: info.saved_at or _LONG_AGO, reverse=True)
+        return cls(folder_url, tuple(by_time))
+
+    @property
+    def usable(self) -> "ModelList":
+        """The models without a problem."""
+        return ModelList(self.folder_url, tuple(m for m in self.models if m.problem is None))
+
+    def to_frame(self) -> Any:
+        """Return a pandas.DataFrame: a row for each model, a column for each field.
+
+        Metrics that are numbers have a column each, `metrics.<name>`.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for info in self.models:
+            row = info.to_dict()
+            metrics = row.pop("metrics")
+            numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float)}
+            rows.append({**row, **{f"metrics.{name}": value for name, value in numbers.items()}})
+        frame = pd.DataFrame(rows or [ModelInfo(url="", size_bytes=0).to_dict()])
+        frame = frame[: len(rows)]
+        frame["saved_at"] = pd.to_datetime(frame["saved_at"], utc=True, format="ISO8601")
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields by name."""
+        return {"folder_url": self.folder_url, "models": [info.to_dict() for info in self.models]}
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __iter__(self) -> Iterator[ModelInfo]:
+        return iter(self.models)
+
+    @overload
+    def __getitem__(self, index: int) -> ModelInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ModelList": ...
+    def __getitem__(self, index: int | slice) -> "ModelInfo | ModelList":
+        found = self.models[index]
+        return ModelList(self.folder_url, found) if isinstance(found, tuple) else found
+
+    def __repr__(self) -> str:
+        table = Table([_COLUMNS, *([_short(cell) for cell in row] for row in self._cells())])
+        return "\n".join([self._heading(), *(table.text_lines()[1:] if self.models else [])])
+
+    def _repr_html_(self) -> str:
+        return Table([_COLUMNS, *self._cells()], title=self._heading()).html()
+
+    def _heading(self) -> str:
+        return f"{len(self)} model{'' if len(self) == 1 else 's'} in {self.folder_url}"
+
+    def _cells(self) -> list[list[str]]:
+        within = f"{self.folder_url.rstrip('/')}/"
+        return [
+            [
+                info.url.removeprefix(within),
+                time_text(info.saved_at),
+                info.saved_by or "",
+                "" if info.parameters is None else f"{info.parameters:,}",
+                size_text(info.size_bytes),
+                metrics_text(info.metrics),
+                (info.title or info.comment or "")
+                if info.problem is None
+                else f"cannot be used: {info.problem}",
+            ]
+            for info in self.models
+        ]
+
+
+def _short(text: str) -> str:
+    """Shorten a cell to one line of the terminal."""
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"
+
+
+def model_info(url: str) -> ModelInfo:
+    """Describe a saved model, without loading it or TensorFlow.
+
+    Only the parts of the file that are needed are read, where the store can seek. Keras' own files
+    contain less.
+
+    Args:
+        url: of a `.keras` file or a whole model in HDF5. A local path counts as a URL.
+
+    Raises:
+        OSError: of the store, naming the URL.
+        DataError: if it is damaged or no model; names the URL. Weights are not read: see
+            `verify_model`.
+    """
+    system, path = system_of(url)
+    with told(url, "read"), system.open(path, "rb", block_size=_READ_BYTES) as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return _info(file, url, size_bytes)
+
+
+def verify_model(url: str) -> ModelInfo:
+    """Read all of a model's file and compare it with its checksums; TensorFlow is not needed.
+
+    `load_model` does the same. Keras' own files have the archive's checksums only; HDF5 has none,
+    and only its description is read.
+
+    Raises:
+        OSError: of the store, naming the URL.
+        DataError: if anything differs from what was written; names the URL and the part.
+    """
+    info = model_info(url)
+    if info.format == "keras":
+        with open_to_read(url) as file:
+            unpack_model(file, url, None)
+    return info
+
+
+def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
+    """List the models in a folder, newest first.
+
+    Their names end in ".keras", ".h5" or ".hdf5". A file that is damaged or no model is listed with
+    its problem.
+
+    Args:
+        folder_url: of the folder, or a pattern such as "s3://models/lenet-*.keras".
+        recursive: with sub-folders; default False.
+
+    Raises:
+        FileNotFoundError: if there is nothing at `folder_url`.
+        OSError: of the store, naming the URL.
+    """
+    files = list_files(folder_url, extensions=_ENDINGS, recursive=recursive)
+    # Remote stores answer slowly, and several requests at once.
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
+        found = threads.map(lambda file: _info_or_problem(file.url, file.size_bytes), files)
+        return ModelList.of(folder_url, found)
+
+
+def delete_model(url: str) -> bool:
+    """Remove a model's file; return whether it existed.
+
+    Raises:
+        ConfigurationError: if it is a folder, or does not end as a model's file.
+        OSError: of the store, naming the URL.
+    """
+    ending = PurePosixPath(url).suffix.lower().lstrip(".")
+    if ending not in _ENDINGS or is_folder(url):
+        raise ConfigurationError(
+            f"a model's file must end in one of {', '.join(_ENDINGS)}, and be no folder. "
+            f"Received: {url}. Remove other files with the tools of their store."
+        )
+    present = exists(url)
+    remove(url)
+    return present
+
+
+def distributed_config(url: str) -> dict[str, Any] | None:
+    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any.
+
+    Raises:
+        OSError: of the store, naming the URL.
+        DataError: if they are damaged; names the URL.
+    """
+    with open_to_read(url) as file:
+        return read_distributed_config(file, url) if is_hdf5(file) else None
+
+
+def _info_or_problem(url: str, size_bytes: int) -> ModelInfo:
+    try:
+        return model_info(url)
+    except (DataError, OSError) as error:
+        return ModelInfo(url=url, size_bytes=size_bytes, problem=str(error))
+
+
+def _info(file: BinaryIO, url: str, size_bytes: int) -> ModelInfo:
+    if is_hdf5(file):
+        about, kept = describe_hdf5(file, url)
+        return info_from_about(
+            about, url=url, size_bytes=size_bytes, format="hdf5", kept=tuple(sorted(kept))
+        )
+    texts = read_text_members(file, url)
+    notes = texts.get(NOTES, {})
+    about = about_in(notes) or _about_of_keras(texts)
+    digests = digests_in(notes)
+    return info_from_about(
+        about,
+        url=url,
+        size_bytes=size_bytes,
+        format="keras",
+        sha256=digest_of_all(digests) if digests else None,
+        kept=tuple(sorted(name for name in notes if name != "about")),
+    )
+
+
+def _about_of_keras(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Describe a file of Keras' own."""
+    config, metadata = texts.get(CONFIG, {}), texts.get("metadata.json", {})
+    settings = config.get("config")
+    version = metadata.get("keras_version")
+    return {
+        "name": settings.get("name") if isinstance(settings, dict) else None,
+        "saved_at": metadata.get("date_saved"),
+        "versions": {} if version is None else {"keras": str(version)},
+        "inputs": inputs_of(config),
+    }

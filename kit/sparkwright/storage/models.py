@@ -1,0 +1,324 @@
+"""Keras models at a URL, as `.keras` files, with their metadata and normalizer."""
+
+import contextlib
+import getpass
+import platform
+import shutil
+import socket
+import tempfile
+import threading
+import warnings
+from collections.abc import Generator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
+
+import numpy as np
+
+from sparkwright._version import __version__
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
+
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
+from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
+from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
+from .files import open_to_read, write_atomically
+from .model_metadata import AUTOMATIC, ModelMetadata
+
+if TYPE_CHECKING:
+    from sparkwright.data.normalizer import Normalizer
+
+_ABOUT = "about"
+_FORMAT = 1
+_HDF5_ENDINGS = (".h5", ".hdf5")
+_LONGEST_REASON = 1000
+# Keras writes losses by these names into HDF5, and does not find them when it loads.
+_SHORT_NAMES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",  # codespell:ignore mape
+    "msle": "mean_squared_logarithmic_error",
+}
+_without_updater = threading.Lock()
+
+
+def save_model(
+    model: Any,
+    url: str,
+    *,
+    save_updater: bool = True,
+    notes: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    normalizer: "Normalizer | None" = None,
+    normalizer_place: NormalizerPlace = "inside",
+) -> None:
+    """Write `model` to `url`, atomically.
+
+    The file also has what `model_info` returns (time, author, sizes, shapes, versions, SHA-256) and
+    the states of random generators, which Keras does not save: training continues as if it had
+    never stopped.
+
+    Args:
+        model: a keras.Model.
+        url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
+        save_updater: with the optimizer's state (default True), so that training can continue. If
+            False, or if the model has never been trained, the optimizer starts anew after
+            loading, with the present learning rate.
+        notes: JSON-able values to keep in the file, for `read_notes`; default none.
+        metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
+            text (without it, user and machine; None: not kept); "training", JSON-able: how it was
+            trained. Default none of them.
+        normalizer: is applied to raw data before the model, and reverted on its outputs;
+            `load_normalizer` reads it. Default None.
+        normalizer_place: "inside" (default): also as Keras' own layers around the model, so that
+            Keras alone takes raw features and gives outputs in the units of the labels. "beside":
+            Keras alone gets the model without it. `load_model` returns the model without it in
+            either case.
+
+    Raises:
+        ConfigurationError: if `metadata` or `notes` are invalid, or if layers cannot express the
+            normalizer, or not around this model.
+        OSError: of the store, naming the URL.
+    """
+    import keras
+
+    if url.lower().endswith(_HDF5_ENDINGS):
+        raise ConfigurationError(
+            f"models are written in Keras' present format. Received: {url}. Give a URL that ends "
+            'in ".keras".'
+        )
+    if notes and _ABOUT in notes:
+        raise ConfigurationError(
+            f"`notes` may have any key but {_ABOUT!r}, which is taken. Received: {sorted(notes)}."
+        )
+    if normalizer_place not in get_args(NormalizerPlace):
+        raise ConfigurationError(
+            'the place of a normalizer must be "inside" or "beside". Received: '
+            f"{normalizer_place!r}."
+        )
+    notes = dict(notes or {})
+    outer: dict[str, Any] | None = None
+    if normalizer is not None:
+        notes["normalizer"] = normalizer.to_dict()
+        if normalizer_place == "inside":
+            outer = describe_with_normalizer(model, normalizer)
+    given = ModelMetadata.from_dict(metadata or {})
+    optimizer = getattr(model, "optimizer", None)
+    has_updater = save_updater and optimizer is not None and bool(optimizer.built)
+    about = _described(model, given, has_updater=has_updater)
+    about["normalizer"] = None if normalizer is None else normalizer_place
+    with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+        # A folder, because Keras would build an archive in memory.
+        with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
+            keras.saving.save_model(model, folder, zipped=False)
+        if outer is not None:
+            put_normalizer_inside(Path(folder), outer, str(model.name))
+        with write_atomically(url, durable=True) as target:
+            write_model_archive(
+                target,
+                Path(folder),
+                lambda digests: {**notes, _ABOUT: {**about, "digests": digests}},
+            )
+
+
+def load_model(
+    url: str, *, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
+) -> Any:
+    """Read a model that `save_model` or Keras wrote.
+
+    A normalizer in the file, inside the model or beside it, is no part of the result: see
+    `load_normalizer`.
+
+    Args:
+        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by the content.
+        custom_objects: the user's own layers, losses and metrics, by name; default None.
+        safe_mode: refuse files that carry code, such as a lambda in a layer (default True). With
+            False, loading EXECUTES code of the file: only for files from trusted authors.
+
+    Raises:
+        OSError: of the store, naming the URL.
+        DataError: if the file is damaged, is no model, needs a custom object or carries code; names
+            the URL.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+        with open_to_read(url) as file:
+            if is_hdf5(file):
+                path = Path(folder) / "model.h5"
+                with path.open("xb") as target:
+                    shutil.copyfileobj(file, target, 1 << 22)
+                notes: dict[str, Any] = {}
+            else:
+                path = Path(folder) / "model"
+                notes = unpack_model(file, url, path)
+                config = read_json_member(file, url, CONFIG)
+                if safe_mode:
+                    refuse_code(config, url)
+                about = about_in(notes)
+                if about.get("normalizer") == "inside":
+                    take_normalizer_out(path, str(about.get("name")), url)
+        if path.is_file():
+            with path.open("rb") as copy:
+                check_hdf5(copy, url, safe_mode=safe_mode)
+        model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
+    seeds = about_in(notes).get("seeds")
+    if seeds is not None:
+        _restore_seeds(model, seeds, url)
+    return model
+
+
+def read_notes(url: str) -> dict[str, Any]:
+    """Return the notes of `save_model`; none for a file of Keras' own.
+
+    Only this part of the file is read, where the store can seek.
+
+    Raises:
+        OSError: of the store, naming the URL.
+        DataError: if the file is no model's file, or the notes are damaged.
+    """
+    with open_to_read(url) as file:
+        if is_hdf5(file):
+            return {}
+        notes = read_json_member(file, url, NOTES) or {}
+    return {name: value for name, value in notes.items() if name != _ABOUT}
+
+
+def is_hdf5(file: BinaryIO) -> bool:
+    """Whether `file` begins as HDF5 does; it is at its start before and after."""
+    signature = file.read(len(HDF5_SIGNATURE))
+    file.seek(0)
+    return signature == HDF5_SIGNATURE
+
+
+def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of the model in the notes; empty if it is no dict."""
+    about = notes.get(_ABOUT)
+    return about if isinstance(about, dict) else {}
+
+
+def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
+    import keras
+    import tensorflow as tf
+
+    given = asdict(metadata)
+    if metadata.saved_by == AUTOMATIC:
+        given["saved_by"] = _user()
+    return {
+        "format": _FORMAT,
+        "name": str(model.name),
+        **given,
+        "saved_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "versions": {
+            "sparkwright": __version__,
+            "keras": keras.__version__,
+            "tensorflow": str(tf.__version__),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        "parameters": int(model.count_params()) if model.built else None,
+        "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
+        "inputs": _shapes(model, "input"),
+        "outputs": _shapes(model, "output"),
+        "has_updater": has_updater,
+        "dtype_policy": str(model.dtype_policy.name),
+        "seeds": _read_seeds(model),
+    }
+
+
+def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
+    """Return name -> shape; empty for a model without known shapes."""
+    tensors = getattr(model, f"{side}s", None) or []
+    names = getattr(model, f"{side}_names", None) or [tensor.name for tensor in tensors]
+    return {str(n): list(tensor.shape) for n, tensor in zip(names, tensors, strict=False)}
+
+
+def _user() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        return socket.gethostname()
+
+
+@contextlib.contextmanager
+def _updater_left_out(optimizer: Any) -> Generator[None]:
+    """Have Keras save nothing of `optimizer` in the block."""
+    parts: list[Any] = []
+    while optimizer is not None:
+        parts.append(optimizer)
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+    with _without_updater:
+        for part in parts:
+            part.save_own_variables = _save_nothing
+        try:
+            yield
+        finally:
+            for part in parts:
+                del part.save_own_variables
+
+
+def _save_nothing(store: Any) -> None:
+    del store
+
+
+def _built(
+    path: Path,
+    url: str,
+    custom_objects: dict[str, Any] | None,
+    *,
+    safe_mode: bool,
+    notes: Mapping[str, Any],
+) -> Any:
+    import keras
+
+    about = about_in(notes)
+    if path.is_file():
+        losses = {name: getattr(keras.losses, whole) for name, whole in _SHORT_NAMES.items()}
+        custom_objects = {**losses, **(custom_objects or {})}
+    with warnings.catch_warnings():
+        if about:
+            # Expected if the file has none; otherwise training would not continue as before.
+            action = "ignore" if about.get("has_updater") is False else "error"
+            warnings.filterwarnings(action, "Skipping variable loading for optimizer")
+        try:
+            with dtype_policy(about.get("dtype_policy")):
+                return keras.saving.load_model(
+                    path, custom_objects=custom_objects, safe_mode=safe_mode
+                )
+        except MemoryError:
+            raise
+        except Exception as error:  # Keras', h5py's, those of the user's own layers
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(
+                f"a model's file must hold what Keras can build. Received: {url}, where it says: "
+                f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
+                "`custom_objects`."
+            ) from error
+
+
+def _read_seeds(model: Any) -> list[list[int]]:
+    """Return the states of the random generators (as Dropout's), which Keras does not save."""
+    return [np.asarray(state).ravel().tolist() for state in _states(model)]
+
+
+def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
+    """Set the states of the random generators; raise DataError if they do not fit."""
+    states = _states(model)
+    values: list[Any] = []
+    try:
+        values = [np.asarray(seed, state.dtype) for seed, state in zip(seeds, states, strict=True)]
+        fits = all(value.shape == s.shape for value, s in zip(values, states, strict=True))
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise DataError(
+            f"a model's file must hold one state for each of its {len(states)} random generators. "
+            f"Received: {url}, which does not. Save the model again."
+        )
+    for state, value in zip(states, values, strict=True):
+        state.assign(value)
+
+
+def _states(model: Any) -> list[Any]:
+    known = {id(variable) for variable in (*model.weights, *model.metrics_variables)}
+    return [variable for variable in model.variables if id(variable) not in known]

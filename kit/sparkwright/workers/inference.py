@@ -1,0 +1,166 @@
+"""A trainer's part in evaluation, scoring and prediction: examples through the network."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.data import DataSet, Normalizer
+from sparkwright.errors import DataError
+from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.networks.signature import output_names
+
+from ._replica import Replica
+from .requests import Evaluating, InferRequest, Predicting, Scoring
+
+Array = NDArray[Any]
+Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
+
+
+class LossSum(NamedTuple):
+    """The loss of some examples.
+
+    Attributes:
+        examples: how many.
+        total: mean loss of each batch times its examples, summed.
+    """
+
+    examples: int
+    total: float
+
+
+def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
+    """Evaluate, score or predict; stops early when the task is gone.
+
+    Returns:
+        For `Evaluating`: output name -> evaluations of these examples. For `Scoring`: a `LossSum`,
+        or an (n,) float64 array of each one's loss. For `Predicting`: output name -> (n, ...).
+
+    Raises:
+        DataError: if labels are needed and missing, or the data does not fit the network.
+    """
+    has_labels = any(name.startswith("labels/") for name in request.columns)
+    if not has_labels and not isinstance(request.what, Predicting):
+        what = "an evaluation" if isinstance(request.what, Evaluating) else "a score"
+        raise DataError(
+            f"{what} needs labels. Received: columns {sorted(request.columns)}. Give the data "
+            "labels, or use `predict`."
+        )
+    match request.what:
+        case Evaluating() as what:
+            return _evaluate(replica, request, what, gone)
+        case Scoring() as what:
+            return _score(replica, request, what, gone)
+        case Predicting(normalizer=normalizer):
+            outputs = _outputs(replica, request, gone)
+            return _in_labels_units(outputs, normalizer, labels=())
+
+
+def _batches(
+    request: InferRequest, columns: Mapping[str, Array], gone: threading.Event
+) -> Iterator[dict[str, Array]]:
+    rows = len(next(iter(columns.values())))
+    for start in range(0, rows, request.batch_size):
+        if gone.is_set():
+            return
+        part = slice(start, start + request.batch_size)
+        yield {name: array[part] for name, array in columns.items()}
+
+
+def _score(
+    replica: Replica, request: InferRequest, what: Scoring, gone: threading.Event
+) -> LossSum | NDArray[np.float64]:
+    layout = replica.arrange(request.columns)
+    batches = _batches(request, request.columns, gone)
+    if what.each:
+        losses = [replica.losses(layout, b, regularization=what.regularization) for b in batches]
+        return np.concatenate(losses or [np.empty(0)]).astype(np.float64)
+    examples, total = 0, 0.0
+    for batch in batches:
+        loss, _ = replica.evaluate(layout, batch)
+        rows = len(batch[layout.order[0]])
+        examples += rows
+        total += loss * rows if replica.averages_loss else loss
+    return LossSum(examples, total)
+
+
+def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
+    """Output name -> (n, ...); labels are left aside, so that no loss is computed, or needed."""
+    columns = {n: a for n, a in request.columns.items() if n.startswith("features")}
+    layout = replica.arrange(columns)
+    names = output_names(replica.model)
+    found: list[list[Array]] = [[] for _ in names]
+    for batch in _batches(request, columns, gone):
+        for parts, output in zip(found, replica.evaluate(layout, batch)[1], strict=True):
+            # NumPy has no half precision of the brain kind.
+            parts.append(output.astype(np.float32) if output.dtype.kind == "V" else output)
+    return {name: np.concatenate(parts) for name, parts in zip(names, found, strict=True) if parts}
+
+
+def _in_labels_units(
+    outputs: dict[str, Array], normalizer: Normalizer | None, *, labels: Sequence[str]
+) -> dict[str, Array]:
+    """Outputs whose labels are scaled in training, in the labels' own units.
+
+    Args:
+        outputs: output name -> (n, ...).
+        normalizer: what scales labels; None: nothing does.
+        labels: names of the data's labels; empty if it has none.
+
+    Raises:
+        DataError: if nothing tells which output belongs to which scaled labels.
+    """
+    scaled = () if normalizer is None else normalizer.label_names
+    if normalizer is None or not scaled or not outputs:
+        return outputs
+    known = [name for name in labels if name in scaled]
+    pairs = _labels_of(list(outputs), labels if known or len(labels) > 1 else scaled)
+    pairs = [(output, label) for output, label in pairs if label in scaled]
+    is_told = known or len(outputs) == 1 or set(scaled) <= set(outputs)
+    if not is_told or len(pairs) != len(scaled):
+        raise DataError(
+            "the network's outputs cannot be brought to the units of their labels: which is which? "
+            f"Received: outputs {list(outputs)} and scaled labels {list(scaled)}. Name the outputs "
+            "as the labels are named, or give data with these labels."
+        )
+    reverted = normalizer.revert_labels({label: outputs[output] for output, label in pairs})
+    return {**outputs, **{output: reverted[label] for output, label in pairs}}
+
+
+def _evaluate(
+    replica: Replica, request: InferRequest, what: Evaluating, gone: threading.Event
+) -> Evaluations:
+    data = DataSet.from_columns(request.columns)
+    outputs = _in_labels_units(
+        _outputs(replica, request, gone), what.normalizer, labels=list(data.labels)
+    )
+    labels = dict(_labels_of(output_names(replica.model), list(data.labels)))
+    counted: Evaluations = {}
+    for name, prototypes in what.evaluations.items():
+        if name not in labels:
+            raise DataError(
+                f"an evaluation of output {name!r} needs its labels. Received: labels "
+                f"{list(data.labels)}."
+            )
+        if name not in outputs:  # given up: nobody waits for the result
+            continue
+        counted[name] = tuple(
+            prototype.updated(
+                data.labels[labels[name]],
+                outputs[name],
+                mask=data.labels_masks.get(labels[name]),
+                records=request.records,
+            )
+            for prototype in prototypes
+        )
+    return counted
+
+
+def _labels_of(outputs: Sequence[str], labels: Sequence[str]) -> list[tuple[str, str]]:
+    """(output, its labels): by name, otherwise in order if there are as many, as in training."""
+    named = [(name, name) for name in labels if name in outputs]
+    if named or len(outputs) != len(labels):
+        return named
+    return list(zip(outputs, labels, strict=True))
