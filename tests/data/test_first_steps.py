@@ -54,7 +54,8 @@ def test_a_source_opens_as_a_file_with_and_without_with(tmp_path: Path, scheme: 
     import fsspec
 
     url = f"{scheme}{tmp_path / 'a.npy'}"
-    with fsspec.open(url, "wb") as file:
+    writing: Any = fsspec.open(url, "wb")
+    with writing as file:
         np.save(file, np.arange(3))
     opened = MinibatchSource(url).open()
     np.testing.assert_array_equal(np.load(opened), np.arange(3))
