@@ -46,7 +46,7 @@ def test_the_tree_is_the_documented_one() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_error_is_public(cls: type[BaseException]) -> None:
-    assert getattr(sw, cls.__name__) is cls
+    assert getattr(sw.errors, cls.__name__) is cls
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))

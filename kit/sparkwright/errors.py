@@ -100,7 +100,7 @@ def advised(reason: str) -> str:
     Example:
         >>> advised("ValueError: no")
         'ValueError: no'
-        >>> advised("ModuleNotFoundError: No module named 'layers'")[-36:]
+        >>> advised("ModuleNotFoundError: No module named 'layers'")[-42:]
         'send it: `sw.spark.send_by_value(layers)`.'
     """
     found = _MISSING.search(reason)

@@ -33,7 +33,7 @@ def open_run(lab, tmp_path):
     def open_run(arguments="", last_line="", kind="", **options):
         cells = [
             new_code_cell(
-                "import fake_run\nfrom sparkwright_widgets import panel_for\n"
+                "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
                 f"run = fake_run.FakeRun({kind})\ndisplay(panel_for(run))\n"
                 f"run.begin({arguments})\n{last_line}"
             )

@@ -236,7 +236,7 @@ WHOLE = archive_of({"originalUris.txt": b"file:/cat/a.png", "file_0.png": PNG})
 ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zero bytes": (lambda: b"", "0 bytes"),
     "cut in half": (lambda: WHOLE[: len(WHOLE) // 2], "not a zip file"),
-    "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as file_0.png"),
+    "no index": (lambda: archive_of({"file_0.png": PNG}), "1 files, such as 'file_0.png"),
     "index alone": (lambda: archive_of({"originalUris.txt": b"file:/a"}), "1 lines and 0 files"),
     "more lines than files": (
         lambda: archive_of({"originalUris.txt": b"a\nb", "file_0.png": PNG}), "2 lines and 1 files",

@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,7 +89,7 @@ def interrupt_when(condition: Callable[[], object]) -> None:
 
     def send() -> None:
         while not condition():
-            pass
+            time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=send, daemon=True).start()
@@ -118,7 +119,11 @@ def test_an_interrupt_stops_the_run_and_says_what_the_model_holds(
     assert signal.getsignal(signal.SIGINT) is pyspark_handler
 
 
-def test_a_second_interrupt_does_not_wait_for_the_end(start: Any) -> None:
+def test_a_second_interrupt_does_not_wait_for_the_end(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("_POLITE_STOP_S", "_HARD_STOP_S"):
+        monkeypatch.setattr(f"sparkwright.runs._run.{limit}", 60.0)
     engine = FakeEngine(7, stops=False)
     run = start(engine)
     interrupt_when(waits)

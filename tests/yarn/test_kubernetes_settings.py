@@ -55,7 +55,7 @@ def test_what_cannot_be_meant_is_named(wrong: dict[str, int]) -> None:
 
 
 def test_without_an_image_the_error_says_how_to_name_one() -> None:
-    with pytest.raises(ConfigurationError, match=r"sw\.kubernetes_settings\("):
+    with pytest.raises(ConfigurationError, match=r"sw\.spark\.kubernetes_settings\("):
         pod_settings(MASTER, None)
     assert pod_settings(MASTER, None, elsewhere=IMAGE) == {}
 
