@@ -75,7 +75,10 @@ SHOW = """() => {
 
 
 def test_no_point_one_point_a_gap_a_hidden_tab_and_a_restarted_kernel(open_cells):
-    new_run = "import fake_run\nfrom sparkwright_widgets.display import panel_for\nrun = fake_run.FakeRun()"
+    new_run = (
+        "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
+        "run = fake_run.FakeRun()"
+    )
     page = open_cells(new_run, "panel_for(run)")
     wait_for_words(page, "no values yet")
     page.in_kernel("run.report(0, 1, 0.5)")

@@ -68,7 +68,8 @@ def test_a_run_is_reported_offline_without_code(notebook, tmp_path, capsys):
 def test_a_run_that_ends_during_a_later_cell_is_reported_complete(notebook, tmp_path):
     path = notebook(
         f"import sys, time; sys.path.insert(0, {str(FAKE_RUN.parent)!r})\n"
-        "import fake_run\nfrom sparkwright_widgets.display import panel_for\nrun = fake_run.FakeRun()\n"
+        "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
+        "run = fake_run.FakeRun()\n"
         "print('a'); time.sleep(0.1); print('b', file=sys.stderr); time.sleep(0.1); print('c')\n"
         "display(panel_for(run))\nrun.begin(epochs=1, rounds=10)",
         "while not run.finished:\n    time.sleep(0.05)",
