@@ -181,6 +181,15 @@ def test_packages_import_downwards_and_nothing_in_a_circle() -> None:
     pairs = [(name, other) for found in (at_once, lazy) for name in found for other in found[name]]
     assert not [(name, other) for name, other in pairs if size.level(other) > size.level(name)]
     assert not size.cyclic(at_once)
+    # Without a package: what all of the engine shares, and users do not see.
+    private = {
+        (name, other)
+        for name, other in pairs
+        if size.package(name) != size.package(other)
+        and other.rpartition(".")[2].startswith("_")
+        and other.count(".") > 1
+    }
+    assert not private
 
 
 def test_the_rules_are_checked_against_real_files() -> None:
