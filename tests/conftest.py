@@ -1,5 +1,7 @@
 """One Spark session for the whole test run: starting Spark and TensorFlow is what costs."""
 
+import contextlib
+import fnmatch
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -111,13 +113,8 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
         if c.status == psutil.CONN_LISTEN
     }
     names = {t.name for t in threading.enumerate() if t.name.startswith("sparkwright")}
-    own, javas = Path(tempfile.gettempdir()), Path("/tmp")
-    files = {
-        *own.glob("sparkwright-export-*"),
-        *own.glob("sparkwright-*/shard-*"),
-        # Of a shard: the name says what it holds. Spark keeps the engine's archive there, too.
-        *javas.glob("spark*/**/sparkwright-*-*"),
-    }
+    own = Path(tempfile.gettempdir())
+    files = {*own.glob("sparkwright-export-*"), *own.glob("sparkwright-*/shard-*"), *_shards(spark)}
     cached = {str(i) for i in spark.sparkContext._jsc.getPersistentRDDs().keySet()}
     return {
         "threads": names,
@@ -125,6 +122,21 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
         "files": {str(path) for path in files},
         "cached RDDs": cached,
     }
+
+
+def _shards(spark: Any) -> Iterator[str]:
+    """What executors of this session keep; sessions of other test processes come and go."""
+    import psutil
+
+    for executor in psutil.Process(spark.sparkContext._gateway.proc.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            folders = executor.environ().get("SPARK_EXECUTOR_DIRS", "")
+            for folder in filter(None, folders.split(os.pathsep)):
+                for place, inner, names in os.walk(folder):  # which passes over what has vanished
+                    # Of a shard: the name says what it holds. Spark keeps the engine's archive
+                    # there, too.
+                    for name in fnmatch.filter([*inner, *names], "sparkwright-*-*"):
+                        yield f"{place}/{name}"
 
 
 def _leaked(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, set[str]]:
