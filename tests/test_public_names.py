@@ -1,7 +1,9 @@
 import importlib
 import inspect
 import pkgutil
+import tomllib
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,3 +120,11 @@ def test_packages_show_only_what_is_their_own(package: str) -> None:
         elif inspect.isclass(found) or inspect.isfunction(found):
             assert found.__module__.startswith("sparkwright."), name
             assert inspect.getdoc(found), name
+
+
+def test_declared_entry_points_exist() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    places = [place for group in project["entry-points"].values() for place in group.values()]
+    assert places
+    for module, _, name in (place.partition(":") for place in places):
+        assert callable(getattr(importlib.import_module(module), name))
