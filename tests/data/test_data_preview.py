@@ -365,9 +365,10 @@ def test_a_damaged_image_a_strange_class_and_a_single_one_are_problems(tmp_path:
 
 
 def test_the_bundled_digits_are_seen_without_files() -> None:
-    look = preview(DataSource(), rows=5)
+    look = preview(DataSource(), rows=10)
     assert (look.extent, look.feature_shape) == ("all 1,797 images", (28, 28, 1))
-    assert (look.class_count, len(look.images), look.problems) == (10, 5, ())
+    assert (look.class_count, len(look.images), look.problems) == (10, 10, ())
+    assert [image.label for image in look.images] == list("0123456789")
 
 
 # --- examples

@@ -128,7 +128,7 @@ def _looked(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
 def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
     match source.format:
         case "digits":
-            data = load_digits()
+            data = _each_class_first(load_digits())
             found = _of_examples(source, data, rows, in_all=len(data), class_count=10)
             return replace(found, unit="image", columns=(), rows=())
         case "images":
@@ -143,6 +143,15 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
             return DataPreview(source=source, note="A table is seen when Spark loads it.")
         case _:
             return table_preview(source, rows, sample_bytes)
+
+
+def _each_class_first(data: DataSet) -> DataSet:
+    """One example of each class, then a second one of each: few rows show all classes."""
+    labels = data.labels["labels"]
+    place = np.zeros(len(labels), np.int64)
+    for number in np.unique(labels):
+        place[labels == number] = np.arange(np.count_nonzero(labels == number))
+    return data.take(np.lexsort((labels, place)))
 
 
 def _of_examples(
