@@ -60,7 +60,7 @@ def test_newcomers_begin_with_the_bundled_digits(picker):
     assert picker.source == DataSource()
     assert picker.problem is None
     assert picker.beginning.value.count("<img") == 20
-    assert 'alt="example 1, 28 x 28 pixels, label 6"' in picker.beginning.value
+    assert 'alt="example 1, 28 x 28 pixels, label 0"' in picker.beginning.value
     assert "all 1,797 images" in picker.figures.value
     assert picker.place.layout.display == "none"
 
