@@ -158,7 +158,7 @@ class UpdateLog:
     def missing(
         self, theirs: Mapping[Origin, int], upto: Mapping[Origin, int]
     ) -> tuple[list[Update], dict[Origin, int]]:
-        """What somebody who has `theirs` needs to have `upto` as well.
+        """Return what a peer that has `theirs` lacks of `upto`.
 
         Returns:
             The updates, in order; and for origins of which too little is kept for that, the last

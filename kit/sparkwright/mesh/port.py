@@ -71,7 +71,7 @@ class PeerPort:
 
         It is called on a thread of that connection's own and may stay there: until it returns,
         `off` closes the connection. Afterwards the connection is its to close. Register before the
-        address is told to anybody.
+        address is sent to a peer.
         """
         self._handlers[kind] = handler
 

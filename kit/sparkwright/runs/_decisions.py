@@ -1,4 +1,4 @@
-"""What can happen to a run, what its coordinator can decide, and what its engine is told; pure."""
+"""Events of a run, decisions of its coordinator, and actions for its engine; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

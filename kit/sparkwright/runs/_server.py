@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 class Tell(Protocol):
-    """Is told what happens; called with the server's lock held, so must return quickly."""
+    """Receives events; called with the server's lock held, so must return quickly."""
 
     def __call__(self, news: News, message: Message | None = None) -> None:
         """Take news; `message` is what a worker sent with it, if anything."""
