@@ -79,7 +79,7 @@ class SimulatedWorkers:
             if due_s > deadline:
                 break
             time.sleep(max(0.0, due_s - time.monotonic()))
-            line.send("alive", {"sent_s": time.time()})
+            line.send("alive", {"sent_s": time.time(), "steps": sent, "computing": True})
             sent += 1
         return {"events": sent}
 
