@@ -5,17 +5,16 @@ python -m tests.benchmarks.coordinator 1000
 
 import gc
 import json
-import os
 import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._harness import ROOT, Row, row, show, status_mib
 from tests.benchmarks._simulated_workers import ROWS, SECRET
 
 from sparkwright.mesh.framing import Message
@@ -34,8 +33,6 @@ from sparkwright.runs._sharing_coordinator import SharingCoordinator
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
-Row = dict[str, Any]
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = (10, 100, 1_000)
 _BATCH, _PIECE = 32, 5
 _QUIET_S, _MESSAGES = 5.0, 20
@@ -50,7 +47,7 @@ class Driver:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         gc.collect()
         self.workers, self.ended = workers, threading.Event()
-        self._before = _rss_mib()
+        self._before = status_mib()["VmRSS"]
         self.record = RunRecord(workers=workers, epochs=1, name="sparkwright-simulated")
         self.heard = 0
         self.progress: Progress | None = None  # at which the run was delivered
@@ -107,7 +104,7 @@ class Driver:
     @property
     def grown_mib(self) -> float:
         """Resident memory that the driver has taken since it listens."""
-        return _rss_mib() - self._before
+        return status_mib()["VmRSS"] - self._before
 
     def close(self) -> None:
         """End the workers' process, then the server."""
@@ -167,25 +164,27 @@ def _averaging(size: int) -> Iterator[Row]:
     driver = Driver(size, "averaging")
     try:
         found = driver.tell("connect")
-        yield _row(f"{size:,} workers: connected", found["connected_s"], "s", found)
-        yield _row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", found)
-        yield _row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
+        yield row(f"{size:,} workers: connected", found["connected_s"], "s", runs=found)
+        yield row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", runs=found)
+        yield row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
         before_s = time.process_time()
         alive = driver.tell(f"alive {_QUIET_S}")
         spent_s = time.process_time() - before_s
-        yield _row(f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", alive)
-        yield _row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
+        yield row(
+            f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", runs=alive
+        )
+        yield row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
         driver.wait_for_events(alive["events"])
         before_s, began_s = time.process_time(), time.perf_counter()
         rows = driver.tell(f"rows {_MESSAGES}")
         driver.wait_for_events(alive["events"] + rows["events"])
         seconds = time.perf_counter() - began_s
-        yield _row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
+        yield row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
         spent_s = time.process_time() - before_s
-        yield _row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
+        yield row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
         end = driver.tell("finish")
         assert driver.ended.wait(60)
-        yield _row(f"{size:,} workers: end of the run", end["seconds"], "s")
+        yield row(f"{size:,} workers: end of the run", end["seconds"], "s")
     finally:
         driver.close()
 
@@ -199,23 +198,11 @@ def _sharing(size: int) -> Iterator[Row]:
         assert driver.ended.wait(60)
         spent_s = time.process_time() - before_s
         rate = found["pieces"] / found["seconds"]
-        yield _row(f"{size:,} workers: pieces of work", rate, "1/s", found)
-        yield _row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
+        yield row(f"{size:,} workers: pieces of work", rate, "1/s", runs=found)
+        yield row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
     finally:
         driver.close()
 
 
-def _row(what: str, value: float, unit: str, runs: dict[str, Any] | None = None) -> Row:
-    return {"what": what, "value": value, "unit": unit, "runs": runs or {}}
-
-
-def _rss_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 if __name__ == "__main__":
-    for row in coordinator(tuple(map(int, sys.argv[1:])) or SIZES):
-        print(
-            f"{row['what']:<48} {row['value']:>12,.3f} {row['unit']:<6} {row['runs']}", flush=True
-        )
+    show(coordinator(tuple(map(int, sys.argv[1:])) or SIZES))
