@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import requests
@@ -82,12 +81,7 @@ class LabServer:
             else:
                 return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             for session in self._request("GET", "/api/sessions"):
                 self._request("DELETE", f"/api/sessions/{session['id']}")

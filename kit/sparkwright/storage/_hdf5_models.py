@@ -12,7 +12,7 @@ from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_DISTRIBUTED = "distributed_config"
+DISTRIBUTED = "distributed_config"
 _LAMBDA = "__lambda__"
 
 
@@ -75,12 +75,12 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
     Raises:
         DataError: if it is damaged or holds no whole model; names `url`.
     """
-    with _Hdf5(file, url) as content:
+    with Hdf5File(file, url) as content:
         config = content.model_config()
         settings: Any = config.get("config")
         name = settings.get("name") if isinstance(settings, Mapping) else None
         version = content.attribute("keras_version")
-        distributed = content.json_attribute(_DISTRIBUTED)
+        distributed = content.json_attribute(DISTRIBUTED)
         about = {
             "name": name if isinstance(name, str) else None,
             "versions": {} if version is None else {"keras": str(version)},
@@ -88,23 +88,17 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
             "has_updater": "optimizer_weights" in content.root,
             "inputs": inputs_of(config),
         }
-        return about, {} if distributed is None else {_DISTRIBUTED: distributed}
+        return about, {} if distributed is None else {DISTRIBUTED: distributed}
 
 
 def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
     """Raise if a model refers to other files or, in safe mode, contains code."""
-    with _Hdf5(file, url) as content:
+    with Hdf5File(file, url) as content:
         content.refuse_links()
         config = content.model_config()
         if safe_mode:
             refuse_code(config, url)
             refuse_code(content.json_attribute("training_config"), url)
-
-
-def read_distributed_config(file: BinaryIO, url: str) -> dict[str, Any] | None:
-    """Return the settings of Deeplearning4j and Elephas in a model's file; None without any."""
-    with _Hdf5(file, url) as content:
-        return content.json_attribute(_DISTRIBUTED)
 
 
 def inputs_of(config: Any) -> dict[str, list[int | None]]:
@@ -128,7 +122,7 @@ def inputs_of(config: Any) -> dict[str, list[int | None]]:
     return found
 
 
-class _Hdf5:
+class Hdf5File:
     """An untrusted HDF5 file; damage becomes a DataError."""
 
     def __init__(self, file: BinaryIO, url: str) -> None:
@@ -140,7 +134,7 @@ class _Hdf5:
         except Exception as error:
             raise self._damaged(str(error)) from None
 
-    def __enter__(self) -> "_Hdf5":
+    def __enter__(self) -> "Hdf5File":
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -157,6 +151,7 @@ class _Hdf5:
         return value.item() if isinstance(value, np.generic) else value
 
     def json_attribute(self, name: str) -> dict[str, Any] | None:
+        """Return a dict that is written as JSON; None without it."""
         text = self.attribute(name)
         if text is None:
             return None

@@ -24,18 +24,10 @@ _ENTRIES_AT_ONCE = 1000
 _IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 
-# Whether this process has a client, and whether the process had one that it was forked from. The
-# client keeps connections for the whole process, which a fork inherits without the threads that
-# serve them: the child would wait without end, or read its parent's answers.
-_state = {"used": False, "forked": False}
-
-
-def _after_fork() -> None:
-    _state["forked"] = _state["forked"] or _state["used"]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+# The process that has a client, first of all. The client keeps connections for the whole process,
+# which a fork inherits without the threads that serve them: the child would wait without end, or
+# read its parent's answers.
+_used_by: list[int] = []
 
 
 def hdfs_system_of(url: str) -> tuple[Any, str]:
@@ -46,7 +38,7 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
     is fs.defaultFS of core-site.xml there. Options are in fsspec's settings under "hdfs":
     `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
     """
-    if _state["forked"]:
+    if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
             f"share connections. Received: process {os.getpid()}. Start it anew, as with "
@@ -228,15 +220,11 @@ class HdfsOperations:
         """Remove a file or an empty folder; with `recursive`, any folder."""
         assert maxdepth is None
         for name in self._strip_protocol(path if isinstance(path, list) else [path]):
-            remove = functools.partial(_delete, path=name, recursive=recursive)
-            if not self._ask(remove, f"remove {name}"):
+            removed = self._ask(
+                lambda client, n=name: client.delete(n, recursive), f"remove {name}"
+            )
+            if not removed:
                 raise FileNotFoundError(name)
-
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copy a file."""
-        with self.open(path1) as source, self.open(path2, "wb") as target:
-            while block := source.read(4 << 20):
-                target.write(block)
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         """Open a file to read ("rb") or a new one to write ("wb")."""
@@ -254,16 +242,6 @@ class HdfsOperations:
                 f"a file of HDFS is opened to read or to write anew. Received: mode={mode!r}."
             )
         return open_writer(lambda: _create(self._connected(), path), self._transfer, path)
-
-    def cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **_: Any
-    ) -> bytes:
-        """Return the content of a file, or of the slice from `start` to `end`."""
-        with self.open(path) as file:
-            size_bytes = file.seek(0, os.SEEK_END)
-            first, last, _step = slice(start, end).indices(size_bytes)
-            file.seek(first)
-            return file.read(max(0, last - first))
 
     def _ask(self, function: Callable[[Any], _T], what: str) -> _T:
         """Call the NameNode."""
@@ -295,7 +273,7 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
             f"hdfs:// needs the package hdfs-native. Received: {error}. Install it, on every "
             "machine, with: pip install 'sparkwright[hdfs]'."
         ) from None
-    _state["used"] = True
+    _used_by.append(os.getpid())
     authority = server.removeprefix(SCHEME)
     if ":" in authority:
         return Client(server, _ONE_NAMENODE | settings)
@@ -312,10 +290,6 @@ def _create(client: Any, path: str) -> Any:
     from hdfs_native import WriteOptions
 
     return client.inner.create(path, WriteOptions(overwrite=True))
-
-
-def _delete(client: Any, path: str, recursive: bool) -> bool:
-    return client.delete(path, recursive)
 
 
 def _entry(status: Any) -> dict[str, Any]:

@@ -90,14 +90,7 @@ def absolute(url: str) -> str:
 
 
 def as_asked(system: Any, url: str, path: str, name: str) -> str:
-    """Return a path of a store in the form of the URL that was asked for, with its host.
-
-    Args:
-        system: the store.
-        url: what was asked for.
-        path: its path in the store.
-        name: a path of the store.
-    """
+    """Return `name`, of a store, in the form of the URL asked for, whose path is `path`."""
     if "://" not in url:
         return str(name)
     # Stores cut off the scheme, some also a host; what is left of `path` follows unchanged.
