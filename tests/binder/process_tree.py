@@ -9,13 +9,7 @@ import psutil
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """What a tree of processes holds and has used at one moment.
-
-    Attributes:
-        pss_bytes: memory; a page that processes share counts once in all.
-        cpu_s: user and system time so far, of ended processes too where their parents saw the end.
-        by_process: name of each process -> its share of `pss_bytes`.
-    """
+    """What a tree of processes holds and has used at one moment."""
 
     pss_bytes: int = 0
     cpu_s: float = 0.0
@@ -48,17 +42,7 @@ class ProcessTree:
 
 
 class Watch:
-    """Samples a tree on a thread, from `with` to its end.
-
-    Attributes:
-        peak: the sample with the most memory.
-        last: the latest sample.
-        count: of samples.
-
-    Args:
-        tree: what to look at.
-        every_s: pause between samples; default half a second.
-    """
+    """Samples a tree on a thread, from `with` to its end."""
 
     def __init__(self, tree: ProcessTree, *, every_s: float = 0.5) -> None:
         self.peak = self.last = Sample()

@@ -73,10 +73,6 @@ class Hosts(Sandbox):
     cut off frames, in each direction by itself. This process's own network takes part under the
     name "outside". All ends with this process, however it ends. It needs root, see `why_no_hosts`.
 
-    Attributes:
-        names: of the hosts, "outside" included.
-        folder: for whatever the hosts need; it exists until `close`.
-
     Example:
         with Hosts(["one", "two"]) as hosts:
             hosts.link("one", "two", delay_s=0.02)

@@ -71,12 +71,7 @@ class Keeper:
 
 
 class ServerProcess:
-    """One server.
-
-    Attributes:
-        name: for messages and the log's name.
-        log: the file with all that it writes.
-    """
+    """One server."""
 
     def __init__(self, name: str, logs: Path, keeper: Keeper) -> None:
         """Prepare it; `start` starts it, and `keeper` ends it after its owner."""
@@ -155,9 +150,6 @@ class Sandbox:
     """Servers in one temporary folder, which end with this process, however it ends.
 
     A kind of sandbox says in `_start` what runs in it.
-
-    Attributes:
-        folder: for everything; it exists from `start` to `close`.
     """
 
     def __init__(self, name: str) -> None:

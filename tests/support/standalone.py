@@ -28,10 +28,6 @@ class StandaloneCluster(Sandbox):
 
     Everything is in one temporary folder and ends with this process, however it ends.
 
-    Attributes:
-        url: "spark://ADDRESS:PORT", for `start_spark(master=…)`.
-        folder: for everything; it exists while the cluster runs.
-
     Example:
         with StandaloneCluster() as cluster:
             spark = sw.start_spark(master=cluster.url, settings=cluster.driver_settings)

@@ -36,10 +36,6 @@ class YarnCluster(HadoopCluster):
     however it ends. Containers are processes of this user, and are ended when they take more memory
     than they were given.
 
-    Attributes:
-        folder: for everything; it exists while the cluster runs.
-        hdfs: the file system below.
-
     Example:
         with YarnCluster() as yarn:
             os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)

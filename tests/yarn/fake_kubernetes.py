@@ -9,12 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class FakeKubernetes:
-    """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback.
-
-    Attributes:
-        posted: what was made: (path, object).
-        deleted: paths.
-    """
+    """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback."""
 
     def __init__(self) -> None:
         self.posted: list[tuple[str, dict[str, Any]]] = []

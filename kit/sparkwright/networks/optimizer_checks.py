@@ -11,9 +11,6 @@ from .state import optimizers
 def check_optimizer(model: Any) -> None:
     """Refuse an optimizer with which a run would fail, or train another model than Keras.
 
-    Args:
-        model: a keras.Model; one that is not compiled passes.
-
     Raises:
         ConfigurationError: naming the option.
     """

@@ -17,14 +17,7 @@ _LAMBDA = "__lambda__"
 
 
 def code_in(config: Any) -> list[str]:
-    """Return the sorted names of the layers with code (Python's bytecode); of others, "?".
-
-    Example:
-        >>> code = {"class_name": "__lambda__", "config": {"code": "4wEA"}}
-        >>> layer = {"class_name": "Lambda", "config": {"name": "twice", "function": code}}
-        >>> code_in({"config": {"layers": [layer]}}), code_in({"class_name": "Dense"})
-        (['twice'], [])
-    """
+    """Return the sorted names of the layers with code (Python's bytecode); of others, "?"."""
     found: list[str] = []
     # A stack, because a file could be nested deeper than Python can recurse.
     left: list[tuple[Any, str]] = [(config, "?")]
@@ -71,9 +64,6 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
 
     Returns:
         The fields that `save_model` writes, and further content.
-
-    Raises:
-        DataError: if it is damaged or holds no whole model; names `url`.
     """
     with Hdf5File(file, url) as content:
         config = content.model_config()
@@ -102,13 +92,7 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
 
 
 def inputs_of(config: Any) -> dict[str, list[int | None]]:
-    """Return name -> shape of the input layers in a description of Keras 2 or 3.
-
-    Example:
-        >>> layer = {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [None, 4]}}
-        >>> inputs_of({"config": {"layers": [layer]}})
-        {'x': [None, 4]}
-    """
+    """Return name -> shape of the input layers in a description of Keras 2 or 3."""
     found: dict[str, list[int | None]] = {}
     settings = config.get("config") if isinstance(config, Mapping) else None
     layers = settings.get("layers") if isinstance(settings, Mapping) else settings

@@ -1,5 +1,6 @@
 """`hdfs://` without Java: the client of the package hdfs-native, as a file system of fsspec."""
 
+import contextlib
 import functools
 import os
 import posixpath
@@ -12,7 +13,8 @@ from sparkwright.errors import ConfigurationError
 from ._hdfs_client import open_reader, open_writer, within
 
 _T = TypeVar("_T")
-SCHEME = "hdfs://"
+HDFS = "hdfs"
+_SCHEME = f"{HDFS}://"
 _DEFAULT_PORT = 8020
 _TIMEOUT_S = 60.0
 # The client itself waits 60 s for a DataNode; there may be three.
@@ -44,7 +46,7 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
             f"share connections. Received: process {os.getpid()}. Start it anew, as with "
             "multiprocessing.get_context('spawn')."
         )
-    authority, slash, path = url.removeprefix(SCHEME).partition("/")
+    authority, slash, path = url.removeprefix(_SCHEME).partition("/")
     # Clients take these from the environment once.
     identity = tuple(os.environ.get(name) for name in _IDENTITY)
     return _system(authority, _options(), identity), normal(slash + path)
@@ -71,7 +73,7 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
     del identity
     if "@" in authority:
         raise ConfigurationError(
-            f"a URL of HDFS holds no user. Received: {SCHEME}{authority}. Set the environment "
+            f"a URL of HDFS holds no user. Received: {_SCHEME}{authority}. Set the environment "
             "variable HADOOP_USER_NAME."
         )
     # fsspec's own cache does not know the user.
@@ -79,16 +81,13 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
 
 
 def _timeout_s(text: str) -> float:
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        timeout_s = 0.0
-    if not 0.0 < timeout_s < float("inf"):
-        raise ConfigurationError(
-            f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at "
-            "the environment variable FSSPEC_HDFS_TIMEOUT_S."
-        )
-    return timeout_s
+    with contextlib.suppress(ValueError):
+        if 0.0 < (timeout_s := float(text)) < float("inf"):
+            return timeout_s
+    raise ConfigurationError(
+        f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at the "
+        "environment variable FSSPEC_HDFS_TIMEOUT_S."
+    )
 
 
 @functools.cache
@@ -102,13 +101,13 @@ def _class() -> type[Any]:
 class HdfsOperations:
     """The methods that fsspec's AbstractFileSystem needs, on HDFS."""
 
-    protocol = "hdfs"
+    protocol = HDFS
     root_marker = "/"
 
     def __init__(self, authority: str, options: dict[str, Any], **_: Any) -> None:
         """Connect at the first call."""
         super().__init__()
-        self._server = f"{SCHEME}{authority}"
+        self._server = f"{_SCHEME}{authority}"
         self._settings = {name: str(value) for name, value in options.items()}
         self._timeout_s = _timeout_s(self._settings.pop("timeout_s", str(_TIMEOUT_S)))
         self._client: Any = None
@@ -118,8 +117,8 @@ class HdfsOperations:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         path = os.fspath(path)
-        if path.startswith(SCHEME):
-            path = "/" + path.removeprefix(SCHEME).partition("/")[2]
+        if path.startswith(_SCHEME):
+            path = "/" + path.removeprefix(_SCHEME).partition("/")[2]
         return normal(path)
 
     def unstrip_protocol(self, name: str) -> str:
@@ -133,18 +132,17 @@ class HdfsOperations:
 
     def exists(self, path: str, **_: Any) -> bool:
         """Whether there is a file or folder; other errors than its absence are raised."""
-        try:
-            self.info(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return self._found(path) is not None
 
     def isdir(self, path: str) -> bool:
         """Whether there is a folder; other errors than its absence are raised."""
+        return (self._found(path) or {}).get("type") == "directory"
+
+    def _found(self, path: str) -> dict[str, Any] | None:
         try:
-            return self.info(path)["type"] == "directory"
+            return self.info(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            return None
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a folder; of a file, itself."""
@@ -161,12 +159,9 @@ class HdfsOperations:
     ) -> Any:
         """List the files below a folder, or a file itself; raise for folders that are closed."""
         path = self._strip_protocol(path)
-        try:
-            root = self.info(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return {} if detail else []
-        entries = [root]
-        if root["type"] == "directory":
+        root = self._found(path)
+        entries = [] if root is None else [root]
+        if root is not None and root["type"] == "directory":
             entries += self._below(path, maxdepth)
         found = {e["name"]: e for e in entries if withdirs or e["type"] == "file"}
         names = sorted(found)
@@ -274,7 +269,7 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
             "machine, with: pip install 'sparkwright[hdfs]'."
         ) from None
     _used_by.append(os.getpid())
-    authority = server.removeprefix(SCHEME)
+    authority = server.removeprefix(_SCHEME)
     if ":" in authority:
         return Client(server, _ONE_NAMENODE | settings)
     try:

@@ -119,12 +119,7 @@ def digests_in(notes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digest_of_all(digests: Mapping[str, str]) -> str:
-    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name.
-
-    Example:
-        >>> digest_of_all({"a": "00", "b": "11"})[:8]
-        '0c7e019c'
-    """
+    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name."""
     lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

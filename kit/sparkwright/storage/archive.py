@@ -43,10 +43,8 @@ def write_archive(
 ) -> None:
     """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
 
-    Args:
-        file: open for writing.
-        meta: JSON-able fields; NumPy's scalars count.
-        members: name -> a 1-D array of native numbers (the name ends in ".npy"), or bytes.
+    `meta` is JSON-able, NumPy's scalars too. A member is bytes, or a 1-D array of native numbers,
+    whose name ends in ".npy".
     """
 
     def described(digests: Mapping[str, str]) -> str:
@@ -118,10 +116,6 @@ def blocks_of(
 
     `ZipFile.read` unpacks everything and then compares. Compare `entry.file_size` with a limit
     first.
-
-    Raises:
-        BadZipFile: if it is compressed in another way, has another length, or is damaged.
-        Exception: others that zipfile raises, see `DAMAGE`.
     """
     if entry.compress_type not in _UNPACKED_IN_BLOCKS:
         raise zipfile.BadZipFile(

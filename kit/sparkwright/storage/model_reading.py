@@ -1,7 +1,7 @@
 """Saved models without loading them: describe one, list a folder, verify, delete."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,9 +94,6 @@ class ModelList(Sequence[ModelInfo]):
 
     def __len__(self) -> int:
         return len(self.models)
-
-    def __iter__(self) -> Iterator[ModelInfo]:
-        return iter(self.models)
 
     @overload
     def __getitem__(self, index: int) -> ModelInfo: ...
@@ -217,12 +214,7 @@ def delete_model(url: str) -> bool:
 
 
 def distributed_config(url: str) -> dict[str, Any] | None:
-    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any.
-
-    Raises:
-        OSError: of the store, naming the URL.
-        DataError: if they are damaged; names the URL.
-    """
+    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any."""
     with open_to_read(url) as file:
         if not is_hdf5(file):
             return None
