@@ -13,9 +13,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tests.support.interfaces import enter
 from tests.support.sandbox import Keeper, Sandbox, ServerProcess
@@ -52,14 +52,8 @@ def why_no_hosts() -> str:
     return f"hosts of their own cannot be made: {tried.stderr.strip()}" if tried.returncode else ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Traffic:
-    """What went one way between two hosts.
-
-    Attributes:
-        carried_bytes: of all frames that were to arrive, Ethernet's heads included.
-        lost_frames: frames that a rule let nobody see.
-    """
+class Traffic(NamedTuple):
+    """What went one way between two hosts, Ethernet's heads included, and what a rule lost."""
 
     carried_bytes: int
     lost_frames: int
@@ -190,7 +184,7 @@ class Hosts(Sandbox):
     def traffic(self, sender: str, receiver: str, *, network: int = 0) -> Traffic:
         """What went from a host to another over a network so far."""
         counts = self._ask({"what": "traffic"}).get(f"{sender}>{receiver}@{network}", [0, 0])
-        return Traffic(carried_bytes=counts[0], lost_frames=counts[1])
+        return Traffic(*counts)
 
     def _enter(self, name: str) -> None:
         folder = f"/proc/{self._started(self._switch).pid}/fd"
