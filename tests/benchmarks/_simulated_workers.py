@@ -1,8 +1,6 @@
 """Many workers of one run in one process, without networks or data: what the driver sees of them.
 
-    python -m tests.benchmarks._simulated_workers PORT WORKERS averaging|sharing
-
-It is told what to do on its standard input, and answers each line with one of JSON:
+What they are told to do, each with an answer in numbers:
 
     connect            all connect and register, and wait for the first group
     alive SECONDS      all give a sign of life every second
@@ -10,11 +8,11 @@ It is told what to do on its standard input, and answers each line with one of J
     finish             all report the end, and one delivers; of sharing, all do pieces until then
 """
 
+import contextlib
 import itertools
 import json
 import resource
 import selectors
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -79,15 +77,15 @@ class SimulatedWorkers:
             sent += 1
         return {"events": sent}
 
-    def rows(self, count: int) -> Fields:
+    def rows(self, count: float) -> Fields:
         """Messages with rows; how many were sent."""
         payload = (np.ones(_BLOCK, np.float32), np.full(_BLOCK, 32, np.int32))
         block = {"epoch": 1, "count": _BLOCK, "seconds": 0.05, "age_s": 0.0, "readings": {}}
-        for number in range(count):
+        for number in range(int(count)):
             block |= {"round": number, "metrics": {"accuracy": 0.5}}
             for line in self._lines:
                 line.send("rows", {"blocks": [block], "columns": []}, payload)
-        return {"events": count * self._count}
+        return {"events": int(count) * self._count}
 
     def finish(self) -> Fields:
         """Go on to the end of the run; seconds, and the pieces that were done meanwhile."""
@@ -187,22 +185,13 @@ class SimulatedWorkers:
         self._take(worker, message.kind, message.fields)
 
 
-def main() -> None:
-    """Do what standard input says."""
+def serve(pipe: Any, port: int, count: int, kind: str) -> None:
+    """Do what comes through the pipe, a method's name with its arguments, and answer."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    workers = SimulatedWorkers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
-    commands: dict[str, Callable[..., Fields]] = {
-        "connect": workers.connect,
-        "alive": lambda seconds: workers.alive(float(seconds)),
-        "rows": lambda count: workers.rows(int(count)),
-        "finish": workers.finish,
-    }
-    for line in sys.stdin:
-        name, *arguments = line.split()
-        print(json.dumps(commands[name](*arguments)), flush=True)
+    workers = SimulatedWorkers(port, count, kind)
+    with contextlib.suppress(EOFError):
+        while True:
+            name, *arguments = pipe.recv()
+            pipe.send(getattr(workers, name)(*map(float, arguments)))
     workers.close()
-
-
-if __name__ == "__main__":
-    main()

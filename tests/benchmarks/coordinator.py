@@ -4,9 +4,8 @@ python -m tests.benchmarks.coordinator 1000
 """
 
 import gc
-import json
+import multiprocessing
 import resource
-import subprocess
 import sys
 import threading
 import time
@@ -14,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import ROOT, Row, row, show, status_mib
-from tests.benchmarks._simulated_workers import ROWS, SECRET
+from tests.benchmarks._harness import Row, row, show, status_mib
+from tests.benchmarks._simulated_workers import ROWS, SECRET, serve
 
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
@@ -73,26 +72,17 @@ class Driver:
             start=lambda: ({"size": 1}, (np.zeros(1, np.float32),)),
             name="sparkwright-simulated",
         )
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tests.benchmarks._simulated_workers"),
-                *(str(self.server.address[1]), str(workers), kind),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        arguments = (theirs, self.server.address[1], workers, kind)
+        self._process = context.Process(target=serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
 
     def tell(self, command: str) -> dict[str, Any]:
         """What the workers say when they have done `command`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, "the simulated workers ended"
-        return json.loads(answer)
+        self._pipe.send(command.split())
+        return self._pipe.recv()
 
     def wait_for_events(self, count: int, timeout_s: float = 120.0) -> None:
         """Wait until so many messages of workers have been taken in."""
@@ -108,12 +98,9 @@ class Driver:
 
     def close(self) -> None:
         """End the workers' process, then the server."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self._pipe.close()
         self._process.kill()
-        self._process.wait()
+        self._process.join()
         self.server.close()
         self.record.close()
 

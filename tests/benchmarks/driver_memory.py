@@ -29,12 +29,13 @@ def driver_memory() -> Iterator[Row]:
     before_mib = status_mib()["VmRSS"]  # of both: what is freed in between is not given back
     found: list[tuple[int, float, float, float]] = []
     for rows in ROWS:
-        heap = _Heap(spark)
+        heap = _heap(spark)
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         data = _data(spark, rows)
         spent_s = seconds(lambda data=data: network.evaluate_roc(data, batch_size=BATCH_SIZE))
-        found.append((rows, status_mib()["VmHWM"] - before_mib, heap.peak_mib(), spent_s))
+        heap_mib = sum(int(pool.getPeakUsage().getUsed()) for pool in heap) / 2**20
+        found.append((rows, status_mib()["VmHWM"] - before_mib, heap_mib, spent_s))
     spark.stop()
     (_, small_mib, small_heap_mib, _), (_, large_mib, large_heap_mib, spent_s) = found
     scores = f"{ROWS[1] / 1e6:g} M rows"
@@ -74,16 +75,12 @@ def _data(spark: Any, rows: int) -> DistributedDataSet:
     return DistributedDataSet(spark, numbers.flatMap(made))
 
 
-class _Heap:
-    """The peak of the driver's JVM heap since this was made, garbage included."""
-
-    def __init__(self, spark: Any) -> None:
-        jvm = spark.sparkContext._jvm
-        jvm.java.lang.System.gc()
-        beans = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
-        self._pools = [bean for bean in beans if str(bean.getType().name()) == "HEAP"]
-        for pool in self._pools:
-            pool.resetPeakUsage()
-
-    def peak_mib(self) -> float:
-        return sum(int(pool.getPeakUsage().getUsed()) for pool in self._pools) / 2**20
+def _heap(spark: Any) -> list[Any]:
+    """The parts of the driver's JVM heap, whose peaks begin anew."""
+    jvm = spark.sparkContext._jvm
+    jvm.java.lang.System.gc()
+    beans = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    pools = [bean for bean in beans if str(bean.getType().name()) == "HEAP"]
+    for pool in pools:
+        pool.resetPeakUsage()
+    return pools

@@ -164,42 +164,25 @@ def draw(kept: dict[str, list[Row]]) -> None:
                     vector_bytes=LARGE_BYTES,
                     bandwidth_bytes_per_s=gigabits * 1.25e8,
                 )
-                axis.loglog(
-                    [point.workers for point in found.points],
-                    [point.speed_up for point in found.points],
-                    style,
-                    color=colour,
-                    label=f"{1e3 * step_s:g} ms, {kind}",
-                )
+                points = [(point.workers, point.speed_up) for point in found.points]
+                label = f"{1e3 * step_s:g} ms, {kind}"
+                axis.loglog(*zip(*points, strict=True), style, color=colour, label=label)
         axis.loglog([1, 1024], [1, 1024], ":", color="grey", label="in proportion")
-        axis.set_title(f"25 M parameters, {gigabits} Gbit/s")
-        axis.set_xlabel("workers")
-        axis.set_ylabel("times as fast as one")
+        axis.set(title=f"25 M parameters, {gigabits} Gbit/s", xlabel="workers")
+        axis.set(ylabel="times as fast as one", ylim=(0.5, 1500))
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
-        axis.set_ylim(0.5, 1500)
         for scale in (axis.xaxis, axis.yaxis):
             scale.set_major_formatter(lambda value, _: f"{value:,g}")
     axes[0].legend(fontsize=7)
     axis = axes[2]
     for (kind, rows), colour in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
         found = predicted(kind, rows[0], range(1, 9))
-        axis.plot(
-            [point.workers for point in found.points],
-            [1e3 * point.interval_s for point in found.points],
-            color=colour,
-            label=f"{kind}, predicted",
-        )
-        axis.plot(
-            [row["workers"] for row in rows],
-            [1e3 * row["minibatch_s"] for row in rows],
-            "o",
-            color=colour,
-            label=f"{kind}, measured",
-        )
-    axis.set_title("LeNet on two cores: checked")
-    axis.set_xlabel("workers")
-    axis.set_ylabel("ms a minibatch")
+        foretold = [(point.workers, 1e3 * point.interval_s) for point in found.points]
+        measured = [(row["workers"], 1e3 * row["minibatch_s"]) for row in rows]
+        axis.plot(*zip(*foretold, strict=True), color=colour, label=f"{kind}, predicted")
+        axis.plot(*zip(*measured, strict=True), "o", color=colour, label=f"{kind}, measured")
+    axis.set(title="LeNet on two cores: checked", xlabel="workers", ylabel="ms a minibatch")
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7)
     figure.savefig(PICTURE, dpi=100)
