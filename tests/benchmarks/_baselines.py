@@ -1,26 +1,18 @@
 """What training costs without Sparkwright, each in a process of its own: a loop and `model.fit`.
 
-python tests/benchmarks/_baselines.py loop|fit   prints one JSON line
+python tests/benchmarks/_baselines.py loop|fit   prints examples a second
 """
 
-import json
 import os
 import sys
 import time
 from typing import Any
 
+sys.path.insert(0, os.getcwd())
+
+from tests.benchmarks._harness import digits_arrays
+
 BATCH, EXAMPLES, EPOCHS = 32, 12_000, 3
-
-
-def main(what: str) -> None:
-    """Measure and print."""
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    from tests.benchmarks._data import digits_arrays
-
-    images, labels = digits_arrays(EXAMPLES)
-    rate = best_loop(images, labels) if what == "loop" else plain_fit(images, labels)
-    print(json.dumps({"examples_per_s": rate}))
 
 
 def plain_fit(images: Any, labels: Any) -> float:
@@ -54,14 +46,8 @@ def _loop(images: Any, labels: Any, steps: int) -> float:
     model = sw.networks.lenet()
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
-    data = (
-        tf.data.Dataset.from_tensor_slices((images, labels))
-        .shuffle(len(images))
-        .repeat()
-        .batch(BATCH, drop_remainder=True)
-        .prefetch(4)
-    )
-    batches = iter(data)
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).repeat()
+    batches = iter(data.batch(BATCH, drop_remainder=True).prefetch(4))
 
     @tf.function(jit_compile=False)
     def several(iterator: Any) -> Any:
@@ -82,5 +68,4 @@ def _loop(images: Any, labels: Any, steps: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.getcwd())
-    main(sys.argv[1])
+    print({"loop": best_loop, "fit": plain_fit}[sys.argv[1]](*digits_arrays(EXAMPLES)))

@@ -1,8 +1,6 @@
 """Many workers of one run in one process, without networks or data: what the driver sees of them.
 
-    python -m tests.benchmarks._simulated_workers PORT WORKERS averaging|sharing
-
-It is told what to do on its standard input, and answers each line with one of JSON:
+What they are told to do, each with an answer in numbers:
 
     connect            all connect and register, and wait for the first group
     alive SECONDS      all give a sign of life every second
@@ -10,11 +8,11 @@ It is told what to do on its standard input, and answers each line with one of J
     finish             all report the end, and one delivers; of sharing, all do pieces until then
 """
 
+import contextlib
 import itertools
 import json
 import resource
 import selectors
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.framing import HEADER, decode_fields, decode_header
 from sparkwright.workers.protocol import Progress
 
 SECRET = bytes(range(32))
@@ -43,11 +40,9 @@ class SimulatedWorkers:
         """Prepare to connect to the coordinator at `port` of this machine."""
         self._port, self._count, self._kind = port, count, kind
         self._lines: list[Connection] = []
-        self._received: list[bytearray] = []
         self._generations = [0] * count
         self._selector = selectors.DefaultSelector()
         self.bytes = 0
-        self.messages = 0
         self._left = 0
         self._pieces = 0
         self._piece_sent_s = [0.0] * count
@@ -57,10 +52,9 @@ class SimulatedWorkers:
         """Connect and register all; seconds until all were connected, and in the first group."""
         began_s = time.perf_counter()
         with ThreadPoolExecutor(_CONNECTING) as pool:
-            self._lines = list(pool.map(self._line, range(self._count)))
+            self._lines = list(pool.map(lambda _: self._line(), range(self._count)))
         connected_s = time.perf_counter() - began_s
         for worker, line in enumerate(self._lines):
-            self._received.append(bytearray())
             self._selector.register(line.socket, selectors.EVENT_READ, worker)
             line.send("register", self._registration(worker))
         self._until(lambda: all(self._generations), "their first group")
@@ -83,22 +77,15 @@ class SimulatedWorkers:
             sent += 1
         return {"events": sent}
 
-    def rows(self, count: int) -> Fields:
+    def rows(self, count: float) -> Fields:
         """Messages with rows; how many were sent."""
         payload = (np.ones(_BLOCK, np.float32), np.full(_BLOCK, 32, np.int32))
-        for number in range(count):
-            block = {
-                "epoch": 1,
-                "round": number,
-                "count": _BLOCK,
-                "seconds": 0.05,
-                "metrics": {"accuracy": 0.5},
-                "readings": {},
-                "age_s": 0.0,
-            }
+        block = {"epoch": 1, "count": _BLOCK, "seconds": 0.05, "age_s": 0.0, "readings": {}}
+        for number in range(int(count)):
+            block |= {"round": number, "metrics": {"accuracy": 0.5}}
             for line in self._lines:
                 line.send("rows", {"blocks": [block], "columns": []}, payload)
-        return {"events": count * self._count}
+        return {"events": int(count) * self._count}
 
     def finish(self) -> Fields:
         """Go on to the end of the run; seconds, and the pieces that were done meanwhile."""
@@ -125,8 +112,7 @@ class SimulatedWorkers:
 
     # -- a worker's part --------------------------------------------------------------------
 
-    def _line(self, worker: int) -> Connection:
-        del worker
+    def _line(self) -> Connection:
         return connect(("127.0.0.1", self._port), secret=SECRET, timeout_s=60)
 
     def _registration(self, worker: int) -> Fields:
@@ -161,17 +147,9 @@ class SimulatedWorkers:
     def _ask(self, worker: int, piece: list[int] | None) -> None:
         done = 0 if piece is None else piece[3] - piece[2]
         self._piece_sent_s[worker] = time.perf_counter()
-        self._lines[worker].send(
-            "work",
-            {
-                "piece": piece,
-                "minibatches": done,
-                "examples": 32 * done,
-                "iterations": done,
-                "wants_more": True,
-                "wanted": 0,
-            },
-        )
+        counts = {"minibatches": done, "examples": 32 * done, "iterations": done}
+        fields = {"piece": piece, "wants_more": True, "wanted": 0, **counts}
+        self._lines[worker].send("work", fields)
 
     def _report(self, worker: int, ending: str, progress: Progress) -> None:
         fields = {
@@ -198,45 +176,22 @@ class SimulatedWorkers:
                 raise TimeoutError(f"{self._count} workers waited {_LONGEST_S:g} s for {what}.")
 
     def _read(self, worker: int) -> None:
-        received, sock = self._received[worker], self._lines[worker].socket
-        content = sock.recv(1 << 18)
-        if not content:
-            self._selector.unregister(sock)
+        line = self._lines[worker]
+        message = line.receive()
+        if message is None:
+            self._selector.unregister(line.socket)
             return
-        self.bytes += len(content)
-        received += content
-        while len(received) >= HEADER.size:
-            header = bytes(received[: HEADER.size])
-            fields_bytes, payload_bytes = decode_header(header, max_payload_bytes=0)
-            assert not payload_bytes  # the coordinator sends these workers none
-            opener = self._lines[worker].opener
-            tag_at = HEADER.size + fields_bytes
-            if len(received) < tag_at + opener.tag_bytes:
-                return
-            body = received[HEADER.size : tag_at]
-            opener.open(memoryview(body), received[tag_at : tag_at + opener.tag_bytes], header)
-            kind, fields = decode_fields(body)
-            del received[: tag_at + opener.tag_bytes]
-            self.messages += 1
-            self._take(worker, kind, fields)
+        self.bytes += len(json.dumps(message.fields))
+        self._take(worker, message.kind, message.fields)
 
 
-def main() -> None:
-    """Do what standard input says."""
+def serve(pipe: Any, port: int, count: int, kind: str) -> None:
+    """Do what comes through the pipe, a method's name with its arguments, and answer."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    workers = SimulatedWorkers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
-    commands: dict[str, Callable[..., Fields]] = {
-        "connect": workers.connect,
-        "alive": lambda seconds: workers.alive(float(seconds)),
-        "rows": lambda count: workers.rows(int(count)),
-        "finish": workers.finish,
-    }
-    for line in sys.stdin:
-        name, *arguments = line.split()
-        print(json.dumps(commands[name](*arguments)), flush=True)
+    workers = SimulatedWorkers(port, count, kind)
+    with contextlib.suppress(EOFError):
+        while True:
+            name, *arguments = pipe.recv()
+            pipe.send(getattr(workers, name)(*map(float, arguments)))
     workers.close()
-
-
-if __name__ == "__main__":
-    main()

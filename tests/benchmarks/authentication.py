@@ -10,19 +10,18 @@ the rounds, with the middle 95 % of 2,000 bootstrap medians.
 import multiprocessing
 import os
 import socket
-import statistics
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._harness import Row, row, seconds
 
 from sparkwright.mesh.auth import Keys
 from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.ring import Ring
 
-Row = dict[str, Any]
 SIZES = {"LeNet": 431_080, "100 MB": 25_000_000}  # numbers of 4 bytes
 ROUNDS = {"LeNet": 400, "100 MB": 40}
 WAYS = ("plain", "authenticated", "encrypted")
@@ -48,15 +47,13 @@ def authentication() -> Iterator[Row]:
             ratios = column / times[:, 0]
             drawn = random.choice(ratios, (2_000, len(ratios)))
             low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-            yield {
-                "what": f"all-reduce of 2 workers, {name}, {way}",
-                "value": 1e3 * statistics.median(column),
-                "unit": "ms",
-                "baseline": plain_ms,
-                "ratio": float(np.median(ratios)),
-                "runs": {"ratio_low": float(low), "ratio_high": float(high)},
-                "target": "<= 1.15" if (name, way) == ("100 MB", "authenticated") else "",
-            }
+            yield row(
+                f"all-reduce of 2 workers, {name}, {way}",
+                *(1e3 * float(np.median(column)), "ms", plain_ms),
+                ratio=float(np.median(ratios)),
+                runs={"ratio_low": float(low), "ratio_high": float(high)},
+                target="<= 1.15" if (name, way) == ("100 MB", "authenticated") else "",
+            )
 
 
 def _work(rank: int, listeners: list[socket.socket], pipe: Any) -> None:
@@ -67,16 +64,14 @@ def _work(rank: int, listeners: list[socket.socket], pipe: Any) -> None:
         vector = np.zeros(size, np.float32)
         found[name] = []
         for turn in range(ROUNDS[name] + 1):
-            seconds = [0.0] * len(rings)
+            times = [0.0] * len(rings)
             # Each comes first, second and third equally often.
             for step in range(len(rings)):
                 place = (turn + step) % len(rings)
                 rings[place].all_gather(b"")
-                began_s = time.perf_counter()
-                rings[place].all_reduce(vector)
-                seconds[place] = time.perf_counter() - began_s
+                times[place] = seconds(partial(rings[place].all_reduce, vector))
             if turn:
-                found[name].append(seconds)
+                found[name].append(times)
     if rank == 1:
         pipe.send(found)
     for ring in rings:
@@ -104,10 +99,10 @@ def _ring(rank: int, way: str, listeners: list[socket.socket]) -> Ring:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONPATH", os.pathsep.join(sys.path))
-    for row in authentication():
-        limits = row["runs"]
+    for each in authentication():
+        low, high = each["runs"].values()
         print(
-            f"{row['what']:<56} {row['value']:>8,.2f} {row['unit']} {row['ratio']:.3f} "
-            f"({limits['ratio_low']:.3f} to {limits['ratio_high']:.3f})",
+            f"{each['what']:<56} {each['value']:>8,.2f} {each['unit']} {each['ratio']:.3f} "
+            f"({low:.3f} to {high:.3f})",
             flush=True,
         )

@@ -4,19 +4,17 @@ python -m tests.benchmarks.coordinator 1000
 """
 
 import gc
-import json
-import os
+import multiprocessing
 import resource
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._simulated_workers import ROWS, SECRET
+from tests.benchmarks._harness import Row, row, show, status_mib
+from tests.benchmarks._simulated_workers import ROWS, SECRET, serve
 
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._coordinator import Coordinator
@@ -34,8 +32,6 @@ from sparkwright.runs._sharing_coordinator import SharingCoordinator
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
-Row = dict[str, Any]
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = (10, 100, 1_000)
 _BATCH, _PIECE = 32, 5
 _QUIET_S, _MESSAGES = 5.0, 20
@@ -50,7 +46,7 @@ class Driver:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         gc.collect()
         self.workers, self.ended = workers, threading.Event()
-        self._before = _rss_mib()
+        self._before = status_mib()["VmRSS"]
         self.record = RunRecord(workers=workers, epochs=1, name="sparkwright-simulated")
         self.heard = 0
         self.progress: Progress | None = None  # at which the run was delivered
@@ -76,26 +72,17 @@ class Driver:
             start=lambda: ({"size": 1}, (np.zeros(1, np.float32),)),
             name="sparkwright-simulated",
         )
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "tests.benchmarks._simulated_workers"),
-                *(str(self.server.address[1]), str(workers), kind),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        arguments = (theirs, self.server.address[1], workers, kind)
+        self._process = context.Process(target=serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
 
     def tell(self, command: str) -> dict[str, Any]:
         """What the workers say when they have done `command`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, "the simulated workers ended"
-        return json.loads(answer)
+        self._pipe.send(command.split())
+        return self._pipe.recv()
 
     def wait_for_events(self, count: int, timeout_s: float = 120.0) -> None:
         """Wait until so many messages of workers have been taken in."""
@@ -107,16 +94,13 @@ class Driver:
     @property
     def grown_mib(self) -> float:
         """Resident memory that the driver has taken since it listens."""
-        return _rss_mib() - self._before
+        return status_mib()["VmRSS"] - self._before
 
     def close(self) -> None:
         """End the workers' process, then the server."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
+        self._pipe.close()
         self._process.kill()
-        self._process.wait()
+        self._process.join()
         self.server.close()
         self.record.close()
 
@@ -167,25 +151,27 @@ def _averaging(size: int) -> Iterator[Row]:
     driver = Driver(size, "averaging")
     try:
         found = driver.tell("connect")
-        yield _row(f"{size:,} workers: connected", found["connected_s"], "s", found)
-        yield _row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", found)
-        yield _row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
+        yield row(f"{size:,} workers: connected", found["connected_s"], "s", runs=found)
+        yield row(f"{size:,} workers: all in the first group", found["grouped_s"], "s", runs=found)
+        yield row(f"{size:,} workers: driver's memory", driver.grown_mib, "MiB")
         before_s = time.process_time()
         alive = driver.tell(f"alive {_QUIET_S}")
         spent_s = time.process_time() - before_s
-        yield _row(f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", alive)
-        yield _row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
+        yield row(
+            f"{size:,} workers: driver's cores at rest", spent_s / _QUIET_S, "cores", runs=alive
+        )
+        yield row(f"{size:,} workers: a sign of life", 1e6 * spent_s / alive["events"], "us")
         driver.wait_for_events(alive["events"])
         before_s, began_s = time.process_time(), time.perf_counter()
         rows = driver.tell(f"rows {_MESSAGES}")
         driver.wait_for_events(alive["events"] + rows["events"])
         seconds = time.perf_counter() - began_s
-        yield _row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
+        yield row(f"{size:,} workers: messages with rows", rows["events"] / seconds, "1/s")
         spent_s = time.process_time() - before_s
-        yield _row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
+        yield row(f"{size:,} workers: a message with rows", 1e6 * spent_s / rows["events"], "us")
         end = driver.tell("finish")
         assert driver.ended.wait(60)
-        yield _row(f"{size:,} workers: end of the run", end["seconds"], "s")
+        yield row(f"{size:,} workers: end of the run", end["seconds"], "s")
     finally:
         driver.close()
 
@@ -199,23 +185,11 @@ def _sharing(size: int) -> Iterator[Row]:
         assert driver.ended.wait(60)
         spent_s = time.process_time() - before_s
         rate = found["pieces"] / found["seconds"]
-        yield _row(f"{size:,} workers: pieces of work", rate, "1/s", found)
-        yield _row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
+        yield row(f"{size:,} workers: pieces of work", rate, "1/s", runs=found)
+        yield row(f"{size:,} workers: a piece of work", 1e6 * spent_s / found["pieces"], "us")
     finally:
         driver.close()
 
 
-def _row(what: str, value: float, unit: str, runs: dict[str, Any] | None = None) -> Row:
-    return {"what": what, "value": value, "unit": unit, "runs": runs or {}}
-
-
-def _rss_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 if __name__ == "__main__":
-    for row in coordinator(tuple(map(int, sys.argv[1:])) or SIZES):
-        print(
-            f"{row['what']:<48} {row['value']:>12,.3f} {row['unit']:<6} {row['runs']}", flush=True
-        )
+    show(coordinator(tuple(map(int, sys.argv[1:])) or SIZES))

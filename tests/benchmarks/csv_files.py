@@ -1,19 +1,24 @@
 """A large CSV file to minibatches, against `pyarrow.csv.read_csv` and its conversion to NumPy."""
 
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._memory import largest_python_worker_mib
+from tests.benchmarks._harness import (
+    Row,
+    Side,
+    compared,
+    in_turn,
+    largest_python_worker_mib,
+    rates,
+    row,
+)
 
 import sparkwright as sw
 
-Row = dict[str, Any]
 REPEATS = 3
 COLUMNS = 20
 CLASSES = 10
@@ -25,41 +30,27 @@ def csv_files() -> Iterator[Row]:
     """MB/s from a file of floats and a label to minibatches in tasks; memory for two sizes."""
     with tempfile.TemporaryDirectory(prefix="sparkwright-benchmark-") as folder:
         whole, quarter = Path(folder) / "whole.csv", Path(folder) / "quarter.csv"
-        rows = _write(whole, SIZE_BYTES)
+        _write(whole, SIZE_BYTES)
         _write(quarter, SIZE_BYTES // 4)
         size_mb = whole.stat().st_size / 1e6
         spark = sw.start_spark(workers=2)
         _minibatches(spark, quarter)  # starts the Python workers
         small_mib = largest_python_worker_mib()
-        found: dict[str, list[float]] = {"pyarrow": [], "ours": []}
-        for _ in range(REPEATS):
-            began_s = time.perf_counter()
-            assert _read_with_pyarrow(whole) == rows
-            found["pyarrow"].append(size_mb / (time.perf_counter() - began_s))
-            began_s = time.perf_counter()
-            counted = _minibatches(spark, whole)
-            found["ours"].append(size_mb / (time.perf_counter() - began_s))
-            assert counted == rows
+        sides: dict[str, Side] = {
+            "pyarrow": lambda: _read_with_pyarrow(whole),
+            "ours": lambda: _minibatches(spark, whole),
+        }
+        found = rates(size_mb, in_turn(REPEATS, sides))
         large_mib = largest_python_worker_mib()
         spark.stop()
-    ratios = [o / b for o, b in zip(found["ours"], found["pyarrow"], strict=True)]
-    yield {
-        "what": f"CSV of {size_mb / 1e3:.2g} GB to minibatches of {BATCH_SIZE}, 2 workers",
-        "value": statistics.median(found["ours"]),
-        "unit": "MB/s",
-        "baseline": statistics.median(found["pyarrow"]),
-        "ratio": statistics.median(ratios),
-        "target": ">= 0.8",
-        "runs": found,
-    }
-    yield {
-        "what": "CSV: largest Python worker (peak RSS), baseline a quarter of the file",
-        "value": large_mib,
-        "unit": "MiB",
-        "baseline": small_mib,
-        "ratio": large_mib / small_mib,
-        "target": "<= 1.1",
-    }
+    yield compared(
+        f"CSV of {size_mb / 1e3:.2g} GB to minibatches of {BATCH_SIZE}, 2 workers",
+        *("MB/s", found["ours"], found["pyarrow"]),
+        target=">= 0.8",
+        runs=found,
+    )
+    what = "CSV: largest Python worker (peak RSS), baseline a quarter of the file"
+    yield row(what, large_mib, "MiB", small_mib, target="<= 1.1")
 
 
 def _minibatches(spark: Any, path: Path) -> int:
@@ -87,8 +78,8 @@ def _read_with_pyarrow(path: Path) -> int:
     return min(len(features), len(labels))
 
 
-def _write(path: Path, size_bytes: int) -> int:
-    """A file of about so many bytes, the same each time; how many rows it has."""
+def _write(path: Path, size_bytes: int) -> None:
+    """A file of about so many bytes, the same each time."""
     random = np.random.default_rng(1)
     names = [f"feature_{index}" for index in range(COLUMNS)]
     block_rows = 20_000
@@ -98,10 +89,7 @@ def _write(path: Path, size_bytes: int) -> int:
         ",".join(f"{value:.6f}" for value in row) + f",{label}\n"
         for row, label in zip(features.tolist(), labels.tolist(), strict=True)
     ).encode()
-    rows = 0
     with path.open("wb") as file:
         file.write((",".join([*names, "label"]) + "\n").encode())
         while file.tell() < size_bytes:
             file.write(lines)
-            rows += block_rows
-    return rows

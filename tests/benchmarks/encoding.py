@@ -1,16 +1,13 @@
 """Encoding and applying an update of 25 million elements, beside one addition of that length."""
 
 import os
-import statistics
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
+from tests.benchmarks._harness import Row, Side, compared, seconds
 
 from sparkwright.updates import apply, encode, encode_difference
 
-Row = dict[str, Any]
 SIZE = 25_000_000
 REPEATS = 7
 # Standard normal: 0.1 % of the elements are at least 3.29 in magnitude, 62 % at least 0.5.
@@ -37,7 +34,7 @@ def _rows(share: str, threshold: float, *, target: str) -> Iterator[Row]:
     local, model = np.split(-update, cuts), np.split(np.zeros(SIZE, np.float32), cuts)
     shared, receiver = np.zeros(SIZE, np.float32), np.zeros(SIZE, np.float32)
     message = encode(residual, threshold)
-    steps: dict[str, Callable[[], object]] = {
+    steps: dict[str, Side] = {
         "a += b": lambda: np.add(receiver, ones, out=receiver),
         "encode": lambda: encode(residual, threshold),
         "encode shared - local": lambda: encode_difference(shared, local, threshold),
@@ -49,18 +46,12 @@ def _rows(share: str, threshold: float, *, target: str) -> Iterator[Row]:
         for name, step in steps.items():
             residual[:] = update
             shared[:] = 0
-            began_s = time.perf_counter()
-            step()
-            found[name].append(1e3 * (time.perf_counter() - began_s))
+            found[name].append(1e3 * seconds(step))
     additions = found.pop("a += b")
     for name, times in found.items():
-        ratios = [time_ms / add_ms for time_ms, add_ms in zip(times, additions, strict=True)]
-        yield {
-            "what": f"{name}, {SIZE / 1e6:g} M elements, {share} selected",
-            "value": statistics.median(times),
-            "unit": "ms",
-            "baseline": statistics.median(additions),
-            "ratio": statistics.median(ratios),
-            "target": target,
-            "runs": {"ms": times, "addition_ms": additions, "message_bytes": message.size_bytes},
-        }
+        yield compared(
+            f"{name}, {SIZE / 1e6:g} M elements, {share} selected",
+            *("ms", times, additions),
+            target=target,
+            runs={"ms": times, "addition_ms": additions, "message_bytes": message.size_bytes},
+        )

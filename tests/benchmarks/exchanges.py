@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._harness import Row, row, show
 
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
 from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
 from sparkwright.updates import apply, encode
 
-Row = dict[str, Any]
 SIZE = 431_080  # LeNet's parameters
 WORKERS = (1, 2, 4, 8)
 PAUSE_S = 0.1
@@ -53,13 +53,11 @@ def exchanges() -> Iterator[Row]:
                 process.join(_JOIN_S)
             passed_s, processor_s = (statistics.mean(each) for each in zip(*found, strict=True))
             alone = alone or processor_s
-            yield {
-                "what": f"{kind} of LeNet's size, {count} workers: processor time",
-                "value": 1e3 * processor_s,
-                "unit": "ms",
-                "baseline": 1e3 * alone,
-                "runs": {"passed_ms": 1e3 * (passed_s - PAUSE_S)},
-            }
+            yield row(
+                f"{kind} of LeNet's size, {count} workers: processor time",
+                *(1e3 * processor_s, "ms", 1e3 * alone),
+                runs={"passed_ms": 1e3 * (passed_s - PAUSE_S)},
+            )
 
 
 def _work(rank: int, kind: str, pipe: "Pipe[Any, Any]") -> None:
@@ -121,5 +119,4 @@ def _share(mesh: UpdateMesh, rank: int) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONPATH", os.pathsep.join(sys.path))
-    for row in exchanges():
-        print(f"{row['what']:<56} {row['value']:>8,.2f} {row['unit']} {row['runs']}", flush=True)
+    show(exchanges())

@@ -1,14 +1,12 @@
 """Exported minibatches: reading them back against reading their bytes, training from them."""
 
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._data import digits_arrays
+from tests.benchmarks._harness import Row, Side, compared, digits_arrays, in_turn, rates
 
 import sparkwright as sw
 from sparkwright.data import from_bytes
@@ -16,7 +14,6 @@ from sparkwright.data.loaders import MinibatchReader, numpy_loader
 from sparkwright.data.paths import find_files
 from sparkwright.data.pieces import SkipLog
 
-Row = dict[str, Any]
 REPEATS = 5
 SIZE_BYTES = 256 << 20
 
@@ -41,30 +38,19 @@ def _reading(folder: str) -> Iterator[Row]:
         archives.mkdir()
         for number in range(count):
             np.savez(archives / f"{number:06d}.npz", features=minibatch[0], labels=minibatch[1])
-        ways: dict[str, Callable[[], Any]] = {
+        ways: dict[str, Side] = {
             "bytes": lambda paths=export.paths: _bytes(paths),
             "Arrow files": lambda url=url: _drained(url, None),
             "NumPy archives": lambda archives=archives: _drained(str(archives), numpy_loader),
         }
-        found: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(REPEATS):
-            for name, way in ways.items():
-                began_s = time.perf_counter()
-                way()
-                found[name].append(
-                    export.manifest.size_bytes / 1e6 / (time.perf_counter() - began_s)
-                )
+        found = rates(export.manifest.size_bytes / 1e6, in_turn(REPEATS, ways))
         for name in ("Arrow files", "NumPy archives"):
-            ratios = [a / b for a, b in zip(found[name], found["bytes"], strict=True)]
-            yield {
-                "what": f"{name} of {batch_size} {shape}, against reading the bytes",
-                "value": statistics.median(found[name]),
-                "unit": "MB/s",
-                "baseline": statistics.median(found["bytes"]),
-                "ratio": statistics.median(ratios),
-                "target": ">= 0.5" if name == "Arrow files" else "",
-                "runs": found,
-            }
+            yield compared(
+                f"{name} of {batch_size} {shape}, against reading the bytes",
+                *("MB/s", found[name], found["bytes"]),
+                target=">= 0.5" if name == "Arrow files" else "",
+                runs=found,
+            )
 
 
 def _bytes(paths: list[str]) -> int:
@@ -89,20 +75,16 @@ def _training(folder: str) -> Iterator[Row]:
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=32, seed=1)
     network = sw.SparkNetwork(spark, sw.networks.lenet(), master)
     network.fit(in_memory)
-    found: dict[str, list[float]] = {"memory": [], "export": []}
-    for _ in range(REPEATS):
-        for name in found:
-            began_s = time.perf_counter()
-            network.fit(in_memory if name == "memory" else sw.data.from_minibatches(spark, url))
-            found[name].append(time.perf_counter() - began_s)
-    spark.stop()
-    ratios = [m / e for m, e in zip(found["memory"], found["export"], strict=True)]
-    yield {
-        "what": "LeNet, an epoch of 12,000 from an export, against from memory",
-        "value": statistics.median(found["export"]),
-        "unit": "s",
-        "baseline": statistics.median(found["memory"]),
-        "ratio": statistics.median(ratios),
-        "target": ">= 0.95",
-        "runs": found,
+    sides: dict[str, Side] = {
+        "memory": lambda: network.fit(in_memory),
+        "export": lambda: network.fit(sw.data.from_minibatches(spark, url)),
     }
+    found = in_turn(REPEATS, sides)
+    spark.stop()
+    yield compared(
+        "LeNet, an epoch of 12,000 from an export, against from memory",
+        *("s", found["export"], found["memory"]),
+        ratio=compared("", "", found["memory"], found["export"])["ratio"],
+        target=">= 0.95",
+        runs=found,
+    )

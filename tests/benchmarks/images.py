@@ -1,19 +1,24 @@
 """Images: folders and file batches read by executors, against tf.data with the same decoder."""
 
 import io
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._memory import largest_python_worker_mib
+from tests.benchmarks._harness import (
+    Row,
+    Side,
+    compared,
+    in_turn,
+    largest_python_worker_mib,
+    rates,
+    row,
+)
 
 import sparkwright as sw
 
-Row = dict[str, Any]
 REPEATS = 3
 COUNT = 6_000
 SIZE = (64, 64)
@@ -26,7 +31,7 @@ def images() -> Iterator[Row]:
         size_bytes = _write_jpegs(Path(files))
         spark = sw.start_spark(workers=2)
         sw.data.write_file_batches(files, batches, batch_size=64)
-        ways: dict[str, Callable[[], Any]] = {
+        ways: dict[str, Side] = {
             "tf.data, 2 calls in parallel": lambda: _tf_data(files, 2),
             "tf.data, AUTOTUNE": lambda: _tf_data(files, -1),
             "from_images": lambda: _drained(sw.data.from_images(spark, files, size=SIZE)),
@@ -34,39 +39,21 @@ def images() -> Iterator[Row]:
                 sw.data.from_image_batches(spark, batches, size=SIZE)
             ),
         }
-        found: dict[str, list[float]] = {name: [] for name in ways}
         _drained(sw.data.from_images(spark, f"{files}/class_0", size=SIZE, label=None), COUNT // 10)
         of_a_tenth_mib = largest_python_worker_mib()
         for way in ways.values():
             way()  # starts TensorFlow
-        for _ in range(REPEATS):
-            for name, way in ways.items():
-                began_s = time.perf_counter()
-                way()
-                found[name].append(COUNT / (time.perf_counter() - began_s))
+        found = rates(COUNT, in_turn(REPEATS, ways))
         of_all_mib = largest_python_worker_mib()
         spark.stop()
     best = [max(pair) for pair in zip(*list(found.values())[:2], strict=True)]
-    for name, rates in found.items():
+    for name, each in found.items():
         ours = name.startswith("from")
-        ratios = [rate / baseline for rate, baseline in zip(rates, best, strict=True)]
-        yield {
-            "what": f"{COUNT:,} JPEGs of {size_bytes / COUNT / 1e3:.0f} kB, {name}",
-            "value": statistics.median(rates),
-            "unit": "images/s",
-            "baseline": statistics.median(best) if ours else None,
-            "ratio": statistics.median(ratios) if ours else None,
-            "target": ">= 0.9" if ours else "",
-            "runs": rates,
-        }
-    yield {
-        "what": "images: a Python worker's peak memory, against a tenth of the images",
-        "value": of_all_mib,
-        "unit": "MiB",
-        "baseline": of_a_tenth_mib,
-        "ratio": of_all_mib / of_a_tenth_mib,
-        "target": "about 1",
-    }
+        theirs: Row = {"target": ">= 0.9"} if ours else {"baseline": None, "ratio": None}
+        what = f"{COUNT:,} JPEGs of {size_bytes / COUNT / 1e3:.0f} kB, {name}"
+        yield compared(what, "images/s", each, best, runs=each) | theirs
+    what = "images: a Python worker's peak memory, against a tenth of the images"
+    yield row(what, of_all_mib, "MiB", of_a_tenth_mib, target="about 1")
 
 
 def _write_jpegs(folder: Path) -> int:

@@ -7,12 +7,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks._harness import ROOT, Row, row
 
 
-def live() -> Iterator[dict[str, Any]]:
+def live() -> Iterator[Row]:
     """Memory of kernel and page around 10,000 updates; the kernel's share of a core at 10 Hz."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "live.json"
@@ -28,17 +27,7 @@ def live() -> Iterator[dict[str, Any]]:
         found = json.loads(out.read_text())
     for name in ("kernel", "browser"):
         before, after = found["before"][name], found["after"][name]
-        yield {
-            "what": f"{name} after {found['updates']:,} updates of the panel",
-            "value": after,
-            "unit": "MiB",
-            "baseline": before,
-            "ratio": after / before,
-            "target": "<= 1.10",
-        }
-    yield {
-        "what": "kernel's cores, 400 rows/s told at 10 Hz",
-        "value": found["kernel_cores"],
-        "unit": "cores",
-        "target": "<= 0.05",
-    }
+        what = f"{name} after {found['updates']:,} updates of the panel"
+        yield row(what, after, "MiB", before, target="<= 1.10")
+    cores = found["kernel_cores"]
+    yield row("kernel's cores, 400 rows/s told at 10 Hz", cores, "cores", target="<= 0.05")

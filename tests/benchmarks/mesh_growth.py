@@ -1,16 +1,15 @@
 """How the mesh's traffic grows with the number of workers, without a network.
 
-python tests/benchmarks/mesh_growth.py
+python -m tests.benchmarks.mesh_growth
 """
 
 import random
 import time
 from collections.abc import Iterator
-from typing import Any
 
+from tests.benchmarks._harness import Row, row, show
 from tests.support.mesh import InMemoryMesh
 
-Row = dict[str, Any]
 SIZES = (8, 64, 512, 4096, 8192)
 UPDATES = 100
 PAYLOAD = bytes(1000)
@@ -37,35 +36,17 @@ def mesh_growth() -> Iterator[Row]:
         mesh.tick(1.0)
         mesh.run()
         name = f"mesh of {size:,} workers"
-        yield {
-            "what": f"{name}: messages an update",
-            "value": messages / UPDATES,
-            "unit": "messages",
-            "baseline": float(size - 1),
-            "ratio": messages / deliveries,
-            "target": "one a worker",
-        }
-        yield {
-            "what": f"{name}: bytes a worker and update",
-            "value": mesh.size_bytes / UPDATES / size,
-            "unit": "bytes",
-            "baseline": float(len(PAYLOAD)),
-            "ratio": mesh.size_bytes / UPDATES / size / len(PAYLOAD),
-        }
-        yield {
-            "what": f"{name}: depth",
-            "value": depth,
-            "unit": "steps",
-            "target": "<= 5",
-            "runs": {"heartbeat_messages": mesh.messages - before},
-        }
-        yield {
-            "what": f"{name}: time a delivery, one process",
-            "value": 1e6 * spent_s / deliveries,
-            "unit": "us",
-        }
+        yield row(
+            f"{name}: messages an update",
+            *(messages / UPDATES, "messages", float(size - 1)),
+            target="one a worker",
+        )
+        bytes_each = mesh.size_bytes / UPDATES / size
+        yield row(f"{name}: bytes a worker and update", bytes_each, "bytes", float(len(PAYLOAD)))
+        runs = {"heartbeat_messages": mesh.messages - before}
+        yield row(f"{name}: depth", depth, "steps", target="<= 5", runs=runs)
+        yield row(f"{name}: time a delivery, one process", 1e6 * spent_s / deliveries, "us")
 
 
 if __name__ == "__main__":
-    for row in mesh_growth():
-        print(f"{row['what']:<52} {row['value']:>12,.2f} {row['unit']:<9} {row.get('target', '')}")
+    show(mesh_growth())

@@ -9,22 +9,16 @@ What they exchange costs processor time, and that they share.
 """
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 import numpy as np
+from tests.benchmarks._harness import ROOT, TRAINER, Row, processes, row, show, trained
 
 import sparkwright as sw
 
-Row = dict[str, Any]
-ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "reports" / "scaling.json"
 WORKERS = (1, 2, 4, 8)
 PAUSE_S = 0.1
@@ -70,12 +64,10 @@ def measure(kind: str) -> list[Row]:
         with sw.ParallelWrapper(
             model, master_of(kind).with_hooks(Paced()), workers=count, cores_per_worker=1
         ) as wrapper:
-            wrapper.start(data).wait()  # starts TensorFlow, compiles
+            trained(wrapper, data, epochs=1)  # starts TensorFlow, compiles
             before_s = _trainers_s()
-            run = wrapper.start(data, epochs=_EPOCHS)
-            run.wait()
+            history = trained(wrapper, data, epochs=_EPOCHS).history
             spent_s = _trainers_s() - before_s
-        history = run.history
         later = history[history.epoch == _EPOCHS]
         # Within an epoch: sharing's meeting at its end is told by itself.
         times = later.groupby("worker").time_s.agg(["min", "max", "size"])
@@ -108,38 +100,29 @@ def master_of(kind: str) -> Any:
 
 def _trainers_s() -> float:
     """Processor seconds of all trainers."""
-    import psutil
+    return sum(sum(each.cpu_times()[:2]) for each in processes(TRAINER))
 
-    total = 0.0
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "sparkwright.workers._trainer" in process.cmdline():
-                times = process.cpu_times()
-                total += times.user + times.system
-        except psutil.Error:
-            continue
-    return total
+
+def _kept() -> dict[str, list[Row]]:
+    """What was measured before, by the kind of master."""
+    return json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+
+
+def _keep(kind: str, rows: list[Row]) -> None:
+    MEASURED.parent.mkdir(exist_ok=True)
+    MEASURED.write_text(json.dumps({**_kept(), kind: rows}, indent=2))
 
 
 def scaling() -> Iterator[Row]:
     """Milliseconds a minibatch, measured, beside those predicted from one worker's."""
-    kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
     for kind in ("averaging", "sharing"):
-        rows = kept.get(kind) or measure(kind)
-        kept[kind] = rows
-        MEASURED.parent.mkdir(exist_ok=True)
-        MEASURED.write_text(json.dumps(kept, indent=2))
+        rows = _kept().get(kind) or measure(kind)
+        _keep(kind, rows)
         found = predicted(kind, rows[0])
-        for row in rows:
-            value, foretold = row["minibatch_s"], found.at(row["workers"]).interval_s
-            yield {
-                "what": f"a minibatch of {row['workers']} workers, {kind}, baseline predicted",
-                "value": 1e3 * value,
-                "unit": "ms",
-                "baseline": 1e3 * foretold,
-                "ratio": value / foretold,
-                "runs": row,
-            }
+        for each in rows:
+            foretold_ms = 1e3 * found.at(each["workers"]).interval_s
+            what = f"a minibatch of {each['workers']} workers, {kind}, baseline predicted"
+            yield row(what, 1e3 * each["minibatch_s"], "ms", foretold_ms, runs=each)
 
 
 def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.masters.Scaling:
@@ -181,42 +164,25 @@ def draw(kept: dict[str, list[Row]]) -> None:
                     vector_bytes=LARGE_BYTES,
                     bandwidth_bytes_per_s=gigabits * 1.25e8,
                 )
-                axis.loglog(
-                    [point.workers for point in found.points],
-                    [point.speed_up for point in found.points],
-                    style,
-                    color=colour,
-                    label=f"{1e3 * step_s:g} ms, {kind}",
-                )
+                points = [(point.workers, point.speed_up) for point in found.points]
+                label = f"{1e3 * step_s:g} ms, {kind}"
+                axis.loglog(*zip(*points, strict=True), style, color=colour, label=label)
         axis.loglog([1, 1024], [1, 1024], ":", color="grey", label="in proportion")
-        axis.set_title(f"25 M parameters, {gigabits} Gbit/s")
-        axis.set_xlabel("workers")
-        axis.set_ylabel("times as fast as one")
+        axis.set(title=f"25 M parameters, {gigabits} Gbit/s", xlabel="workers")
+        axis.set(ylabel="times as fast as one", ylim=(0.5, 1500))
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
-        axis.set_ylim(0.5, 1500)
         for scale in (axis.xaxis, axis.yaxis):
             scale.set_major_formatter(lambda value, _: f"{value:,g}")
     axes[0].legend(fontsize=7)
     axis = axes[2]
     for (kind, rows), colour in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
         found = predicted(kind, rows[0], range(1, 9))
-        axis.plot(
-            [point.workers for point in found.points],
-            [1e3 * point.interval_s for point in found.points],
-            color=colour,
-            label=f"{kind}, predicted",
-        )
-        axis.plot(
-            [row["workers"] for row in rows],
-            [1e3 * row["minibatch_s"] for row in rows],
-            "o",
-            color=colour,
-            label=f"{kind}, measured",
-        )
-    axis.set_title("LeNet on two cores: checked")
-    axis.set_xlabel("workers")
-    axis.set_ylabel("ms a minibatch")
+        foretold = [(point.workers, 1e3 * point.interval_s) for point in found.points]
+        measured = [(row["workers"], 1e3 * row["minibatch_s"]) for row in rows]
+        axis.plot(*zip(*foretold, strict=True), color=colour, label=f"{kind}, predicted")
+        axis.plot(*zip(*measured, strict=True), "o", color=colour, label=f"{kind}, measured")
+    axis.set(title="LeNet on two cores: checked", xlabel="workers", ylabel="ms a minibatch")
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7)
     figure.savefig(PICTURE, dpi=100)
@@ -225,16 +191,10 @@ def draw(kept: dict[str, list[Row]]) -> None:
 def main(kinds: list[str]) -> None:
     """Measure what is named, then compare and draw what there is."""
     for kind in kinds:
-        kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
-        MEASURED.parent.mkdir(exist_ok=True)
-        MEASURED.write_text(json.dumps({**kept, kind: measure(kind)}, indent=2))
-    if len(kinds) == 1:
-        return
-    for row in scaling():
-        print(
-            f"{row['what']:<58} {row['value']:>9,.1f} {row['baseline']:>9,.1f} {row['ratio']:.2f}"
-        )
-    draw(json.loads(MEASURED.read_text()))
+        _keep(kind, measure(kind))
+    if len(kinds) != 1:
+        show(scaling())
+        draw(_kept())
 
 
 if __name__ == "__main__":

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._data import digits_arrays
+from tests.benchmarks._harness import Row, compared, digits_arrays, row, steady, trained
 
 import sparkwright as sw
 
-Row = dict[str, Any]
 REPEATS = 3
 # 25 million parameters: one dense layer between 5,000 inputs and 5,000 outputs.
 WIDTH = 5_000
@@ -36,33 +35,18 @@ def _lenet() -> Iterator[Row]:
     for _ in range(REPEATS):
         for name, master in masters.items():
             with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-                run = wrapper.start(data, epochs=4)
-                run.wait()
-            history = run.history
-            later = history[history.epoch > 1]
-            began_s = history[history.epoch == 1].time_s.max()
-            found[name].append(later.examples.sum() / (later.time_s.max() - began_s))
+                run = trained(wrapper, data)
+            found[name].append(steady(run))
             if name == "sharing":
-                sent = float(later.message_bytes.mean())
-    dense = 4 * model.count_params()
-    ratios = [s / a for s, a in zip(found["sharing"], found["averaging"], strict=True)]
-    yield {
-        "what": "LeNet, 2 workers: sharing against averaging",
-        "value": statistics.median(found["sharing"]),
-        "unit": "examples/s",
-        "baseline": statistics.median(found["averaging"]),
-        "ratio": statistics.median(ratios),
-        "target": ">= 1",
-        "runs": found,
-    }
-    yield {
-        "what": "LeNet: bytes sent for a minibatch, against dense updates",
-        "value": sent,
-        "unit": "bytes",
-        "baseline": dense,
-        "ratio": sent / dense,
-        "target": "<= 0.05",
-    }
+                sent = float(run.history.query("epoch > 1").message_bytes.mean())
+    yield compared(
+        "LeNet, 2 workers: sharing against averaging",
+        *("examples/s", found["sharing"], found["averaging"]),
+        target=">= 1",
+        runs=found,
+    )
+    what = "LeNet: bytes sent for a minibatch, against dense updates"
+    yield row(what, sent, "bytes", 4 * model.count_params(), target="<= 0.05")
 
 
 def _large() -> Iterator[Row]:
@@ -90,29 +74,14 @@ def _large() -> Iterator[Row]:
     for _ in range(REPEATS):
         for name, master in masters.items():
             with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-                run = wrapper.start(data, epochs=3)
-                run.wait()
-            history = run.history
+                history = trained(wrapper, data, epochs=3).history
             later = history[(history.epoch == 3) & (history.worker == 0)]
             before = history[(history.epoch == 2) & (history.worker == 0)].time_s.max()
             step_ms[name].append(1e3 * (later.time_s.max() - before) / len(later))
     medians = {name: statistics.median(values) for name, values in step_ms.items()}
     dense, shared, alone = medians.values()
     for name, baseline in zip(masters, (None, dense, dense), strict=True):
-        yield {
-            "what": f"25 M parameters, a step: {name}"[:72],
-            "value": medians[name],
-            "unit": "ms",
-            "baseline": baseline,
-            "ratio": None if baseline is None else medians[name] / baseline,
-            "target": "",
-            "runs": step_ms[name],
-        }
-    yield {
-        "what": "25 M parameters: exchange's part of a step, sharing/dense",
-        "value": shared - alone,
-        "unit": "ms",
-        "baseline": dense - alone,
-        "ratio": (shared - alone) / (dense - alone),
-        "target": "",
-    }
+        what = f"25 M parameters, a step: {name}"[:72]
+        yield row(what, medians[name], "ms", baseline, runs=step_ms[name])
+    what = "25 M parameters: exchange's part of a step, sharing/dense"
+    yield row(what, shared - alone, "ms", dense - alone)

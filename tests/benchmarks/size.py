@@ -4,7 +4,6 @@ python -m tests.benchmarks.size
 """
 
 import ast
-import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,22 +132,6 @@ def _name(file: Path) -> str:
 
 def cyclic(graph: dict[str, set[str]]) -> set[str]:
     """Modules that import themselves by way of others."""
-    remaining = {name: set(others) for name, others in graph.items()}
-    while True:
-        try:
-            tuple(graphlib.TopologicalSorter(remaining).static_order())
-        except graphlib.CycleError:
-            # Leave out what imports nothing that remains, and what nothing that remains imports.
-            imported = {other for others in remaining.values() for other in others}
-            kept = {n for n, others in remaining.items() if others and n in imported}
-            if kept == remaining.keys():
-                return _on_cycles(remaining)
-            remaining = {n: remaining[n] & kept for n in kept}
-        else:
-            return set()
-
-
-def _on_cycles(graph: dict[str, set[str]]) -> set[str]:
     found: set[str] = set()
     for name in graph:
         reached, waiting = set[str](), list(graph[name])

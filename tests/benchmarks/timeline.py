@@ -1,15 +1,13 @@
 """What a timeline costs: processor time and throughput with it, against without, in turn."""
 
-import statistics
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
-from tests.benchmarks._data import digits_arrays
+from tests.benchmarks._harness import Row, compared, digits_arrays, steady, trained
 
 import sparkwright as sw
 
-Row = dict[str, Any]
 REPEATS = 5
 
 
@@ -41,11 +39,10 @@ def _compared(name: str, kind: type[Any], data: sw.DataSet) -> Iterator[Row]:
         # Who goes first takes turns, too.
         for on in (False, True) if repeat % 2 else (True, False):
             before_s = _processor_s()
-            run = wrappers[on].start(data, epochs=4)
-            run.wait()
+            run = trained(wrappers[on], data)
             minibatches = len(run.log)
             processor[on].append((_processor_s() - before_s) / minibatches)
-            rates[on].append(_steady(run))
+            rates[on].append(steady(run))
             spans = max(spans, len(run.timeline)) if on else spans
     for wrapper in wrappers.values():
         wrapper.close()
@@ -53,26 +50,14 @@ def _compared(name: str, kind: type[Any], data: sw.DataSet) -> Iterator[Row]:
         ("processor time of a minibatch", processor, "s", "<= 1.01"),
         ("throughput", rates, "examples/s", ">= 0.99"),
     ):
-        ratios = [one / other for one, other in zip(found[True], found[False], strict=True)]
-        yield {
-            "what": f"LeNet, {name}, with a timeline: {what}",
-            "value": statistics.median(found[True]),
-            "unit": unit,
-            "baseline": statistics.median(found[False]),
-            "ratio": statistics.median(ratios),
-            "target": target,
-            "runs": {"on": found[True], "off": found[False]},
-            "spans": spans,
-            "minibatches": minibatches,
-        }
-
-
-def _steady(run: Any) -> float:
-    """Examples a second after the first epoch."""
-    history = run.history
-    later = history[history.epoch > 1]
-    began_s = history[history.epoch == 1].time_s.max()
-    return float(later.examples.sum() / (later.time_s.max() - began_s))
+        yield compared(
+            f"LeNet, {name}, with a timeline: {what}",
+            *(unit, found[True], found[False]),
+            target=target,
+            runs={"on": found[True], "off": found[False]},
+            spans=spans,
+            minibatches=minibatches,
+        )
 
 
 def _processor_s() -> float:

@@ -3,20 +3,15 @@
 python -m tests.benchmarks.trainer_memory
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 import numpy as np
+from tests.benchmarks._harness import TRAINER, Row, processes, row, show, status_mib, trained
 
 import sparkwright as sw
 from sparkwright.masters import TrainingMaster
 
-Row = dict[str, Any]
 _BATCH = 32
 
 
@@ -36,20 +31,13 @@ def trainer_memory() -> Iterator[Row]:
 
 def _row(what: str, model: Any, master: TrainingMaster, x: Any, y: Any) -> Row:
     with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-        wrapper.start(sw.DataSet(x, y)).wait()
-        found = list(_trainers())
+        trained(wrapper, sw.DataSet(x, y), epochs=1)
+        found = [status_mib(process.pid) for process in processes(TRAINER)]
     plan = sw.spark.plan_memory(model, master=master)
     planned = next(part.each_mib for part in plan.parts if part.name == "trainers")
-    peak = max(row["VmHWM"] for row in found)
-    return {
-        "what": f"a trainer's memory, baseline planned: {what}",
-        "value": peak,
-        "unit": "MiB",
-        "baseline": planned,
-        "ratio": peak / planned,
-        "target": "<= 1.1",
-        "runs": {"trainers": found},
-    }
+    peak = max(each["VmHWM"] for each in found)
+    what = f"a trainer's memory, baseline planned: {what}"
+    return row(what, peak, "MiB", planned, target="<= 1.1", runs={"trainers": found})
 
 
 def _dense(width: int) -> Any:
@@ -61,24 +49,5 @@ def _dense(width: int) -> Any:
     return model
 
 
-def _trainers() -> Iterator[dict[str, float]]:
-    """MiB by name of each of this process's trainers: addresses, peak, now."""
-    import psutil
-
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "sparkwright.workers._trainer" in process.cmdline():
-                lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-                names = ("VmPeak", "VmHWM", "RssAnon", "RssFile")
-                yield {
-                    line.split(":")[0]: int(line.split()[1]) / 1024
-                    for line in lines
-                    if line.startswith(names)
-                }
-        except psutil.Error:
-            continue
-
-
 if __name__ == "__main__":
-    for row in trainer_memory():
-        print(f"{row['what']:<60} {row['value']:>8,.0f} {row['baseline']:>8,.0f} {row['runs']}")
+    show(trainer_memory())

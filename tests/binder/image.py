@@ -21,13 +21,7 @@ _STEP_TIMEOUT_S = 900.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """A copy of the repository and a Python environment of its own.
-
-    Attributes:
-        repository: the copy.
-        environment: folder of the Python environment.
-        home: of the user.
-    """
+    """A copy of the repository and a Python environment of its own."""
 
     repository: Path
     environment: Path
@@ -43,11 +37,7 @@ class Image:
         }
 
     def run(self, *command: str | Path) -> str:
-        """Run a command in the repository's root; returns what it prints.
-
-        Raises:
-            RuntimeError: if it fails, with the end of what it printed.
-        """
+        """Run a command in the repository's root; returns what it prints."""
         completed = subprocess.run(
             [*map(str, command)],
             cwd=self.repository,
@@ -64,11 +54,7 @@ class Image:
         return completed.stdout
 
     def build(self) -> None:
-        """Do what the image is built by; what is installed already stays.
-
-        Raises:
-            RuntimeError: naming the step that failed.
-        """
+        """Do what the image is built by; what is installed already stays."""
         pip = [self.environment / "bin" / "python", "-m", "pip"]
         install = [*pip, "install", "--quiet", "--no-input", "--requirement"]
         # Of the last time, in an environment that was kept: its `tensorflow` is `tensorflow-cpu`.
@@ -90,15 +76,7 @@ def python_wanted() -> str:
 
 
 def new_image(folder: Path, environment: Path | None = None) -> Image:
-    """Copy the repository and make an empty Python environment.
-
-    Args:
-        folder: empty; everything goes there.
-        environment: an environment to use, made if it is not there; default None: in `folder`.
-
-    Raises:
-        FileNotFoundError: if there is no such Python here.
-    """
+    """Copy the repository and make an empty Python environment."""
     python = shutil.which(python_wanted())
     if python is None:
         raise FileNotFoundError(f"{python_wanted()} is not installed")

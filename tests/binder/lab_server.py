@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import requests
@@ -21,12 +20,7 @@ _REQUEST_TIMEOUT_S = 60.0
 
 @dataclass(kw_only=True, slots=True)
 class CellOutput:
-    """What a cell left.
-
-    Attributes:
-        text: what was printed, and the plain text of what was displayed.
-        html: of what was displayed.
-    """
+    """What a cell left."""
 
     text: str = ""
     html: list[str] = field(default_factory=list[str])
@@ -37,14 +31,7 @@ class CellError(Exception):
 
 
 class LabServer:
-    """A running `jupyter lab`.
-
-    Args:
-        command: starts it, without the options for its address, as `["start", "jupyter", "lab"]`.
-        folder: the root of its files.
-        environment: all its variables.
-        log: file for what it prints.
-    """
+    """A running `jupyter lab`."""
 
     def __init__(
         self, command: Sequence[str | Path], *, folder: Path, environment: dict[str, str], log: Path
@@ -82,12 +69,7 @@ class LabServer:
             else:
                 return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             for session in self._request("GET", "/api/sessions"):
                 self._request("DELETE", f"/api/sessions/{session['id']}")
@@ -102,17 +84,7 @@ class LabServer:
     def execute(
         self, notebook: str, sources: Sequence[str], *, timeout_s: float
     ) -> list[CellOutput]:
-        """Start a kernel for a notebook and execute cells in it, one by one.
-
-        Args:
-            notebook: path below the server's folder; the kernel starts beside it.
-            sources: the cells' code.
-            timeout_s: for all of them.
-
-        Raises:
-            CellError: if one raises, with its traceback, or the kernel dies.
-            TimeoutError: if they take longer.
-        """
+        """Start a kernel for a notebook and execute cells in it, one by one."""
         session = self._request(
             "POST",
             "/api/sessions",

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import psutil
 import pytest
 from tests.binder.process_tree import ProcessTree, Watch
 
@@ -69,5 +70,5 @@ def test_the_peak_is_kept_and_the_latest_too(start):
 def test_a_process_that_has_ended_cannot_be_watched(start):
     process = start("print(flush=True); input()")
     process.communicate("\n")
-    with pytest.raises(ProcessLookupError):
+    with pytest.raises(psutil.NoSuchProcess):
         ProcessTree(process.pid)

@@ -39,6 +39,8 @@ def examples(spec: NetworkSpec, count: int = 4) -> Iterator[Any]:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_build_what_is_said_of_them_and_train(preset: str) -> None:
     spec = PRESETS[preset].make()
+    assert spec.task == PRESETS[preset].task
+    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
     model = spec.build()
     told = {row.name: row for row in spec.analysis.rows}
     for row in view_model(model).rows:

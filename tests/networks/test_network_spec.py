@@ -273,14 +273,6 @@ def test_moving_stops_at_the_ends(row: int, by: int, to: int) -> None:
     assert "comes later" in (move_layer(residual(), 3, -3).analysis.reason or "")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_presets_have_no_problem_and_come_back_from_yaml(preset: str) -> None:
-    spec = PRESETS[preset].make()
-    assert spec.analysis.reason is None
-    assert spec.task == PRESETS[preset].task
-    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
-
-
 def test_the_estimate_adds_up() -> None:
     spec = PRESETS["lenet"].make()
     found = estimate(spec, batch_size=32)

@@ -89,6 +89,7 @@ def networks(draw: st.DrawFn) -> NetworkSpec:
     )
 
 
+@settings(max_examples=30)
 @given(spec=networks())
 def test_networks_come_back_from_json_yaml_and_dicts(spec: NetworkSpec) -> None:
     assert NetworkSpec.from_dict(spec.to_dict()) == spec

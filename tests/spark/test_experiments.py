@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data import DataSource, DataSplit
 from sparkwright.experiments import Experiment, prepare
 from sparkwright.experiments._code import steps
-from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
+from sparkwright.networks import LayerSpec, NetworkSpec, OutputSpec
 
 pytestmark = pytest.mark.spark
 
@@ -91,15 +90,3 @@ def test_only_a_run_that_began_with_fresh_weights_knows_code_that_does_it_again(
         run.wait()
         known.append(run.code)
     assert known == [experiment.to_code(), None, None]
-
-
-def test_early_stopping_without_validation_data_is_refused(spark, experiment):
-    source = DataSource(split=DataSplit(validation=0.0))
-    alone = replace(experiment, data=source, early_stopping=sw.EarlyStopping(patience=1))
-    with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
-        alone.start(spark, display=False)
-
-
-def test_the_default_experiment_is_lenet_on_digits():
-    assert Experiment().network == PRESETS["lenet"].make()
-    assert Experiment().data == DataSource()

@@ -120,23 +120,3 @@ def test_a_run_goes_on_from_its_checkpoint_there(
     network.fit(blobs, epochs=5, resume=f"{folder}/checkpoints")
     np.testing.assert_array_equal(weights(network.model), weights(undisturbed))
     assert all(name.endswith(".swc") for name in list_entries(f"{folder}/checkpoints"))
-
-
-def test_a_model_from_there_gives_the_same_outputs_and_the_same_next_epoch(
-    spark: Any, folder: str, blobs: sw.DataSet
-) -> None:
-    network = sw.SparkNetwork(spark, dense("adam"), master())
-    network.fit(blobs, epochs=2)
-    url = f"{folder}/models/dense.keras"
-    for _ in range(2):
-        sw.save_model(network.model, url)
-    loaded = sw.load_model(url)
-    features = blobs.features["features"]
-    np.testing.assert_array_equal(
-        loaded.predict(features, verbose=0), network.model.predict(features, verbose=0)
-    )
-    other = sw.SparkNetwork(spark, loaded, master())
-    for one in (network, other):
-        one.fit(blobs)
-    np.testing.assert_array_equal(weights(other.model), weights(network.model))
-    assert list_entries(f"{folder}/models") == ["dense.keras"]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
-from sparkwright.storage._hdfs import normal
 from sparkwright.storage._hdfs_client import as_os_error, open_reader, open_writer, within
 
 SERVER = "hdfs://namenode:8020"
@@ -92,22 +91,6 @@ def test_mistakes_and_configuration_errors_stay_what_they_are() -> None:
         assert raised.value is error
     with pytest.raises(OSError, match=r"HDFS at .* failed: z"):
         within(60.0, lambda: fail(RuntimeError("z")), what="try", server=SERVER)
-
-
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        ("", "/"),
-        ("/", "/"),
-        ("//a", "/a"),
-        ("/a//b/", "/a/b"),
-        ("/a/./b/../c", "/a/c"),
-        ("/../a", "/a"),
-        ("/a?b#c*[d]", "/a?b#c*[d]"),
-    ],
-)
-def test_paths_are_as_the_namenode_wants_them(path: str, wanted: str) -> None:
-    assert normal(path) == wanted
 
 
 class Inner:

@@ -299,7 +299,7 @@ def test_nothing_is_left_of_a_model_that_cannot_be_written(
     def fail(*_: Any) -> str:
         raise OSError("no space")
 
-    monkeypatch.setattr("sparkwright.storage._model_archive._digest_of_file", fail)
+    monkeypatch.setattr("sparkwright.storage._model_archive._blocks", fail)
     with pytest.raises(OSError, match=r"model\.keras could not be written: no space"):
         sw.save_model(trained, url)
     assert read_bytes(url) == before

@@ -35,6 +35,14 @@ def prices(rows: int = 40) -> np.ndarray[Any, Any]:
     return random.normal(300_000, 40_000, (rows, 1)).astype(np.float32)
 
 
+def series(filling: float) -> tuple[Any, Any]:
+    """Twelve of up to six steps, what is beyond their ends filled with a number; and a mask."""
+    raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
+    mask = np.arange(6) < random.integers(2, 7, (12, 1))
+    raw[~mask] = filling
+    return raw, mask
+
+
 def sequential(width: int = 5, **options: Any) -> Any:
     model = keras.Sequential(
         [
@@ -80,6 +88,17 @@ def keras_alone(url: str, **options: Any) -> Any:
         return keras.saving.load_model(url, **options)
 
 
+def agreeing(
+    model: Any, normalizer: Normalizer, raw: Any, folder: Path, *, atol: float = 0.0, **options: Any
+) -> tuple[Any, str]:
+    """Keras' own model, which gives what Sparkwright predicts; and where it lies."""
+    url = saved(model, normalizer, folder)
+    plain = keras_alone(url, **options)
+    predicted = plain.predict(raw, verbose=0)
+    np.testing.assert_allclose(predicted, expected(model, raw, normalizer), rtol=1e-5, atol=atol)
+    return plain, url
+
+
 @pytest.mark.parametrize(
     "fit",
     [
@@ -95,12 +114,8 @@ def test_keras_alone_gives_what_sparkwright_predicts(fit: Any, tmp_path: Path) -
     normalizer = fit(data)
     model = sequential()
     train(model, data, normalizer)
-    url = saved(model, normalizer, tmp_path)
-    plain = keras_alone(url)
     raw = data.features["features"]
-    np.testing.assert_allclose(
-        plain.predict(raw, verbose=0), expected(model, raw, normalizer), rtol=1e-5
-    )
+    plain, _ = agreeing(model, normalizer, raw, tmp_path)
     assert plain.predict(raw, verbose=0).dtype == np.float32
     assert (plain.name, plain.output_names) == ("houses", ["price"])
     # Integers keep all their digits.
@@ -206,27 +221,16 @@ def test_inputs_without_names_are_matched_in_order(tmp_path: Path) -> None:
     normalizer = Standardize.fit(DataSet(raw))
     seen = normalizer.transform(raw)
     plain = keras_alone(saved(model, normalizer, tmp_path))
-    np.testing.assert_allclose(
-        plain.predict(list(raw.values()), verbose=0),
-        model.predict(list(seen.values()), verbose=0),
-        rtol=1e-5,
-        atol=1e-6,
-    )
+    pairs = ((plain, raw), (model, seen))
+    found, ours = (one.predict([*each.values()], verbose=0) for one, each in pairs)
+    np.testing.assert_allclose(found, ours, rtol=1e-5, atol=1e-6)
 
 
 def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) -> None:
-    model: Any = keras.Sequential(
-        [
-            keras.Input((None, 2)),
-            layers.Masking(-1.0),
-            layers.LSTM(4),
-            layers.Dense(1),
-        ]
-    )
+    steps = [keras.Input((None, 2)), layers.Masking(-1.0), layers.LSTM(4), layers.Dense(1)]
+    model: Any = keras.Sequential(steps)
     model.compile("adam", "mse")
-    raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
-    mask = np.arange(6) < random.integers(2, 7, (12, 1))
-    raw[~mask] = -1.0
+    raw, mask = series(-1.0)
     data = DataSet(raw, prices(12), features_masks=mask.astype(np.float32))
     normalizer = Standardize.fit(data, labels=True)
     seen = normalizer.transform(data).features["features"]
@@ -237,19 +241,12 @@ def test_steps_that_a_masking_layer_leaves_out_stay_as_they_are(tmp_path: Path) 
 
 
 def test_masked_steps_do_not_count_in_the_loss_of_keras_alone(tmp_path: Path) -> None:
-    model: Any = keras.Sequential(
-        [
-            keras.Input((None, 2)),
-            layers.Masking(),
-            layers.LSTM(4, return_sequences=True),
-            layers.Dense(1),
-        ]
-    )
+    recurrent = layers.LSTM(4, return_sequences=True)
+    steps = [keras.Input((None, 2)), layers.Masking(), recurrent, layers.Dense(1)]
+    model: Any = keras.Sequential(steps)
     model.compile("sgd", "mse")
-    raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
+    raw, mask = series(0.0)
     targets = random.normal(300, 40, (12, 6, 1)).astype(np.float32)
-    mask = np.arange(6) < random.integers(2, 7, (12, 1))
-    raw[~mask] = 0.0
     masks = mask.astype(np.float32)
     data = DataSet(raw, targets, features_masks=masks, labels_masks=masks)
     normalizer = Standardize.fit(data, labels=True)
@@ -265,8 +262,7 @@ def test_masked_steps_do_not_count_in_the_loss_of_keras_alone(tmp_path: Path) ->
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
 def test_a_mask_that_is_given_reaches_the_layers(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 2)), layers.GRU(4), layers.Dense(1)])
-    raw = random.normal(50, 9, (12, 6, 2)).astype(np.float32)
-    mask = np.arange(6) < random.integers(2, 6, (12, 1))
+    raw, mask = series(0.0)
     normalizer = Standardize.fit(DataSet(raw, features_masks=mask.astype(np.float32)))
     plain = keras_alone(saved(model, normalizer, tmp_path))
     np.testing.assert_allclose(
@@ -303,13 +299,8 @@ def test_own_classes_are_saved_with_their_normalizer_too(tmp_path: Path) -> None
     x = keras.Input((5,), name="x")
     model: Any = Own(x, layers.Dense(1)(x), name="own")
     normalizer = Standardize.fit(DataSet(table()))
-    url = saved(model, normalizer, tmp_path)
     objects = {"Own": Own}
-    plain = keras_alone(url, custom_objects=objects)
-    raw = table()
-    np.testing.assert_allclose(
-        plain.predict(raw, verbose=0), expected(model, raw, normalizer), rtol=1e-5, atol=1e-6
-    )
+    _, url = agreeing(model, normalizer, table(), tmp_path, atol=1e-6, custom_objects=objects)
     assert type(sw.load_model(url, custom_objects=objects)) is Own
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sparkwright as sw
 from sparkwright.storage.archive import read_archive, write_archive
 from sparkwright.storage.files import (
     absolute,
@@ -29,7 +28,6 @@ from sparkwright.storage.files import (
     write_folder,
 )
 from sparkwright.storage.listing import list_entries, list_files, list_folder
-from sparkwright.storage.models import read_notes
 
 # The S3 server's own libraries warn.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -253,25 +251,3 @@ def test_urls_keep_their_form(store: str) -> None:
         move(f"{store}/a", f"{store}/a")
     system, path = system_of(f"{store}/a")
     assert system.cat_file(path, start=1, end=3) == b"on"
-    assert system.cat_file(path, start=-4) == b"tent"
-
-
-@pytest.mark.stores
-def test_a_model_is_saved_and_loaded_whole_and_replaced(store: str) -> None:
-    import keras
-
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("adam", "mse")
-    x = np.random.default_rng(0).normal(size=(8, 3))
-    model.fit(x, x[:, :2], verbose=0)
-    url = f"{store}/models/a.keras"
-    for notes in (None, {"a": [1, 2.5]}):
-        sw.save_model(model, url, notes=notes)
-    loaded = sw.load_model(url)
-    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
-    assert read_notes(url)["a"] == [1, 2.5]
-    assert list_entries(f"{store}/models") == ["a.keras"]
-    for trained in (model, loaded):
-        trained.fit(x, x[:, :2], verbose=0, shuffle=False)
-    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])

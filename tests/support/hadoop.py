@@ -1,15 +1,17 @@
 """Hadoop for tests: its jars, which PySpark and Maven bring, and the settings of its servers."""
 
+import getpass
 import os
 import re
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
+from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, finished
+
+from sparkwright.errors import ConfigurationError, NetworkError, SparkwrightError
 
 _FOLDER_VARIABLE = "SPARKWRIGHT_HADOOP_JARS"
 _CLIENT = re.compile(r"hadoop-client-api-([0-9][\w.-]*)\.jar")
@@ -17,6 +19,7 @@ _CLIENT = re.compile(r"hadoop-client-api-([0-9][\w.-]*)\.jar")
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy"
 # Of the version that Hadoop 3.5 was built with; its own packaging leaves out what is signed.
 _CIPHERS = tuple(f"org.bouncycastle:{name}-jdk18on:1.82" for name in ("bcprov", "bcpkix", "bcutil"))
+_PORT_ATTEMPTS = 5
 _LOGGING = ("log4j-", "slf4j-", "jcl-over-slf4j-", "commons-logging-")
 
 
@@ -26,55 +29,24 @@ def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
     The client's and the logger's lie in PySpark. That of the servers (56 MB) is fetched once with
     Maven, which compares its checksum, and kept in ~/.cache/sparkwright/hadoop-VERSION. The
     environment variable SPARKWRIGHT_HADOOP_JARS names another folder; a machine without a network
-    needs the jar there.
-
-    Args:
-        timeout_s: how long fetching may take, in seconds; default 600.
-
-    Raises:
-        ConfigurationError: if PySpark has no such client, or Maven is missing.
-        NetworkError: if Maven cannot fetch the jar; with its words.
-        RunTimeoutError: if that takes longer than `timeout_s`.
+    needs the jar there. ConfigurationError, NetworkError and RunTimeoutError say what is missing.
     """
     folder, version = _clients()
+    servers = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
     jars = [folder / f"hadoop-client-{part}-{version}.jar" for part in ("api", "runtime")]
     loggers = sorted(jar for jar in folder.glob("*.jar") if jar.name.startswith(_LOGGING))
-    return [server_jar(version, timeout_s=timeout_s), *jars, *loggers]
+    return [_kept(version, servers, timeout_s), *jars, *loggers]
 
 
 def yarn_jars(*, timeout_s: float = 600.0) -> list[Path]:
-    """The jars of a Hadoop with ResourceManager and NodeManager: those of `hadoop_jars`, and more.
-
-    What is more are ciphers (10 MB), which are fetched and kept in the same way.
-
-    Args:
-        timeout_s: how long fetching each jar may take, in seconds; default 600.
-
-    Raises:
-        ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
-    """
+    """Those with ResourceManager and NodeManager: ciphers (10 MB) more, kept in the same way."""
     _, version = _clients()
-    folder = _folder(version)
-    ciphers = [_kept(folder, artifact, timeout_s=timeout_s) for artifact in _CIPHERS]
+    ciphers = [_kept(version, artifact, timeout_s) for artifact in _CIPHERS]
     return [*hadoop_jars(timeout_s=timeout_s), *ciphers]
 
 
-def server_jar(version: str, *, timeout_s: float) -> Path:
-    """The jar with the servers of Hadoop `version`, fetched if it is not in its folder.
-
-    Raises:
-        ConfigurationError, NetworkError, RunTimeoutError: as `hadoop_jars`.
-    """
-    artifact = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
-    return _kept(_folder(version), artifact, timeout_s=timeout_s)
-
-
 def java() -> str:
-    """The Java to run them with: that of JAVA_HOME, or the one on the path.
-
-    Raises:
-        ConfigurationError: if there is none.
-    """
+    """The Java to run them with: that of JAVA_HOME, or the one on the path."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/java") if home else shutil.which("java")
     if found is None:
@@ -85,15 +57,12 @@ def java() -> str:
     return found
 
 
-def _folder(version: str) -> Path:
+def _kept(version: str, artifact: str, timeout_s: float) -> Path:
+    """The jar of an artifact, "group:name:version"; fetched if it is not in its folder."""
     default = Path.home() / ".cache" / "sparkwright" / f"hadoop-{version}"
-    return Path(os.environ.get(_FOLDER_VARIABLE) or default)
-
-
-def _kept(folder: Path, artifact: str, *, timeout_s: float) -> Path:
-    """The jar of an artifact, "group:name:version", in `folder`; fetched if it is not there."""
-    _, name, version = artifact.split(":")
-    jar = folder / f"{name}-{version}.jar"
+    folder = Path(os.environ.get(_FOLDER_VARIABLE) or default)
+    _, name, own_version = artifact.split(":")
+    jar = folder / f"{name}-{own_version}.jar"
     if not jar.exists():
         folder.mkdir(parents=True, exist_ok=True)
         # Beside its place and then renamed: whoever asks meanwhile sees no half of it.
@@ -128,48 +97,92 @@ def _fetch(artifact: str, folder: str, timeout_s: float) -> None:
     # --strict-checksums: what arrives damaged is refused instead of warned about.
     command = [maven, "--batch-mode", "--quiet", "--strict-checksums", _COPY]
     command += [f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s
-        )
-    except subprocess.TimeoutExpired:
-        raise RunTimeoutError(
-            f"Waited {timeout_s:g} s for Maven to fetch {artifact}. Try again; what has come so "
-            "far is kept."
-        ) from None
-    if done.returncode:
-        words = (done.stdout + done.stderr).strip()[-2000:]
+    code, words = finished(command, timeout_s=timeout_s)
+    if code:
         raise NetworkError(
-            f"Maven could not fetch {artifact}. Received:\n{words}\nCheck the network connection, "
-            f"or put the jar into the folder that {_FOLDER_VARIABLE} names."
+            f"Maven could not fetch {artifact}. Received:\n{words[-2000:]}\nCheck the network "
+            f"connection, or put the jar into the folder that {_FOLDER_VARIABLE} names."
         )
+
+
+class HadoopCluster(Sandbox):
+    """Servers of Hadoop that find their settings, and their log's, in folders of the sandbox."""
+
+    def __init__(self, name: str, *, settings: Mapping[str, str] | None, timeout_s: float) -> None:
+        super().__init__(name)
+        self._settings, self._timeout_s = dict(settings or {}), timeout_s
+        self._classpath = ""
+
+    @property
+    def configuration_folder(self) -> Path:
+        """For HADOOP_CONF_DIR: the settings of clients, which name this cluster."""
+        return self.folder / "client"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the servers' logs."""
+        return self.folder / "logs"
+
+    def _server(self, name: str, keeper: Keeper) -> ServerProcess:
+        self.logs.mkdir(exist_ok=True)
+        return self._add_server(name, keeper, logs=self.logs)
+
+    def _write_settings(self, folders: Mapping[str, Mapping[str, str]]) -> None:
+        """Settings by the name of a folder."""
+        for name, values in folders.items():
+            folder = self.folder / name
+            folder.mkdir(exist_ok=True)
+            for file in ("core-site.xml", "hdfs-site.xml", "yarn-site.xml"):
+                (folder / file).write_text(as_xml(values))
+            log = _LOG_SETTINGS.format(level="error" if name == "client" else "info")
+            (folder / "log4j2.properties").write_text(log)
+
+    def _java(self, settings: str, *arguments: str) -> list[str]:
+        """The command of a class of Hadoop, with the settings of that folder."""
+        path = f"{self.folder / settings}{os.pathsep}{self._classpath}"
+        user = f"-DHADOOP_USER_NAME={getpass.getuser()}"
+        return [java(), *SHORT_LIVED, "-Xmx512m", user, "-cp", path, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        """What servers get: user names and configuration in the environment are for clients."""
+        ours = ("HADOOP_", "YARN_", "SPARK_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        # Containers start Java as $JAVA_HOME/bin/java.
+        return kept | {"JAVA_HOME": str(Path(os.path.realpath(java())).parents[1])}
+
+    def _start_at_free_ports(
+        self, first: ServerProcess, start: Callable[[], None], servers: Sequence[ServerProcess] = ()
+    ) -> None:
+        """Have `start` choose ports and start servers until none of them was taken meanwhile."""
+        for attempt in range(_PORT_ATTEMPTS):
+            try:
+                start()
+            except SparkwrightError:
+                if "BindException" not in first.written() or attempt == _PORT_ATTEMPTS - 1:
+                    raise
+                for server in (first, *servers):
+                    server.kill()
+            else:
+                return
 
 
 # -- settings: on loopback, in one folder, quick to notice -------------------------------------
 
-LOG_SETTINGS = """\
-rootLogger.level = info
+_LOG_SETTINGS = """\
+rootLogger.level = {level}
 rootLogger.appenderRef.console.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+appender.console.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n
 """
-CLIENT_LOG_SETTINGS = LOG_SETTINGS.replace("level = info", "level = error")
 
 
 def hdfs_settings(
     *, port: int, folder: str, replication: int, block_size_bytes: int
 ) -> dict[str, str]:
-    """Return the settings of the NameNode and all DataNodes.
-
-    Args:
-        port: where the NameNode listens.
-        folder: for the NameNode's files; DataNodes have their own setting.
-        replication: copies of each block.
-        block_size_bytes: of new files.
-    """
+    """Those of the NameNode and all DataNodes; DataNodes have folders of their own."""
     return {
         "fs.defaultFS": f"hdfs://127.0.0.1:{port}",
         "hadoop.tmp.dir": f"{folder}/tmp",
@@ -217,11 +230,7 @@ def as_xml(settings: Mapping[str, str]) -> str:
 def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -> dict[str, str]:
     """What the ResourceManager, all NodeManagers and clients get.
 
-    Args:
-        ports: of the ResourceManager's services, by the part of the setting's name; "" is that for
-            clients.
-        folder: for the files of all.
-        memory_mb: the most that a container may have, MiB.
+    `ports` are the ResourceManager's, by the part of the setting's name; "" is that for clients.
     """
     services = {
         f"yarn.resourcemanager.{service + '.' if service else ''}address": f"127.0.0.1:{port}"
@@ -245,14 +254,7 @@ def manager_settings(*, ports: Mapping[str, int], folder: str, memory_mb: int) -
 
 
 def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None) -> dict[str, str]:
-    """What one NodeManager has of its own.
-
-    Args:
-        folder: of its own.
-        memory_mb: that it gives containers, MiB.
-        cores: that it gives containers.
-        label: of its machine, or None.
-    """
+    """What one NodeManager has of its own: folder, resources for containers, its label."""
     settings = {
         "yarn.nodemanager.hostname": "127.0.0.1",
         "yarn.nodemanager.address": "127.0.0.1:0",
@@ -285,11 +287,7 @@ def node_settings(*, folder: str, memory_mb: int, cores: int, label: str | None)
 
 
 def scheduler_settings(labels: Iterable[str]) -> dict[str, str]:
-    """capacity-scheduler.xml: one queue, which may use every machine.
-
-    Args:
-        labels: of machines.
-    """
+    """capacity-scheduler.xml: one queue, which may use every machine, whatever its label."""
     queues = ("root", "root.default")
     settings = {
         "yarn.scheduler.capacity.root.queues": "default",

@@ -31,11 +31,7 @@ Ctrl-C ends it and removes what is in it.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start it, say where it is, wait for Ctrl-C or a signal to end; returns the exit status.
-
-    Args:
-        arguments: of the command line; default None: those of this process.
-    """
+    """Start it, say where it is, wait for Ctrl-C or a signal to end; returns the exit status."""
     parser = argparse.ArgumentParser(prog="make hdfs ARGS=…", description=__doc__)
     parser.add_argument("--datanodes", type=int, default=2, help="how many (default 2)")
     parser.add_argument("--replication", type=int, default=2, help="copies (default 2)")

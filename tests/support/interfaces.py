@@ -17,9 +17,8 @@ _SIOCSIFMTU, _SIOCSIFHWADDR, _ARPHRD_ETHER = 0x8922, 0x8924, 1
 def enter_new_host(name: str) -> tuple[int, int]:
     """Give the calling thread a network and a host name of its own.
 
-    Returns:
-        Descriptors of the two namespaces, network and name, which live as long as these are open
-        or a process is in them.
+    The namespaces, whose descriptors it returns, live as long as these are open or a process is in
+    them.
     """
     _call("unshare", _CLONE_NEWNET | _CLONE_NEWUTS)
     socket.sethostname(name)
@@ -45,14 +44,7 @@ def open_tap(name: str, *, mac: bytes, address: str, mask: str, mtu: int) -> int
     """A new Ethernet interface of the present network, whose other end is a descriptor.
 
     Reading gives one frame that the host sends, writing brings it one. The interface goes when
-    the descriptor is closed.
-
-    Args:
-        name: of the interface, at most 15 characters.
-        mac: its 6 bytes.
-        address: IPv4.
-        mask: such as "255.255.255.0".
-        mtu: the most bytes a frame carries.
+    the descriptor is closed. Its name has at most 15 characters, its MAC 6 bytes.
     """
     tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     try:

@@ -19,14 +19,7 @@ def socket_pair() -> tuple[Connection, Connection]:
 
 
 class InMemoryMesh:
-    """Peers, the messages between them, and their clock.
-
-    Attributes:
-        peers: the living ones, by origin.
-        now_s: the clock, which all peers share.
-        messages: how many were put on their way so far.
-        size_bytes: payloads of all of those.
-    """
+    """Peers, the messages between them, and their clock."""
 
     def __init__(
         self,

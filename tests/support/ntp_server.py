@@ -13,12 +13,7 @@ import ntplib
 
 @dataclass
 class NtpServer:
-    """What is known of a server that runs.
-
-    Attributes:
-        address: "127.0.0.1:PORT", as `NtpClock` takes it.
-        asked: questions so far.
-    """
+    """What is known of a server that runs."""
 
     address: str
     asked: int = 0
@@ -26,13 +21,7 @@ class NtpServer:
 
 @contextmanager
 def ntp_server(*, ahead_s: float = 0.0, silent: int = 0, **fields: Any) -> Generator[NtpServer]:
-    """Run a server on a thread of its own, on loopback.
-
-    Args:
-        ahead_s: seconds by which its time is ahead of this machine's; default 0.
-        silent: so many questions get no answer first; default 0.
-        fields: of each answer, such as `stratum` (default 1) or `root_delay`.
-    """
+    """Run a server on a thread of its own, on loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         server = NtpServer(f"127.0.0.1:{sock.getsockname()[1]}")

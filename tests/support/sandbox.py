@@ -12,7 +12,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
@@ -34,11 +33,7 @@ class Keeper:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Start it.
-
-        Args:
-            folder: to be removed in the end.
-        """
+        """Start it; `folder` is removed in the end."""
         script = Path(__file__).with_name("keeper.py")
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(script), str(folder)],
@@ -76,21 +71,10 @@ class Keeper:
 
 
 class ServerProcess:
-    """One server.
-
-    Attributes:
-        name: for messages and the log's name.
-        log: the file with all that it writes.
-    """
+    """One server."""
 
     def __init__(self, name: str, logs: Path, keeper: Keeper) -> None:
-        """Prepare it; `start` starts it.
-
-        Args:
-            name: such as "DataNode 0".
-            logs: folder for the log.
-            keeper: ends the process after its owner.
-        """
+        """Prepare it; `start` starts it, and `keeper` ends it after its owner."""
         self.name, self.log = name, logs / f"{name.replace(' ', '-').lower()}.log"
         self._keeper = keeper
         self._process: subprocess.Popen[bytes] | None = None
@@ -141,17 +125,7 @@ class ServerProcess:
             return log.read().decode(errors="replace")
 
     def wait_until(self, reached: Callable[[], bool], *, what: str, timeout_s: float) -> None:
-        """Wait for this server.
-
-        Args:
-            reached: whether it has got there.
-            what: that for which is waited, for the message.
-            timeout_s: how long, in seconds.
-
-        Raises:
-            NetworkError: if the server ends instead; with the end of its log.
-            RunTimeoutError: if it takes longer; likewise.
-        """
+        """Wait until it has got there; a NetworkError if it ends instead, with its log's end."""
         deadline_s = time.monotonic() + timeout_s
         while not reached():
             if not self.is_running:
@@ -176,42 +150,25 @@ class Sandbox:
     """Servers in one temporary folder, which end with this process, however it ends.
 
     A kind of sandbox says in `_start` what runs in it.
-
-    Attributes:
-        folder: for everything; it exists from `start` to `close`.
     """
 
     def __init__(self, name: str) -> None:
-        """Describe it.
-
-        Args:
-            name: part of the folder's name.
-        """
         self.folder = Path()
         self._name = name
         self._keeper: Keeper | None = None
         self._servers: list[ServerProcess] = []
 
     def __enter__(self) -> Self:
-        """Start it."""
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> Self:
         """Start it, unless it runs, and wait until it is ready; returns it.
 
-        Raises:
-            ConfigurationError: if this machine lacks what it needs.
-            NetworkError: if a process ends; with its log's end.
-            RunTimeoutError: if a process is not ready in time; with its log's end.
+        A ConfigurationError says what this machine lacks; a NetworkError or RunTimeoutError, with
+        its log's end, which process ended or was not ready in time.
         """
         if self._keeper is not None:
             return self
@@ -248,11 +205,7 @@ class Sandbox:
         """End what is no server, and forget servers that have been ended."""
 
     def _started(self, part: T | None) -> T:
-        """What is there once it has been started.
-
-        Raises:
-            ConfigurationError: if it has not.
-        """
+        """What is there once it has been started."""
         if part is None:
             raise ConfigurationError(
                 f"{type(self).__name__} must have been started. Received: one that does not run. "
@@ -268,11 +221,7 @@ class Sandbox:
 
 
 def free_port() -> int:
-    """A port below those that systems give away by themselves, so that a restart finds it free.
-
-    Raises:
-        RunTimeoutError: if none of 100 tries is free.
-    """
+    """A port below those that systems give away by themselves, so that a restart finds it free."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -281,12 +230,28 @@ def free_port() -> int:
 
 
 def fetched(url: str, *, timeout_s: float, json_body: bytes | None = None) -> bytes:
-    """What a server answers to GET, or to POST with a body of JSON.
-
-    Raises:
-        OSError: if it cannot be asked, or refuses.
-    """
+    """What a server answers to GET, or to POST with a body of JSON."""
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     request = urllib.request.Request(url, data=json_body, headers=headers)
     with _DIRECT.open(request, timeout=timeout_s) as answer:
         return answer.read()
+
+
+def finished(
+    command: Sequence[str], *, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a command to its end: its exit status, and its words."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise RunTimeoutError(
+            f"Waited {timeout_s:g} s for {command[0]} {' '.join(command[-3:])}."
+        ) from None
+    return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from tests.support.hadoop import java
 from tests.support.hosts import OUTSIDE, Hosts
 from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
 
-from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.errors import ConfigurationError
 from sparkwright.spark._defaults import spark_home
 
 _MASTER = "org.apache.spark.deploy.master.Master"
@@ -22,17 +21,12 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 _MEMORY = "-Xmx256m"
 _SERVICE = "Successfully started service '{}' on port ([0-9]+)"
 _LOOPBACK = "127.0.0.1"
-_LOOK_AGAIN_S = 0.2
 
 
 class StandaloneCluster(Sandbox):
     """Spark's own cluster manager with Workers, each of which starts executors.
 
     Everything is in one temporary folder and ends with this process, however it ends.
-
-    Attributes:
-        url: "spark://ADDRESS:PORT", for `start_spark(master=…)`.
-        folder: for everything; it exists while the cluster runs.
 
     Example:
         with StandaloneCluster() as cluster:
@@ -63,14 +57,7 @@ class StandaloneCluster(Sandbox):
             worker_timeout_s: how long the Master takes a silent Worker to be alive; default 60, as
                 in Spark. Workers speak four times as often.
             timeout_s: how long each wait for a process may take, in seconds; default 60.
-
-        Raises:
-            ConfigurationError: if two Workers have the same name, or there is none.
         """
-        if not workers or len(set(workers)) != len(workers):
-            raise ConfigurationError(
-                f"a cluster needs Workers of different names. Received: workers={list(workers)!r}."
-            )
         super().__init__("spark")
         self.url = ""
         self._hosts, self._master_name, self.workers = hosts, master, tuple(workers)
@@ -98,25 +85,13 @@ class StandaloneCluster(Sandbox):
         """Workers that the Master takes to be alive."""
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
-    def wait_for_workers(self, count: int, *, timeout_s: float | None = None) -> None:
-        """Wait until the Master takes `count` Workers to be alive.
-
-        Args:
-            count: exactly so many.
-            timeout_s: default None: that of the cluster.
-
-        Raises:
-            RunTimeoutError: if there are not so many by then.
-        """
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
-        deadline_s = time.monotonic() + limit_s
-        while (alive := self.alive_workers) != count:
-            if time.monotonic() > deadline_s:
-                raise RunTimeoutError(
-                    f"the cluster for tests waited {limit_s:g} s for its Master to have {count} "
-                    f"Workers; it has {alive}. Logs: {self.folder}"
-                )
-            time.sleep(_LOOK_AGAIN_S)
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until the Master takes exactly `count` Workers to be alive."""
+        self._processes[self._master_name].wait_until(
+            lambda: self.alive_workers == count,
+            what=f"having {count} Workers",
+            timeout_s=self._timeout_s,
+        )
 
     # -- faults ---------------------------------------------------------------------------------
 

@@ -4,8 +4,6 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.support.switch import Link, LinkRule
 
-from sparkwright.errors import ConfigurationError
-
 
 def test_a_link_without_faults_takes_no_time() -> None:
     assert Link().arrival_s(1500, 3.0) == 3.0
@@ -44,19 +42,3 @@ def test_what_a_slow_link_cannot_keep_is_lost() -> None:
     assert arrivals[0] is not None
     assert arrivals[-1] is None
     assert link.arrival_s(9000, 1e6) == 1e6 + 9.0
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"delay_s": -1},
-        {"delay_s": float("nan")},
-        {"loss": 1.5},
-        {"loss": -0.1},
-        {"bytes_per_s": 0},
-    ],
-)
-def test_a_rule_that_no_link_can_have_is_refused_with_its_value(rule: dict[str, float]) -> None:
-    (name,) = rule
-    with pytest.raises(ConfigurationError, match=rf"`{name}`.*Received: {name}="):
-        LinkRule(**rule)

@@ -4,18 +4,12 @@ import json
 import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 
 class FakeKubernetes:
-    """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback.
-
-    Attributes:
-        posted: what was made: (path, object).
-        deleted: paths.
-    """
+    """Just enough of Kubernetes for Spark's scheduler, over plain HTTP on loopback."""
 
     def __init__(self) -> None:
         self.posted: list[tuple[str, dict[str, Any]]] = []
@@ -38,12 +32,7 @@ class FakeKubernetes:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.ended.set()
         self._server.shutdown()
         self._server.server_close()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from tests.support.hadoop import yarn_jars
-from tests.support.yarn import YarnCluster
 from tests.yarn.helpers import outcome
 
 from sparkwright.errors import ConfigurationError, NetworkError
@@ -83,9 +82,3 @@ def test_a_session_leaves_nothing_on_the_cluster(seen: Any) -> None:
     for session in ("training", "too_small"):
         assert seen[session]["left"] == {"containers": 0, "processes": []}
     assert seen["folder_is_gone"] is True
-
-
-@pytest.mark.parametrize("wrong", [{"memory_mb": ()}, {"memory_mb": (512,), "labels": {1: "a"}}])
-def test_a_cluster_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="a cluster needs NodeManagers"):
-        YarnCluster(**wrong)

@@ -2,16 +2,15 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparkwright.configuration import Expression, call_to_code, to_code
-
-from ._prepared import NORMALIZERS
+from sparkwright.data import MinMaxScale, Standardize
 
 if TYPE_CHECKING:
     from ._experiment import Experiment
 
+NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
 # Notebooks' tools look for the cell with this tag.
 _TAG = "parameters"
 _NAMES = (
@@ -26,8 +25,7 @@ _EVALUATIONS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Some lines of code, and what they are about."""
 
     title: str

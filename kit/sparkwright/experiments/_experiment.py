@@ -1,23 +1,26 @@
-"""An experiment as one value, which one YAML file reproduces."""
+"""An experiment as one value, which one YAML file reproduces; and what it needs, made."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.data import DataSource
+from sparkwright.data import DataSource, DistributedDataSet
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
+from sparkwright.local import ParallelWrapper
 from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
 from sparkwright.masters.reading import MASTERS
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
 from sparkwright.options import MAX_SEED
+from sparkwright.runs import TrainingRun
+from sparkwright.spark import SparkNetwork
+from sparkwright.spark.secrets import looks_secret
 from sparkwright.spark.spark_settings import SparkSettings
 from sparkwright.storage.files import read_bytes, write_bytes
 
-from ._code import notebook, script
-from ._prepared import PreparedExperiment, prepare
+from ._code import NORMALIZERS, notebook, script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +138,7 @@ class Experiment(Configuration):
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
 
-    def prepare(self, spark: "SparkSession | None" = None) -> PreparedExperiment:
+    def prepare(self, spark: "SparkSession | None" = None) -> "PreparedExperiment":
         """Start Spark, load the data, build the network.
 
         Args:
@@ -205,6 +208,119 @@ class Experiment(Configuration):
         if old and split.get("validation") == 0 and split.get("test") != 0:
             return {**settings, "validate_on": "test"}
         return settings
+
+
+@dataclass(kw_only=True, slots=True)
+class PreparedExperiment:
+    """What an experiment needs, made: ready to begin.
+
+    Attributes:
+        experiment: what it was made from.
+        spark: the session.
+        data: the parts of the split by name: "train", and "validation" and "test" as split.
+        network: the network on Spark; it evaluates and saves also after a run of
+            `ParallelWrapper`.
+        has_older_weights: whether the network has learnt before the next run; default False: it
+            was built as the experiment says. A run sets it.
+    """
+
+    experiment: Experiment
+    spark: "SparkSession"
+    data: dict[str, DistributedDataSet]
+    network: SparkNetwork
+    has_older_weights: bool = False
+
+    @property
+    def validation(self) -> DistributedDataSet | None:
+        """What the loss is measured on after each epoch."""
+        name = self.experiment.validation
+        return None if name is None else self.data[name]
+
+    def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
+        """Begin to train and return at once.
+
+        The run knows its `code`, unless it goes on with what was learnt before, which the
+        experiment alone does not give, or the data's URL looks as if it held a secret: reports
+        show the code.
+
+        Args:
+            resume: URL of a checkpoint to go on from; default None.
+            display: show the run live; default None: in notebooks.
+
+        Raises:
+            ConfigurationError: if early stopping has nothing to judge by.
+            SlotsError: if there are fewer task slots than workers.
+        """
+        experiment, validation = self.experiment, self.validation
+        if experiment.early_stopping is not None and validation is None:
+            raise ConfigurationError(
+                "early stopping judges by validation data. Received: "
+                f"validate={experiment.validate}, validate_on={experiment.validate_on!r}, parts "
+                f"{sorted(self.data)}. Give the split a share for validation, and leave "
+                "`validate=True`."
+            )
+        options: dict[str, Any] = {
+            "epochs": experiment.epochs,
+            "early_stopping": experiment.early_stopping,
+            "resume": resume,
+            "display": display,
+        }
+        train, network = self.data["train"], self.network
+        if experiment.parallel:
+            wrapper = ParallelWrapper(
+                network.model, experiment.seeded_master, normalizer=network.normalizer
+            )
+            seen = None if validation is None else validation.collect()
+            run = wrapper.start(train.collect(), validation=seen, **options)
+        else:
+            run = network.start(train, validation=validation, **options)
+        run.note = experiment.note
+        if not (self.has_older_weights or looks_secret("url", experiment.data.url)):
+            afresh = f"# The run went on from {resume!r}; this trains from the very beginning.\n"
+            run.code = ("" if resume is None else afresh) + experiment.to_code()
+        self.has_older_weights = True
+        return run
+
+
+def prepare(
+    experiment: Experiment,
+    spark: "SparkSession | None",
+    *,
+    data: dict[str, DistributedDataSet] | None = None,
+    network: SparkNetwork | None = None,
+) -> PreparedExperiment:
+    """Start Spark, load the data, fit the normalizer, build the network; unless they are given.
+
+    Args:
+        experiment: what to make.
+        spark: a session to use; None: the experiment says how to start one.
+        data: its data, loaded; default None: it is loaded now.
+        network: one to go on with: its model and its normalizer; default None: built anew.
+
+    Raises:
+        ConfigurationError: if the experiment cannot be carried out.
+        DataError, OSError: what is wrong with the data.
+    """
+    if experiment.reason is not None:
+        raise ConfigurationError(experiment.reason)
+    session = experiment.spark.start() if spark is None else spark
+    parts = experiment.data.load_split(session) if data is None else data
+    if network is not None:
+        model, normalizer = network.model, network.normalizer
+    else:
+        model, normalizer = experiment.network.build(), None
+        if experiment.normalize is not None:
+            kind = NORMALIZERS[experiment.normalize]
+            # Numbers to predict as well: prices of 500,000 are not learnt as they are.
+            normalizer = kind.fit(parts["train"], labels=experiment.data.task == "regression")
+    made = SparkNetwork(session, model, experiment.seeded_master, normalizer=normalizer)
+    return PreparedExperiment(
+        experiment=experiment,
+        spark=session,
+        data=parts,
+        network=made,
+        has_older_weights=network is not None,
+    )
 
 
 def _task_misfit(data: str, network: str) -> str | None:

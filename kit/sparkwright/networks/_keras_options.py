@@ -149,12 +149,7 @@ def flat(value: Any) -> Iterator[Any]:
 
 
 def snake_case(kind: str) -> str:
-    """The class' name as Keras makes a layer's name of it.
-
-    Example:
-        >>> snake_case("Conv2DTranspose"), snake_case("LSTM"), snake_case("PReLU")
-        ('conv2d_transpose', 'lstm', 'p_re_lu')
-    """
+    """The class' name as Keras makes a layer's name of it."""
     spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", kind.rpartition(">")[2])
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ._calls import keras_text
 from ._wiring import NAME_RULE, is_name
-from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds
+from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds, refusal
 from .palette import group_of
 from .training import PROBABILITIES, loss_kind, metric_kind
 
@@ -58,14 +58,14 @@ def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> I
 def _loss_problems(
     spec: "NetworkSpec", output: "OutputSpec", rows: Sequence["LayerAnalysis"]
 ) -> Iterator[str]:
-    if wrong := _refused("losses", output.loss):
-        yield f"The loss {output.loss!r} of the output {output.layer!r}: {wrong}"
+    if wrong := refusal("losses", output.loss):
+        yield f"The loss {output.loss!r} of the output {output.layer!r}: {keras_text(wrong)}"
         return
     loss = loss_kind(output.loss)
     for name in output.metrics:
         metric = metric_kind(name)
-        if name not in _METRICS_OF_COMPILE and (wrong := _refused("metrics", name)):
-            yield f"The metric {name!r} of the output {output.layer!r}: {wrong}"
+        if name not in _METRICS_OF_COMPILE and (wrong := refusal("metrics", name)):
+            yield f"The metric {name!r} of the output {output.layer!r}: {keras_text(wrong)}"
         elif loss is not None and metric is not None and loss.labels not in metric.labels:
             yield (
                 f"The metric {name} is for labels that are {' or '.join(metric.labels)}; with the "
@@ -92,19 +92,6 @@ def _loss_problems(
             f"The loss {output.loss} expects {wanted}; the output {output.layer!r} has the "
             f"activation {activation}. Give it {' or '.join(choices)}."
         )
-
-
-def _refused(what: str, name: str) -> str:
-    """What Keras says of a loss or metric that it cannot make; empty: it can."""
-    import keras
-
-    if name in keras.saving.get_custom_objects():
-        return ""
-    try:
-        getattr(keras, what).get(name)
-    except (TypeError, ValueError) as error:
-        return keras_text(error)
-    return ""
 
 
 def last_activation(spec: "NetworkSpec", name: str, rows: Sequence["LayerAnalysis"]) -> str | None:

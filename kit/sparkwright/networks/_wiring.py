@@ -23,18 +23,7 @@ class Wire(NamedTuple):
 
 
 def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
-    """The inputs of every layer, also of those that are switched off.
-
-    Example:
-        >>> from sparkwright.networks import LayerSpec
-        >>> layers = (
-        ...     LayerSpec(kind="Input", name="in"),
-        ...     LayerSpec(kind="Dropout", name="drop", enabled=False),
-        ...     LayerSpec(kind="Dense", name="out", inputs=("drop",)),
-        ... )
-        >>> [w.sources for w in wire(layers)]
-        [(), (0,), (0,)]
-    """
+    """The inputs of every layer, also of those that are switched off."""
     rows = {layer.name: row for row, layer in reversed(list(enumerate(layers)))}
     wires: list[Wire] = []
     before: list[int] = []
@@ -71,12 +60,7 @@ def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
 
 
 def is_name(name: str) -> bool:
-    """Whether TensorFlow accepts it for a layer.
-
-    Example:
-        >>> is_name("conv_1"), is_name("my layer")
-        (True, False)
-    """
+    """Whether TensorFlow accepts it for a layer."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -136,13 +136,7 @@ def _figure(name: str, size_bytes: int, sentence: str) -> EstimatedFigure:
 
 
 def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:
-    """Numbers of flat vectors that a worker holds at its peak.
-
-    Args:
-        travelling: numbers of the state that is exchanged.
-        trainable: trainable parameters.
-        master: parameter averaging or gradient sharing.
-    """
+    """Numbers of flat vectors that a worker holds at its peak."""
     if master == "averaging":
         return _AVERAGING_VECTORS * travelling
     return _SHARING_VECTORS * travelling + _SHARED_VECTORS * trainable

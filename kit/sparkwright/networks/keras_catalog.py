@@ -213,21 +213,23 @@ def names_of(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
 @cache
 def _keras_names(what: str) -> tuple[str, ...]:
     found = {
-        _accepted(what, snake_case(name)) or _accepted(what, name)
+        next((known for known in (snake_case(name), name) if refusal(what, known) is None), "")
         for name, made_by in _classes(what).items()
         if not any(is_required for _, _, is_required in arguments_of(made_by))
     }
     return tuple(sorted(found - {""}))
 
 
-def _accepted(what: str, name: str) -> str:
+def refusal(what: str, name: str) -> Exception | None:
+    """What Keras says of one of the "losses" or "metrics" that it cannot make; None: it can."""
     import keras
 
-    try:
-        getattr(keras, what).get(name)
-    except (ValueError, TypeError):
-        return ""
-    return name
+    if name not in keras.saving.get_custom_objects():
+        try:
+            getattr(keras, what).get(name)
+        except (TypeError, ValueError) as error:
+            return error
+    return None
 
 
 # --- reading Keras

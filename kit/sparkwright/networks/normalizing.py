@@ -27,10 +27,6 @@ def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, 
     of the description. Inputs, outputs and their names are those of `model`. Steps that a Masking
     layer leaves out stay as they are, as they do in training.
 
-    Args:
-        model: a Sequential or functional model.
-        normalizer: what its data goes through in training.
-
     Returns:
         What `keras.saving.serialize_keras_object` makes of it, not compiled. Its layer of the name
         `model.name` is `model`.

@@ -5,12 +5,11 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .state import optimizers
+
 
 def check_optimizer(model: Any) -> None:
     """Refuse an optimizer with which a run would fail, or train another model than Keras.
-
-    Args:
-        model: a keras.Model; one that is not compiled passes.
 
     Raises:
         ConfigurationError: naming the option.
@@ -26,14 +25,12 @@ def check_optimizer(model: Any) -> None:
                 f"{len(model.trainable_variables)}, as Keras leaves it after reading HDF5. Its "
                 "state is lost. Compile the model again, and keep it as `.keras`."
             )
-    while optimizer is not None:
-        for option, received, remedy in _unsupported(optimizer):
+    for each in optimizers(optimizer):
+        for option, received, remedy in _unsupported(each):
             raise ConfigurationError(
                 f"`{option}` of an optimizer is not supported by a run. Received: "
-                f"{type(optimizer).__name__} with {option}={received}. {remedy}"
+                f"{type(each).__name__} with {option}={received}. {remedy}"
             )
-        # A LossScaleOptimizer wraps another one.
-        optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
 def _unsupported(optimizer: Any) -> Iterator[tuple[str, Any, str]]:

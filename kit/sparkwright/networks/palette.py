@@ -233,12 +233,7 @@ OPTIMIZER_SENTENCES: Mapping[str, str] = MappingProxyType(
 
 
 def group_of(kind: str) -> Group:
-    """The group of a class of layers; "other" if it is not in the palette.
-
-    Example:
-        >>> group_of("Conv2D"), group_of("EinsumDense")
-        ('convolution', 'other')
-    """
+    """The group of a class of layers; "other" if it is not in the palette."""
     for group, kinds in PALETTE.items():
         if kind in kinds:
             return group

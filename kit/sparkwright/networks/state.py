@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +80,7 @@ class ModelState:
         slots: list[Any] = []
         if optimizer is not None:
             iterations = [optimizer.iterations]
-            rates = set(_learning_rates(optimizer))
+            rates = {id(getattr(each, "_learning_rate", None)) for each in optimizers(optimizer)}
             slots = [v for v in optimizer.variables if id(v) not in rates]
         return cls(
             averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
@@ -208,27 +209,22 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
     Raises:
         DataError: if the sizes do not agree.
     """
-    expected = sum(array.nbytes for array in like)
-    if len(content) != expected:
+    ends = [0, *accumulate(array.nbytes for array in like)]
+    if len(content) != ends[-1]:
         raise DataError(
-            f"the network's integer and frozen state has {expected} bytes here. "
+            f"the network's integer and frozen state has {ends[-1]} bytes here. "
             f"Received: {len(content)} bytes. Give custom layers a complete `get_config`."
         )
-    found: list[NDArray[Any]] = []
-    start = 0
-    for array in like:
-        stop = start + array.nbytes
-        found.append(np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy())
-        start = stop
-    return found
+    return [
+        np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy()
+        for array, (start, stop) in zip(like, pairwise(ends), strict=True)
+    ]
 
 
-def _learning_rates(optimizer: Any) -> Iterator[int]:
-    # A LossScaleOptimizer wraps another optimizer; each level may hold a learning rate variable.
+def optimizers(optimizer: Any) -> Iterator[Any]:
+    """An optimizer, then those that it wraps, as a LossScaleOptimizer does; None: nothing."""
     while optimizer is not None:
-        rate = getattr(optimizer, "_learning_rate", None)
-        if rate is not None:
-            yield id(rate)
+        yield optimizer
         optimizer = getattr(optimizer, "inner_optimizer", None)
 
 

@@ -191,12 +191,7 @@ def metric_kind(name: str) -> MetricKind | None:
 
 
 def plain_name(name: str) -> str:
-    """The name without aliases and capitals.
-
-    Example:
-        >>> plain_name("MAE"), plain_name("AUC"), plain_name("MeanSquaredError")
-        ('mean_absolute_error', 'auc', 'mean_squared_error')
-    """
+    """The name without aliases and capitals."""
     lowered = name.lower()
     if lowered in ALIASES:
         return ALIASES[lowered]
@@ -257,10 +252,6 @@ def optimizer_slots(kind: str, options: Mapping[str, Any]) -> int:
     Args:
         kind: its class; one that is not known counts as Adam.
         options: its settings that differ from the defaults.
-
-    Example:
-        >>> optimizer_slots("Adam", {}), optimizer_slots("SGD", {"momentum": 0.9})
-        (2, 1)
     """
     name = next((known for known in _SLOTS if known.lower() == kind.lower()), kind)
     slots = _SLOTS.get(name, 2) + bool(options.get("use_ema"))

@@ -40,11 +40,7 @@ def load_distributed_model(
 
 
 def distributed_master(url: str) -> TrainingMaster | None:
-    """The training master that a model's file describes; None for a file without one.
-
-    Raises:
-        What `load_distributed_model` raises.
-    """
+    """The training master that a model's file describes; None for a file without one."""
     distributed = distributed_config(url)
     if distributed is None:
         return None
@@ -58,10 +54,6 @@ def distributed_master(url: str) -> TrainingMaster | None:
 
 def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> dict[str, Any]:
     """JSON-able: the master's settings, and of the last run what it did.
-
-    Args:
-        master: how to train; None: nothing is known of it.
-        run: the last one; None: there was none since the network was made or loaded.
 
     Returns:
         "master" (settings by name), "run" (its id), "state", "epochs", "examples", "averagings",

@@ -12,19 +12,12 @@ from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_DISTRIBUTED = "distributed_config"
+DISTRIBUTED = "distributed_config"
 _LAMBDA = "__lambda__"
 
 
 def code_in(config: Any) -> list[str]:
-    """Return the sorted names of the layers with code (Python's bytecode); of others, "?".
-
-    Example:
-        >>> code = {"class_name": "__lambda__", "config": {"code": "4wEA"}}
-        >>> layer = {"class_name": "Lambda", "config": {"name": "twice", "function": code}}
-        >>> code_in({"config": {"layers": [layer]}}), code_in({"class_name": "Dense"})
-        (['twice'], [])
-    """
+    """Return the sorted names of the layers with code (Python's bytecode); of others, "?"."""
     found: list[str] = []
     # A stack, because a file could be nested deeper than Python can recurse.
     left: list[tuple[Any, str]] = [(config, "?")]
@@ -71,16 +64,13 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
 
     Returns:
         The fields that `save_model` writes, and further content.
-
-    Raises:
-        DataError: if it is damaged or holds no whole model; names `url`.
     """
-    with _Hdf5(file, url) as content:
+    with Hdf5File(file, url) as content:
         config = content.model_config()
         settings: Any = config.get("config")
         name = settings.get("name") if isinstance(settings, Mapping) else None
         version = content.attribute("keras_version")
-        distributed = content.json_attribute(_DISTRIBUTED)
+        distributed = content.json_attribute(DISTRIBUTED)
         about = {
             "name": name if isinstance(name, str) else None,
             "versions": {} if version is None else {"keras": str(version)},
@@ -88,12 +78,12 @@ def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, A
             "has_updater": "optimizer_weights" in content.root,
             "inputs": inputs_of(config),
         }
-        return about, {} if distributed is None else {_DISTRIBUTED: distributed}
+        return about, {} if distributed is None else {DISTRIBUTED: distributed}
 
 
 def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
     """Raise if a model refers to other files or, in safe mode, contains code."""
-    with _Hdf5(file, url) as content:
+    with Hdf5File(file, url) as content:
         content.refuse_links()
         config = content.model_config()
         if safe_mode:
@@ -101,20 +91,8 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
             refuse_code(content.json_attribute("training_config"), url)
 
 
-def read_distributed_config(file: BinaryIO, url: str) -> dict[str, Any] | None:
-    """Return the settings of Deeplearning4j and Elephas in a model's file; None without any."""
-    with _Hdf5(file, url) as content:
-        return content.json_attribute(_DISTRIBUTED)
-
-
 def inputs_of(config: Any) -> dict[str, list[int | None]]:
-    """Return name -> shape of the input layers in a description of Keras 2 or 3.
-
-    Example:
-        >>> layer = {"class_name": "InputLayer", "config": {"name": "x", "batch_shape": [None, 4]}}
-        >>> inputs_of({"config": {"layers": [layer]}})
-        {'x': [None, 4]}
-    """
+    """Return name -> shape of the input layers in a description of Keras 2 or 3."""
     found: dict[str, list[int | None]] = {}
     settings = config.get("config") if isinstance(config, Mapping) else None
     layers = settings.get("layers") if isinstance(settings, Mapping) else settings
@@ -128,7 +106,7 @@ def inputs_of(config: Any) -> dict[str, list[int | None]]:
     return found
 
 
-class _Hdf5:
+class Hdf5File:
     """An untrusted HDF5 file; damage becomes a DataError."""
 
     def __init__(self, file: BinaryIO, url: str) -> None:
@@ -140,7 +118,7 @@ class _Hdf5:
         except Exception as error:
             raise self._damaged(str(error)) from None
 
-    def __enter__(self) -> "_Hdf5":
+    def __enter__(self) -> "Hdf5File":
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -157,6 +135,7 @@ class _Hdf5:
         return value.item() if isinstance(value, np.generic) else value
 
     def json_attribute(self, name: str) -> dict[str, Any] | None:
+        """Return a dict that is written as JSON; None without it."""
         text = self.attribute(name)
         if text is None:
             return None

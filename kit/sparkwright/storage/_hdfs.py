@@ -1,5 +1,6 @@
 """`hdfs://` without Java: the client of the package hdfs-native, as a file system of fsspec."""
 
+import contextlib
 import functools
 import os
 import posixpath
@@ -12,7 +13,8 @@ from sparkwright.errors import ConfigurationError
 from ._hdfs_client import open_reader, open_writer, within
 
 _T = TypeVar("_T")
-SCHEME = "hdfs://"
+HDFS = "hdfs"
+_SCHEME = f"{HDFS}://"
 _DEFAULT_PORT = 8020
 _TIMEOUT_S = 60.0
 # The client itself waits 60 s for a DataNode; there may be three.
@@ -24,18 +26,10 @@ _ENTRIES_AT_ONCE = 1000
 _IDENTITY = ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_CONF_DIR", "HADOOP_HOME")
 
 
-# Whether this process has a client, and whether the process had one that it was forked from. The
-# client keeps connections for the whole process, which a fork inherits without the threads that
-# serve them: the child would wait without end, or read its parent's answers.
-_state = {"used": False, "forked": False}
-
-
-def _after_fork() -> None:
-    _state["forked"] = _state["forked"] or _state["used"]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+# The process that has a client, first of all. The client keeps connections for the whole process,
+# which a fork inherits without the threads that serve them: the child would wait without end, or
+# read its parent's answers.
+_used_by: list[int] = []
 
 
 def hdfs_system_of(url: str) -> tuple[Any, str]:
@@ -46,13 +40,13 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
     is fs.defaultFS of core-site.xml there. Options are in fsspec's settings under "hdfs":
     `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
     """
-    if _state["forked"]:
+    if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
             f"share connections. Received: process {os.getpid()}. Start it anew, as with "
             "multiprocessing.get_context('spawn')."
         )
-    authority, slash, path = url.removeprefix(SCHEME).partition("/")
+    authority, slash, path = url.removeprefix(_SCHEME).partition("/")
     # Clients take these from the environment once.
     identity = tuple(os.environ.get(name) for name in _IDENTITY)
     return _system(authority, _options(), identity), normal(slash + path)
@@ -79,7 +73,7 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
     del identity
     if "@" in authority:
         raise ConfigurationError(
-            f"a URL of HDFS holds no user. Received: {SCHEME}{authority}. Set the environment "
+            f"a URL of HDFS holds no user. Received: {_SCHEME}{authority}. Set the environment "
             "variable HADOOP_USER_NAME."
         )
     # fsspec's own cache does not know the user.
@@ -87,16 +81,13 @@ def _system(authority: str, options: tuple[tuple[str, Any], ...], identity: tupl
 
 
 def _timeout_s(text: str) -> float:
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        timeout_s = 0.0
-    if not 0.0 < timeout_s < float("inf"):
-        raise ConfigurationError(
-            f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at "
-            "the environment variable FSSPEC_HDFS_TIMEOUT_S."
-        )
-    return timeout_s
+    with contextlib.suppress(ValueError):
+        if 0.0 < (timeout_s := float(text)) < float("inf"):
+            return timeout_s
+    raise ConfigurationError(
+        f"timeout_s of HDFS must be a number of seconds above 0. Received: {text!r}. Look at the "
+        "environment variable FSSPEC_HDFS_TIMEOUT_S."
+    )
 
 
 @functools.cache
@@ -110,13 +101,13 @@ def _class() -> type[Any]:
 class HdfsOperations:
     """The methods that fsspec's AbstractFileSystem needs, on HDFS."""
 
-    protocol = "hdfs"
+    protocol = HDFS
     root_marker = "/"
 
     def __init__(self, authority: str, options: dict[str, Any], **_: Any) -> None:
         """Connect at the first call."""
         super().__init__()
-        self._server = f"{SCHEME}{authority}"
+        self._server = f"{_SCHEME}{authority}"
         self._settings = {name: str(value) for name, value in options.items()}
         self._timeout_s = _timeout_s(self._settings.pop("timeout_s", str(_TIMEOUT_S)))
         self._client: Any = None
@@ -126,8 +117,8 @@ class HdfsOperations:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         path = os.fspath(path)
-        if path.startswith(SCHEME):
-            path = "/" + path.removeprefix(SCHEME).partition("/")[2]
+        if path.startswith(_SCHEME):
+            path = "/" + path.removeprefix(_SCHEME).partition("/")[2]
         return normal(path)
 
     def unstrip_protocol(self, name: str) -> str:
@@ -141,18 +132,17 @@ class HdfsOperations:
 
     def exists(self, path: str, **_: Any) -> bool:
         """Whether there is a file or folder; other errors than its absence are raised."""
-        try:
-            self.info(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return self._found(path) is not None
 
     def isdir(self, path: str) -> bool:
         """Whether there is a folder; other errors than its absence are raised."""
+        return (self._found(path) or {}).get("type") == "directory"
+
+    def _found(self, path: str) -> dict[str, Any] | None:
         try:
-            return self.info(path)["type"] == "directory"
+            return self.info(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            return None
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """List a folder; of a file, itself."""
@@ -169,12 +159,9 @@ class HdfsOperations:
     ) -> Any:
         """List the files below a folder, or a file itself; raise for folders that are closed."""
         path = self._strip_protocol(path)
-        try:
-            root = self.info(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return {} if detail else []
-        entries = [root]
-        if root["type"] == "directory":
+        root = self._found(path)
+        entries = [] if root is None else [root]
+        if root is not None and root["type"] == "directory":
             entries += self._below(path, maxdepth)
         found = {e["name"]: e for e in entries if withdirs or e["type"] == "file"}
         names = sorted(found)
@@ -228,15 +215,11 @@ class HdfsOperations:
         """Remove a file or an empty folder; with `recursive`, any folder."""
         assert maxdepth is None
         for name in self._strip_protocol(path if isinstance(path, list) else [path]):
-            remove = functools.partial(_delete, path=name, recursive=recursive)
-            if not self._ask(remove, f"remove {name}"):
+            removed = self._ask(
+                lambda client, n=name: client.delete(n, recursive), f"remove {name}"
+            )
+            if not removed:
                 raise FileNotFoundError(name)
-
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copy a file."""
-        with self.open(path1) as source, self.open(path2, "wb") as target:
-            while block := source.read(4 << 20):
-                target.write(block)
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
         """Open a file to read ("rb") or a new one to write ("wb")."""
@@ -254,16 +237,6 @@ class HdfsOperations:
                 f"a file of HDFS is opened to read or to write anew. Received: mode={mode!r}."
             )
         return open_writer(lambda: _create(self._connected(), path), self._transfer, path)
-
-    def cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **_: Any
-    ) -> bytes:
-        """Return the content of a file, or of the slice from `start` to `end`."""
-        with self.open(path) as file:
-            size_bytes = file.seek(0, os.SEEK_END)
-            first, last, _step = slice(start, end).indices(size_bytes)
-            file.seek(first)
-            return file.read(max(0, last - first))
 
     def _ask(self, function: Callable[[Any], _T], what: str) -> _T:
         """Call the NameNode."""
@@ -295,8 +268,8 @@ def _new_client(server: str, settings: dict[str, str]) -> Any:
             f"hdfs:// needs the package hdfs-native. Received: {error}. Install it, on every "
             "machine, with: pip install 'sparkwright[hdfs]'."
         ) from None
-    _state["used"] = True
-    authority = server.removeprefix(SCHEME)
+    _used_by.append(os.getpid())
+    authority = server.removeprefix(_SCHEME)
     if ":" in authority:
         return Client(server, _ONE_NAMENODE | settings)
     try:
@@ -312,10 +285,6 @@ def _create(client: Any, path: str) -> Any:
     from hdfs_native import WriteOptions
 
     return client.inner.create(path, WriteOptions(overwrite=True))
-
-
-def _delete(client: Any, path: str, recursive: bool) -> bool:
-    return client.delete(path, recursive)
 
 
 def _entry(status: Any) -> dict[str, Any]:

@@ -1,13 +1,10 @@
 """HDFS' client with time-outs, errors with remedies, and files as Python's file objects."""
 
 import io
-import os
-import queue
 import re
-import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Thread
 from typing import Any, BinaryIO, TypeVar, cast
 
 from sparkwright.errors import NetworkError, RunTimeoutError, SparkwrightError
@@ -60,57 +57,18 @@ _NO_HOST = (
 )
 
 
-class _Helper(threading.Thread):
-    """A thread that runs one call after the other; a call that never ends keeps it."""
-
-    def __init__(self) -> None:
-        super().__init__(name="hdfs-call", daemon=True)
-        self.calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            function, future = self.calls.get()
-            result, error = None, None
-            try:
-                result = function()
-            except BaseException as raised:  # the client's own panics are no Exceptions
-                error = raised
-            _idle.append(self)
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-            del function, future, result, error
-
-
-_idle: deque[_Helper] = deque()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # a forked process has no threads
-
-
 def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: str) -> _T:
-    """Call `function` on another thread and wait for it.
+    """Call `function` of the client on another thread and wait for it.
 
     The client itself waits for a NameNode without limit, and ignores Ctrl-C meanwhile. A call that
-    times out continues until the client ends it.
-
-    Args:
-        timeout_s: how long to wait, in seconds.
-        function: of the client.
-        what: the action, for the message: "list the folder".
-        server: for the message: "hdfs://namenode:8020".
+    times out continues until the client ends it. `what` and `server` are for messages.
 
     Raises:
         RunTimeoutError: after `timeout_s`.
         OSError: of `function`, with a remedy.
     """
-    try:
-        helper = _idle.pop()
-    except IndexError:
-        helper = _Helper()
     future: Future[_T] = Future()
-    helper.calls.put((function, future))
+    Thread(target=_settle, args=(function, future), name="hdfs-call", daemon=True).start()
     try:
         error = future.exception(timeout_s)
     except TimeoutError:
@@ -129,6 +87,13 @@ def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: s
         raise as_os_error(error, server=server) from None
     finally:
         del error, future  # a cycle would keep the caller's frames
+
+
+def _settle(function: Callable[[], _T], future: "Future[_T]") -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:  # the client's own panics are no Exceptions
+        future.set_exception(error)
 
 
 def as_os_error(error: BaseException, *, server: str) -> OSError:
@@ -181,14 +146,12 @@ def open_reader(
 ) -> BinaryIO:
     """Open a file to read, with a buffer.
 
-    Args:
-        open_inner: opens it with the client.
-        call: runs a function of the client with a time-out, given the action's name.
-        path: for messages.
-        version: returns a value that changes when the file is replaced; default None: unknown.
+    `open_inner` opens it with the client. `call` runs a function of the client with a time-out,
+    given the action's name. `version` returns a value that changes when the file is replaced.
     """
-    reader = _Reader(open_inner, call, path, version)
-    return cast(BinaryIO, io.BufferedReader(reader, _BUFFER_BYTES))
+    return cast(
+        BinaryIO, io.BufferedReader(_Reader(open_inner, call, path, version), _BUFFER_BYTES)
+    )
 
 
 def open_writer(open_inner: Callable[[], Any], call: _Call, path: str) -> BinaryIO:
@@ -207,11 +170,10 @@ class _Reader(io.RawIOBase):
         super().__init__()
         self._open_inner, self._call, self._path = open_inner, call, path
         self._inner: Any = call(open_inner, f"open {path}")
-        self.size: int = call(self._inner.file_length, f"open {path}")
+        self._size: int = call(self._inner.file_length, f"open {path}")
         # One piece is read from one file in any case.
-        is_large = version is not None and self.size > _PIECE_BYTES
-        self._version = version if is_large else None
-        self._opened = call(version, f"open {path}") if version is not None and is_large else None
+        self._version = version if self._size > _PIECE_BYTES else None
+        self._opened = None if self._version is None else call(self._version, f"open {path}")
         self._at = 0
         # Bytes read beyond the last request, which ended at `_ahead_at`.
         self._ahead, self._ahead_at = memoryview(b""), -1
@@ -226,7 +188,7 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         if start + offset < 0:
             raise ValueError(f"a place in a file must be at least 0. Received: {start + offset}.")
         self._at = start + offset
@@ -234,14 +196,14 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         target = memoryview(buffer).cast("B")
-        wanted = min(len(target), max(0, self.size - self._at))
+        wanted = min(len(target), max(0, self._size - self._at))
         if not wanted:
             return 0
         if self._at != self._ahead_at:
             # The first read at a place may be the only one there.
             found = self._fetch(min(wanted, _PIECE_BYTES))
         elif not self._ahead:
-            found = self._fetch(min(_PIECE_BYTES, self.size - self._at))
+            found = self._fetch(min(_PIECE_BYTES, self._size - self._at))
         else:
             found = self._ahead
         count = min(wanted, len(found))
@@ -251,7 +213,7 @@ class _Reader(io.RawIOBase):
         return count
 
     def readall(self) -> bytes:
-        content = bytearray(max(0, self.size - self._at))
+        content = bytearray(max(0, self._size - self._at))
         view, at = memoryview(content), 0
         while count := self.readinto(view[at:]):
             at += count
@@ -278,7 +240,7 @@ class _Reader(io.RawIOBase):
         """Raise if the path holds another file than before."""
         length = self._call(self._inner.file_length, what)
         version = None if self._version is None else self._call(self._version, what)
-        if (length, version) != (self.size, self._opened):
+        if (length, version) != (self._size, self._opened):
             raise OSError(f"{self._path} was replaced while it was read. Read it again.")
 
 

@@ -8,15 +8,16 @@ import contextlib
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
 
-from .archive import DAMAGE, blocks_of, read_entry
+from .archive import DAMAGE, Member, blocks_of, read_entry, write_members
 
 NOTES = "sparkwright.json"
 CONFIG = "config.json"
@@ -46,35 +47,28 @@ class _Outward:
 def write_model_archive(
     file: BinaryIO, folder: Path, notes_of: Callable[[dict[str, str]], Mapping[str, Any]]
 ) -> None:
-    """Write what Keras saved in `folder` to `file`, which need not be seekable.
+    """Write what Keras saved in `folder`, unzipped, to `file`, which need not be seekable.
 
-    Args:
-        file: open for writing.
-        folder: that `keras.saving.save_model(…, zipped=False)` wrote.
-        notes_of: SHA-256 of every member by name -> JSON-able notes to put behind them.
+    `notes_of` makes JSON-able notes, which come last, of the SHA-256 of every member by name.
     """
-    names = [name for name in _FILES if (folder / name).is_file()]
-    assets = sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())
-    names += [path.relative_to(folder).as_posix() for path in assets]
+    paths = [folder / name for name in _FILES if (folder / name).is_file()]
+    paths += sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())
+    members = {
+        path.relative_to(folder).as_posix(): Member(path.stat().st_size, partial(_blocks, path))
+        for path in paths
+    }
+
+    def described(digests: dict[str, str]) -> str:
+        return json.dumps(dict(notes_of(digests)), allow_nan=False)
+
     outward: Any = _Outward(file)
-    digests: dict[str, str] = {}
-    # Digests take longer than a fast store, so they are computed beside it.
-    with (
-        ThreadPoolExecutor(1) as hashing,
-        zipfile.ZipFile(outward, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        for name in names:
-            digest = hashing.submit(_digest_of_file, folder / name)
-            large = (folder / name).stat().st_size >= zipfile.ZIP64_LIMIT // 2
-            with (
-                (folder / name).open("rb", buffering=0) as source,
-                archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as member,
-            ):
-                while block := source.read(_BLOCK_BYTES):
-                    member.write(block)
-            digests[name] = digest.result()
-        notes = json.dumps(dict(notes_of(digests)), allow_nan=False)
-        archive.writestr(NOTES, notes, zipfile.ZIP_DEFLATED)
+    write_members(outward, members, NOTES, described, zipfile.ZIP_DEFLATED)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as source:
+        while block := source.read(_BLOCK_BYTES):
+            yield block
 
 
 def read_json_member(file: BinaryIO, url: str, name: str) -> dict[str, Any] | None:
@@ -99,18 +93,9 @@ def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
 def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any]:
     """Write Keras' files of the archive in `file` into `folder`, and check them on the way.
 
-    Checked are the archive's own checksums and, if the notes have them, the SHA-256 of each.
-
-    Args:
-        file: open for reading, with `seek`.
-        url: for errors.
-        folder: where to; made. None: only check.
-
-    Returns:
-        The notes; none for a file of Keras' own.
-
-    Raises:
-        DataError: if anything differs from what was written; names `url` and the member.
+    Checked are the archive's own checksums and, if the notes have them, the SHA-256 of each: a
+    DataError names `url` and the member. Without a folder, files are only checked. Returns the
+    notes; none for a file of Keras' own.
     """
     with opened(file, url) as archive, ThreadPoolExecutor(1) as hashing:
         notes = _json_in(archive, url, NOTES) or {}
@@ -134,18 +119,12 @@ def digests_in(notes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def digest_of_all(digests: Mapping[str, str]) -> str:
-    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name.
-
-    Example:
-        >>> digest_of_all({"a": "00", "b": "11"})[:8]
-        '0c7e019c'
-    """
+    """Return one SHA-256 for all members: of the output of `sha256sum`, sorted by name."""
     lines = (f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def opened(file: BinaryIO, url: str) -> zipfile.ZipFile:
-    """Open the archive in `file`."""
     try:
         archive = zipfile.ZipFile(file)
     except DAMAGE as error:
@@ -250,8 +229,3 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str], url: str) ->
             raise damaged(url, f"{name} was added later")
         if expected[name] != found[name]:
             raise damaged(url, f"{name} differs from its SHA-256")
-
-
-def _digest_of_file(path: Path) -> str:
-    with path.open("rb", buffering=0) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,11 +22,6 @@ def put_normalizer_inside(folder: Path, outer: dict[str, Any], name: str) -> Non
 
     The optimizer and the settings of `compile` become those of the outer model: it has the same
     variables and outputs.
-
-    Args:
-        folder: that `keras.saving.save_model(…, zipped=False)` wrote.
-        outer: that `describe_with_normalizer` returned; changed.
-        name: of the layer in `outer` that is the saved model.
     """
     config = json.loads((folder / CONFIG).read_text())
     if "compile_config" in config:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
-from ._hdfs import SCHEME, HdfsOperations, hdfs_system_of
+from ._hdfs import HDFS, hdfs_system_of
 
 # Files there appear when they are complete, and can be copied but not renamed.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"}
@@ -22,7 +22,7 @@ _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 def system_of(url: str) -> tuple[Any, str]:
     """Return the store of a URL, as a file system of fsspec, and the path in it."""
     url = os.fspath(url)
-    if url.startswith(SCHEME):
+    if url.startswith(f"{HDFS}://"):
         return hdfs_system_of(url)
     import fsspec
 
@@ -90,14 +90,7 @@ def absolute(url: str) -> str:
 
 
 def as_asked(system: Any, url: str, path: str, name: str) -> str:
-    """Return a path of a store in the form of the URL that was asked for, with its host.
-
-    Args:
-        system: the store.
-        url: what was asked for.
-        path: its path in the store.
-        name: a path of the store.
-    """
+    """Return `name`, of a store, in the form of the URL asked for, whose path is `path`."""
     if "://" not in url:
         return str(name)
     # Stores cut off the scheme, some also a host; what is left of `path` follows unchanged.
@@ -122,7 +115,7 @@ def put_in_place(system: Any, new: str, path: str, *, folder: bool) -> None:
     is_local = is_on_this_machine(system.unstrip_protocol(path))
     if is_local and not folder:
         os.replace(new, path)
-    elif isinstance(system, HdfsOperations) and not folder:
+    elif system.protocol == HDFS and not folder:
         system.mv(new, path, overwrite=True)
     elif _copies(system):
         if folder and system.exists(path):

@@ -12,9 +12,9 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,24 +43,45 @@ def write_archive(
 ) -> None:
     """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
 
-    Args:
-        file: open for writing.
-        meta: JSON-able fields; NumPy's scalars count.
-        members: name -> a 1-D array of native numbers (the name ends in ".npy"), or bytes.
+    `meta` is JSON-able, NumPy's scalars too. A member is bytes, or a 1-D array of native numbers,
+    whose name ends in ".npy".
     """
-    # Digests take longer than writing to a disk's cache, so they are computed beside it.
+
+    def described(digests: Mapping[str, str]) -> str:
+        return json.dumps({**meta, _DIGESTS: digests}, indent=1, default=_plain_number)
+
+    write_members(file, {name: _member(each) for name, each in members.items()}, _META, described)
+
+
+class Member(NamedTuple):
+    """What to write: its size, and its content in blocks, from the start at each call."""
+
+    size_bytes: int
+    blocks: Callable[[], Iterable[Any]]
+
+
+def write_members(
+    file: BinaryIO,
+    members: Mapping[str, Member],
+    last: str,
+    described: Callable[[dict[str, str]], str],
+    compression: int = zipfile.ZIP_STORED,
+) -> None:
+    """Write members, then `last`, whose text is made of the SHA-256 of all others by name."""
+    # Digests take longer than writing to a fast store, so they are computed beside it.
     with (
         ThreadPoolExecutor(1) as hashing,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
     ):
         digests: dict[str, str] = {}
-        for name, content in members.items():
-            parts = _parts(content)
-            digest = hashing.submit(_sha256, parts)
-            _write_member(archive, name, parts)
+        for name, member in members.items():
+            digest = hashing.submit(_sha256, member.blocks)
+            large = member.size_bytes >= zipfile.ZIP64_LIMIT // 2
+            with archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as target:
+                for block in member.blocks():
+                    target.write(block)
             digests[name] = digest.result()
-        text = json.dumps({**meta, _DIGESTS: digests}, indent=1, default=_plain_number)
-        _write_member(archive, _META, (memoryview(text.encode()),))
+        archive.writestr(zipfile.ZipInfo(last), described(digests), compression)
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any] | bytes]]:
@@ -95,10 +116,6 @@ def blocks_of(
 
     `ZipFile.read` unpacks everything and then compares. Compare `entry.file_size` with a limit
     first.
-
-    Raises:
-        BadZipFile: if it is compressed in another way, has another length, or is damaged.
-        Exception: others that zipfile raises, see `DAMAGE`.
     """
     if entry.compress_type not in _UNPACKED_IN_BLOCKS:
         raise zipfile.BadZipFile(
@@ -147,6 +164,17 @@ def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile
     return by_name
 
 
+def _member(content: NDArray[Any] | bytes) -> Member:
+    parts = _parts(content)
+
+    def blocks() -> Iterator[memoryview]:
+        for part in parts:
+            for start in range(0, len(part), _BLOCK_BYTES):
+                yield part[start : start + _BLOCK_BYTES]
+
+    return Member(sum(map(len, parts)), blocks)
+
+
 def _parts(content: NDArray[Any] | bytes) -> tuple[memoryview, ...]:
     if isinstance(content, bytes):
         return (memoryview(content),)
@@ -158,19 +186,11 @@ def _parts(content: NDArray[Any] | bytes) -> tuple[memoryview, ...]:
     return header.getbuffer(), content.view(np.uint8).data
 
 
-def _sha256(parts: tuple[memoryview, ...]) -> str:
+def _sha256(blocks: Callable[[], Iterable[Any]]) -> str:
     digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
+    for block in blocks():
+        digest.update(block)
     return digest.hexdigest()
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, parts: tuple[memoryview, ...]) -> None:
-    large = sum(len(part) for part in parts) >= zipfile.ZIP64_LIMIT // 2
-    with archive.open(zipfile.ZipInfo(name), "w", force_zip64=large) as member:
-        for part in parts:
-            for start in range(0, len(part), _BLOCK_BYTES):
-                member.write(part[start : start + _BLOCK_BYTES])
 
 
 def _read_member(

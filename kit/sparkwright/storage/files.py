@@ -169,12 +169,7 @@ def is_folder(url: str) -> bool:
 
 
 def join(folder_url: str, name: str) -> str:
-    """Return the URL of `name` in a folder.
-
-    Example:
-        >>> join("memory://runs/", "a b.swc")
-        'memory://runs/a b.swc'
-    """
+    """Return the URL of `name` in a folder."""
     return f"{folder_url.rstrip('/')}/{name}"
 
 

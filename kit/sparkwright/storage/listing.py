@@ -105,14 +105,13 @@ def _roots(system: Any, path: str) -> dict[str, Any]:
     parts = path.split("/")
     first = next(i for i, part in enumerate(parts) if any(sign in part for sign in _WILD))
     asked = {part[0] for part in parts[first:] if part.startswith(_HIDDEN)}
-    roots = {
+    return {
         name: entry
         for name, entry in system.glob(path, detail=True).items()
         if not any(
             part.startswith(_HIDDEN) and part[0] not in asked for part in name.split("/")[first:]
         )
     }
-    return roots
 
 
 def _version(entry: Any) -> str:

@@ -20,6 +20,7 @@ _PLACES = {
 }
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 AUTOMATIC = "auto"
+_Shapes = dict[str, tuple[int | None, ...]]
 # Fields in the file that are taken as they are.
 _SAVED: dict[str, type[Any]] = {
     **dict.fromkeys(("name", "saved_by", "title", "comment", "normalizer"), str),
@@ -68,12 +69,7 @@ class ModelMetadata(Configuration):
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return `value` as JSON-able types.
-
-    Example:
-        >>> plain({"a": [np.int64(1), float("nan")]}, "metrics")
-        {'a': [1, None]}
-    """
+    """Return `value` as JSON-able types."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -138,12 +134,8 @@ class ModelInfo:
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: int | None = None
     trainable_parameters: int | None = None
-    inputs: Mapping[str, tuple[int | None, ...]] = field(
-        default_factory=dict[str, tuple[int | None, ...]]
-    )
-    outputs: Mapping[str, tuple[int | None, ...]] = field(
-        default_factory=dict[str, tuple[int | None, ...]]
-    )
+    inputs: Mapping[str, tuple[int | None, ...]] = field(default_factory=_Shapes)
+    outputs: Mapping[str, tuple[int | None, ...]] = field(default_factory=_Shapes)
     has_updater: bool | None = None
     sha256: str | None = None
     training: Mapping[str, Any] | None = None
@@ -217,7 +209,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
     try:
         if about.get("saved_at") is not None:
             found["saved_at"] = read_time(about["saved_at"])
-        shapes = {name: shapes_from(about.get(name)) for name in ("inputs", "outputs")}
+        shapes = {name: _read_shapes(about.get(name)) for name in ("inputs", "outputs")}
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise refused("saved_at, inputs or outputs", error) from None
     # Earlier versions did not write the place: it was beside the model.
@@ -230,13 +222,7 @@ def info_from_about(about: Mapping[str, Any], **known: Any) -> ModelInfo:
     return ModelInfo(**known, **shapes, **found)
 
 
-def shapes_from(shapes: Any) -> dict[str, tuple[int | None, ...]]:
-    """Convert shapes by name from lists to tuples; None to none.
-
-    Example:
-        >>> shapes_from({"x": [None, 4]})
-        {'x': (None, 4)}
-    """
+def _read_shapes(shapes: Any) -> _Shapes:
     return {
         str(name): tuple(None if length is None else int(length) for length in shape)
         for name, shape in ({} if shapes is None else shapes).items()
@@ -244,33 +230,18 @@ def shapes_from(shapes: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 def read_time(text: str) -> datetime:
-    """Parse a time of ISO 8601, or Keras' form of it; without a zone, UTC.
-
-    Example:
-        >>> read_time("2026-01-02@03:04:05").isoformat()
-        '2026-01-02T03:04:05+00:00'
-    """
+    """Parse a time of ISO 8601, or Keras' form of it; without a zone, UTC."""
     found = datetime.fromisoformat(text.replace("@", "T"))
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def time_text(time: datetime | None) -> str:
-    """Format a time, to the second.
-
-    Example:
-        >>> time_text(read_time("2026-01-02T03:04:05.678+00:00"))
-        '2026-01-02 03:04:05 UTC'
-    """
+    """Format a time, to the second."""
     return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def size_text(size_bytes: int) -> str:
-    """Format a size, in powers of 1,000.
-
-    Example:
-        >>> size_text(999), size_text(1_234_567)
-        ('999 B', '1.2 MB')
-    """
+    """Format a size, in powers of 1,000."""
     size, unit = float(size_bytes), 0
     while size >= 999.5 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
@@ -278,12 +249,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def metrics_text(metrics: Mapping[str, Any]) -> str:
-    """Format the numbers among the metrics; nested ones are left out.
-
-    Example:
-        >>> metrics_text({"accuracy": 0.98765, "errors": 12, "matrix": [[1]]})
-        'accuracy 0.9877, errors 12'
-    """
+    """Format the numbers among the metrics; nested ones are left out."""
     numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float | str)}
     return ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"

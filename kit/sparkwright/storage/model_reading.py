@@ -1,7 +1,7 @@
 """Saved models without loading them: describe one, list a folder, verify, delete."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, overload
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation.reports import Table
 
-from ._hdf5_models import describe_hdf5, inputs_of, read_distributed_config
+from ._hdf5_models import DISTRIBUTED, Hdf5File, describe_hdf5, inputs_of
 from ._model_archive import (
     CONFIG,
     NOTES,
@@ -21,7 +21,7 @@ from ._model_archive import (
     unpack_model,
 )
 from .files import exists, is_folder, open_to_read, remove, system_of, told
-from .listing import list_files
+from .listing import StoredFile, list_files
 from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text, time_text
 from .models import about_in, is_hdf5
 
@@ -94,9 +94,6 @@ class ModelList(Sequence[ModelInfo]):
 
     def __len__(self) -> int:
         return len(self.models)
-
-    def __iter__(self) -> Iterator[ModelInfo]:
-        return iter(self.models)
 
     @overload
     def __getitem__(self, index: int) -> ModelInfo: ...
@@ -195,8 +192,7 @@ def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
     files = list_files(folder_url, extensions=_ENDINGS, recursive=recursive)
     # Remote stores answer slowly, and several requests at once.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
-        found = threads.map(lambda file: _info_or_problem(file.url, file.size_bytes), files)
-        return ModelList.of(folder_url, found)
+        return ModelList.of(folder_url, threads.map(_info_or_problem, files))
 
 
 def delete_model(url: str) -> bool:
@@ -218,21 +214,19 @@ def delete_model(url: str) -> bool:
 
 
 def distributed_config(url: str) -> dict[str, Any] | None:
-    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any.
-
-    Raises:
-        OSError: of the store, naming the URL.
-        DataError: if they are damaged; names the URL.
-    """
+    """Return the training settings of Deeplearning4j and Elephas in HDF5; None without any."""
     with open_to_read(url) as file:
-        return read_distributed_config(file, url) if is_hdf5(file) else None
+        if not is_hdf5(file):
+            return None
+        with Hdf5File(file, url) as content:
+            return content.json_attribute(DISTRIBUTED)
 
 
-def _info_or_problem(url: str, size_bytes: int) -> ModelInfo:
+def _info_or_problem(file: StoredFile) -> ModelInfo:
     try:
-        return model_info(url)
+        return model_info(file.url)
     except (DataError, OSError) as error:
-        return ModelInfo(url=url, size_bytes=size_bytes, problem=str(error))
+        return ModelInfo(url=file.url, size_bytes=file.size_bytes, problem=str(error))
 
 
 def _info(file: BinaryIO, url: str, size_bytes: int) -> ModelInfo:

@@ -20,6 +20,8 @@ from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
+from sparkwright.networks.state import optimizers
+from sparkwright.networks.training import ALIASES
 
 from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
 from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
@@ -34,13 +36,6 @@ _ABOUT = "about"
 _FORMAT = 1
 _HDF5_ENDINGS = (".h5", ".hdf5")
 _LONGEST_REASON = 1000
-# Keras writes losses by these names into HDF5, and does not find them when it loads.
-_SHORT_NAMES = {
-    "mse": "mean_squared_error",
-    "mae": "mean_absolute_error",
-    "mape": "mean_absolute_percentage_error",  # codespell:ignore mape
-    "msle": "mean_squared_logarithmic_error",
-}
 _without_updater = threading.Lock()
 
 
@@ -222,7 +217,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "outputs": _shapes(model, "output"),
         "has_updater": has_updater,
         "dtype_policy": str(model.dtype_policy.name),
-        "seeds": _read_seeds(model),
+        "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
     }
 
 
@@ -243,22 +238,15 @@ def _user() -> str:
 @contextlib.contextmanager
 def _updater_left_out(optimizer: Any) -> Generator[None]:
     """Have Keras save nothing of `optimizer` in the block."""
-    parts: list[Any] = []
-    while optimizer is not None:
-        parts.append(optimizer)
-        optimizer = getattr(optimizer, "inner_optimizer", None)
+    parts = list(optimizers(optimizer))
     with _without_updater:
         for part in parts:
-            part.save_own_variables = _save_nothing
+            part.save_own_variables = lambda store: None
         try:
             yield
         finally:
             for part in parts:
                 del part.save_own_variables
-
-
-def _save_nothing(store: Any) -> None:
-    del store
 
 
 def _built(
@@ -273,7 +261,9 @@ def _built(
 
     about = about_in(notes)
     if path.is_file():
-        losses = {name: getattr(keras.losses, whole) for name, whole in _SHORT_NAMES.items()}
+        # Keras writes losses by their short names into HDF5, and does not find them when it loads.
+        known = vars(keras.losses)
+        losses = {short: known[name] for short, name in ALIASES.items() if name in known}
         custom_objects = {**losses, **(custom_objects or {})}
     with warnings.catch_warnings():
         if about:
@@ -296,11 +286,6 @@ def _built(
             ) from error
 
 
-def _read_seeds(model: Any) -> list[list[int]]:
-    """Return the states of the random generators (as Dropout's), which Keras does not save."""
-    return [np.asarray(state).ravel().tolist() for state in _states(model)]
-
-
 def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
     """Set the states of the random generators; raise DataError if they do not fit."""
     states = _states(model)
@@ -320,5 +305,6 @@ def _restore_seeds(model: Any, seeds: Any, url: str) -> None:
 
 
 def _states(model: Any) -> list[Any]:
+    """The random generators (as Dropout's), whose states Keras does not save."""
     known = {id(variable) for variable in (*model.weights, *model.metrics_variables)}
     return [variable for variable in model.variables if id(variable) not in known]

@@ -1,0 +1,219 @@
+"""Training LeNet by averaging: throughput, start-up, memory, exchanges; each with its baseline."""
+
+import multiprocessing
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tests.benchmarks._harness import (
+    ROOT,
+    TRAINER,
+    Row,
+    compared,
+    digits_arrays,
+    processes,
+    row,
+    seconds,
+    steady,
+    trained,
+)
+
+import sparkwright as sw
+
+REPEATS = 3
+_BASELINES = {"loop": ("best plain Keras loop", 1.05), "fit": ("model.fit on arrays", 1.3)}
+
+
+def _network(spark: Any, **options: Any) -> tuple[sw.SparkNetwork, Any]:
+    """LeNet that was trained once, so that TensorFlow runs and the steps are compiled; its data."""
+    data = sw.data.from_arrays(spark, *digits_arrays(12_000))
+    network = sw.SparkNetwork(spark, sw.networks.lenet(), _master(**options))
+    network.fit(data)
+    return network, data
+
+
+def _master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    return sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1, **options)
+
+
+def lenet() -> Iterator[Row]:
+    """Steady examples/s of 2 workers x 1 core, against a plain loop and `model.fit`."""
+    spark = sw.start_spark(workers=2)
+    network, data = _network(spark)
+    found: dict[str, list[float]] = {"loop": [], "fit": [], "ours": []}
+    for _ in range(REPEATS):
+        found["loop"].append(_baseline("loop"))
+        found["ours"].append(steady(trained(network, data)))
+        found["fit"].append(_baseline("fit"))
+    spark.stop()
+    for baseline, (name, target) in _BASELINES.items():
+        yield compared(
+            f"LeNet, 2 workers, against the {name}",
+            *("examples/s", found["ours"], found[baseline]),
+            target=f">= {target}",
+            runs=found,
+        )
+
+
+def panel() -> Iterator[Row]:
+    """Throughput with the live panel's thread at work, against without."""
+    from sparkwright_widgets.display import panel_for
+
+    spark = sw.start_spark(workers=2)
+    network, data = _network(spark)
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(REPEATS):
+        for shown in found:
+            run = network.start(data, epochs=4)
+            panel = panel_for(run) if shown else None
+            run.wait()
+            found[shown].append(steady(run))
+            del panel
+    spark.stop()
+    what = "LeNet with the live panel, against without"
+    yield compared(what, "examples/s", found[True], found[False], target=">= 0.97")
+
+
+def start() -> Iterator[Row]:
+    """Seconds from `start` to the first loss: first run, second at once, after three minutes."""
+    began_s = time.perf_counter()
+    spark = sw.start_spark(workers=2)
+    spark_s = time.perf_counter() - began_s
+    tensorflow_s = seconds(lambda: _import_tensorflow(at_once=2))
+    data = sw.data.from_arrays(spark, *digits_arrays(12_000))
+    network = sw.SparkNetwork(spark, sw.networks.lenet(), _master())
+    for name, idle_s in (("first run", 0), ("second run, at once", 0), ("after 3 min", 185)):
+        time.sleep(idle_s)
+        run = trained(network, data, epochs=1)
+        first = name == "first run"
+        yield row(
+            f"start to first loss, {name}",
+            *(run.start_seconds, "s", tensorflow_s if first else None),
+            ratio=None,
+            target="<= TensorFlow's start + 3 s" if first else "<= 1.5 s",
+            runs={"start_spark_s": spark_s},
+        )
+    yield from _memory()
+    spark.stop()
+
+
+def _memory() -> Iterator[Row]:
+    """Memory of all our processes after training (proportional set size), by role."""
+    import psutil
+
+    totals: dict[str, float] = {}
+    below = psutil.Process().children(recursive=True)
+    # A trainer whose Python worker has ended is nobody's child any more.
+    for process in {psutil.Process(), *below, *processes(TRAINER, everywhere=True)}:
+        try:
+            line = " ".join(process.cmdline())
+            size = process.memory_full_info().pss / 2**20
+        except psutil.Error:
+            continue
+        if TRAINER in line:
+            role = "trainer (TensorFlow), each"
+            totals[role] = max(size, totals.get(role, 0))
+            continue
+        role = "driver (Python, TensorFlow)"
+        if "java" in line:
+            role = "executors and driver JVM"
+        elif "pyspark" in line:
+            role = "Spark's Python workers"
+        totals[role] = totals.get(role, 0) + size
+    for role, size in totals.items():
+        yield row(f"memory after training: {role}", size, "MiB")
+
+
+def ring() -> Iterator[Row]:
+    """An averaging round (read, all-reduce, write) beside the same bytes over a bare socket."""
+    for count in (2, 4):
+        for parameters in (430_000, 5_000_000, 25_000_000):
+            socket_ms = _bare_socket_ms(4 * parameters)
+            yield row(
+                f"averaging {parameters / 1e6:g} M parameters, {count} workers",
+                *(_averaging_ms(parameters, count), "ms", socket_ms),
+                target="<= 3 for 25 M and 2 workers; LeNet <= 10 ms" if count == 2 else "",
+            )
+
+
+def workers() -> Iterator[Row]:
+    """How throughput and averaging grow with the number of workers, on these cores."""
+    alone = 0.0
+    for count in (1, 2, 4):
+        spark = sw.start_spark(workers=count)
+        run = trained(*_network(spark, collect_training_stats=True))
+        rate = steady(run)
+        alone = alone or rate
+        average_ms = 1e3 * run.stats.query("phase == 'average'").seconds.median()
+        spark.stop()
+        runs = {"averaging_ms": average_ms}
+        yield row(
+            f"LeNet, {count} workers x 1 core, against 1", rate, "examples/s", alone, runs=runs
+        )
+        target = "<= 10 ms" if count == 2 else ""
+        yield row(f"LeNet averaging, {count} workers", average_ms, "ms", target=target)
+
+
+def _baseline(what: str) -> float:
+    """Examples/s without Sparkwright, in a process of its own."""
+    script = "tests/benchmarks/_baselines.py"
+    done = subprocess.run(
+        [sys.executable, script, what], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return float(done.stdout.strip().splitlines()[-1])
+
+
+def _import_tensorflow(*, at_once: int) -> None:
+    """By so many processes at the same time."""
+    command = [sys.executable, "-c", "import tensorflow, keras; keras.layers"]
+    started = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(at_once)]
+    for process in started:
+        process.wait()
+
+
+def _bare_socket_ms(size: int) -> float:
+    """Milliseconds to send `size` bytes over loopback TCP to a process that only receives."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        context = multiprocessing.get_context("fork")
+        receiver = context.Process(target=_receive, args=(listener.getsockname(), size, 7))
+        receiver.start()
+        sock, _ = listener.accept()
+        payload = bytes(size)
+        with sock:
+            times = [seconds(lambda: (sock.sendall(payload), sock.recv(1))) for _ in range(7)]
+        receiver.join()
+    return 1e3 * statistics.median(times[2:])
+
+
+def _receive(address: Any, size: int, rounds: int) -> None:
+    with socket.create_connection(address) as sock:
+        view = memoryview(bytearray(size))
+        for _ in range(rounds):
+            got = 0
+            while got < size:
+                got += sock.recv_into(view[got:])
+            sock.sendall(b"k")
+
+
+def _averaging_ms(parameters: int, count: int) -> float:
+    """Median milliseconds of the "average" phase of real rounds with a network of that size."""
+    import keras
+
+    width = 2_000
+    sizes = (width, max(1, parameters // width), 1)
+    model = keras.Sequential([keras.Input((8,)), *map(keras.layers.Dense, sizes)])
+    model.compile("sgd", "mse")
+    rows = 15 * count
+    data = sw.DataSet(np.zeros((rows, 8), np.float32), np.zeros((rows, 1), np.float32))
+    master = sw.ParameterAveragingTrainingMaster(
+        batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True
+    )
+    with sw.ParallelWrapper(model, master, workers=count, cores_per_worker=1) as wrapper:
+        stats = trained(wrapper, data, epochs=1).stats
+    averages = stats[stats.phase == "average"].groupby("worker").tail(12)  # without the first three
+    return 1e3 * float(averages.seconds.median())
