@@ -24,11 +24,7 @@ def example_set(count: int = 6) -> DataSet:
 
 
 def assert_same(found: DataSet, expected: DataSet) -> None:
-    left, right = found.columns(), expected.columns()
-    assert list(left) == list(right)
-    for name, array in left.items():
-        assert array.dtype == right[name].dtype
-        np.testing.assert_array_equal(array, right[name])
+    assert found.equals(expected), (found.columns(), expected.columns())
 
 
 def test_a_bare_mask_belongs_to_the_only_input_or_output() -> None:

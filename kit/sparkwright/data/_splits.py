@@ -31,11 +31,7 @@ def check_weights(weights: Sequence[float]) -> NDArray[np.float64]:
 
 def apportion(total: int, weights: Sequence[float] | NDArray[np.float64]) -> Counts:
     """Cut `total` in proportion to `weights`, by largest remainders; ties go to the first."""
-    exact = total * check_weights(list(weights))
-    sizes = np.floor(exact + 1e-9).astype(np.int64)
-    rest = int(total - sizes.sum())
-    sizes[np.argsort(sizes - exact, kind="stable")[:rest]] += 1
-    return sizes
+    return stratified_sizes([total], list(weights))[0]
 
 
 def balanced_sizes(total: int, parts: int) -> Counts:
@@ -90,14 +86,10 @@ def draw_quotas(
         quota[:] = (
             random.multivariate_hypergeometric(left, count, method="marginals")
             if left.sum() <= _MAX_POPULATION
-            else _rounded_share(count, left)
+            else np.minimum(apportion(count, left.astype(np.float64)), left)
         )
         left -= quota
     return quotas
-
-
-def _rounded_share(count: int, left: Counts) -> Counts:
-    return np.minimum(apportion(count, left.astype(np.float64)), left)
 
 
 def assigned(quotas: NDArray[Any], seed: Sequence[int]) -> NDArray[np.int32]:

@@ -1,6 +1,6 @@
 """Random splits and shuffles of distributed data, every example exactly once."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -96,15 +96,10 @@ def split_stratified(
     classes = sorted({number for known in counts for number in known})
     totals = [sum(known.get(number, 0) for known in counts) for number in classes]
     sizes = stratified_sizes(totals, weights)
-    drawn = {
-        number: draw_quotas([c.get(number, 0) for c in counts], sizes[index], [seed, index])
-        for index, number in enumerate(classes)
-    }
     # Without any example there is no class, but there may be partitions.
-    quotas = PartQuotas.of(drawn or {0: np.zeros((len(counts), len(weights)), np.int64)})
+    wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
-    classes_of = partial(_labels, label=label)
-    return _parts(data, quotas, len(weights), classes_of=classes_of, seed=seed, step=step)
+    return _parts(data, counts, wanted, partial(_labels, label=label), seed=seed, step=step)
 
 
 def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
@@ -130,20 +125,26 @@ def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
 
 
 def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
-    quotas = PartQuotas.of({0: draw_quotas(data.partition_counts(), sizes, [seed, 0])})
+    counts = [{0: count} for count in data.partition_counts()]
     step = f"split to sizes {sizes.tolist()} {seed}"
-    return _parts(data, quotas, len(sizes), classes_of=_one_class, seed=seed, step=step)
+    return _parts(data, counts, {0: sizes}, _one_class, seed=seed, step=step)
 
 
 def _parts(
     data: Data,
-    quotas: PartQuotas,
-    parts: int,
-    *,
+    counts: Sequence[Mapping[int, int]],
+    sizes: Mapping[int, Counts],
     classes_of: Callable[[bytes], NDArray[np.int64]],
+    *,
     seed: int,
     step: str,
 ) -> list[Data]:
+    """Parts that hold `sizes` of each class; `counts`: of each class in each partition."""
+    drawn = {
+        number: draw_quotas([known.get(number, 0) for known in counts], wanted, [seed, index])
+        for index, (number, wanted) in enumerate(sizes.items())
+    }
+    quotas = PartQuotas.of(drawn)
     # Read once by each worker process, and not by each task.
     shared = data.rdd.context.broadcast(quotas)
     return [
@@ -154,7 +155,7 @@ def _parts(
             step=f"{step} part {part}",
             counts=quotas.part_counts(part),
         )
-        for part in range(parts)
+        for part in range(quotas.counts.shape[1])
     ]
 
 

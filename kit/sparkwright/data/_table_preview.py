@@ -17,6 +17,7 @@ from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
 from sparkwright.data._sequences import prepared
+from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data._table_source import TableSource, files_of
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
@@ -283,7 +284,7 @@ def _read(
         if converted > 2 * seen.read:  # rows of CSV files may be converted twice
             raise _EnoughError
         _, faults = to_dataset(rows, shown, schema=schema)
-        return _Checked(rows.num_rows), list(_one_row_each(faults))
+        return Survey(examples=rows.num_rows), list(_one_row_each(faults))
 
     try:
         choice = ColumnChoice(**{n: v for n, v in source.arguments.items() if n in names})
@@ -297,23 +298,12 @@ def _read(
         with contextlib.suppress(_EnoughError):
             reader = table.reader.taking(schema.used, schema.texts)
             for checked in reader.read(seen.piece, log, convert):
-                done += checked.rows
+                done += checked.examples
                 if done >= seen.read:
                     break
     except (ConfigurationError, DataError) as error:
         return [_error(str(error))], None
     return log.problems, schema
-
-
-class _Checked:
-    """Rows that were only checked."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-
-    def take(self, _good: Any) -> "_Checked":
-        """Itself: there is nothing to take from."""
-        return self
 
 
 def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
