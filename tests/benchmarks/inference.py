@@ -46,7 +46,7 @@ def inference() -> Iterator[Row]:
 
 
 def sql_functions(spark: Any, images: Any) -> Row:
-    """Rows/s of a dense network's pandas UDF (PySpark 3.5 and 4.0) and Arrow UDF (4.1 and later)."""
+    """Rows/s of a dense network as a pandas UDF (PySpark 3.5, 4.0) and as an Arrow UDF (4.1)."""
     import keras
     import pandas as pd
     from pyspark.sql import functions

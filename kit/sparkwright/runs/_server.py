@@ -203,7 +203,7 @@ class CoordinatorServer:
                 return
             self._count += 1
             number = self._count
-            peer = self._peers[number] = Peer(connection, name=f"{self._name}-sender")
+            self._peers[number] = Peer(connection, name=f"{self._name}-sender")
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
