@@ -23,7 +23,7 @@ from sparkwright.networks.normalizing import NormalizerPlace, describe_with_norm
 from sparkwright.networks.state import optimizers
 from sparkwright.networks.training import ALIASES
 
-from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code, restore_updater
 from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
 from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
 from .files import open_to_read, write_atomically
@@ -157,6 +157,8 @@ def load_model(
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
+        if path.is_file():
+            restore_updater(model, path, url)
     seeds = about_in(notes).get("seeds")
     if seeds is not None:
         _restore_seeds(model, seeds, url)
