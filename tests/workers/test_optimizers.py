@@ -1,7 +1,6 @@
 """Every optimizer of Keras, with its options, trains a replica as `fit` trains a model."""
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -18,7 +17,6 @@ from sparkwright.workers._replica import Replica
 from sparkwright.workers.protocol import Progress
 
 STEPS, BATCH = 7, 8
-WRAPPERS = {"LossScaleOptimizer", "MultiOptimizer"}
 KINDS = {
     name: kind
     for name, kind in vars(keras.optimizers).items()
@@ -45,9 +43,7 @@ OWN = {
 }
 BASE: dict[str, dict[str, Any]] = {
     "default": {},
-    "own": {},
-    "accumulation": {"gradient_accumulation_steps": 3, "clipnorm": 0.1, "weight_decay": 0.01},
-    "average": {"use_ema": True, "ema_momentum": 0.8, "clipvalue": 0.02},
+    "own": {"use_ema": True, "ema_momentum": 0.8, "clipvalue": 0.02, "weight_decay": 0.01},
     "all": {
         "use_ema": True,
         "ema_momentum": 0.8,
@@ -88,8 +84,8 @@ def optimizer(name: str, case: str) -> Any:
         inner = keras.optimizers.Adam(0.01, **options)
         return kind(inner, initial_scale=2.0**19, dynamic_growth_steps=2)
     if case == "own":
-        options = {option: value for option, value in OWN.items() if option in known}
-    return kind(0.01, **options)
+        options |= {option: value for option, value in OWN.items() if option in known}
+    return kind(1.0 if name == "Adadelta" else 0.01, **options)
 
 
 def expected(model: Any, data: tuple[Any, Any], *, batch: int = BATCH) -> Any:
@@ -143,15 +139,8 @@ def assert_same(model: Any, other: Any, *, state: bool = True) -> None:
         np.testing.assert_allclose(one.numpy(), its.numpy(), rtol=2e-5, atol=1e-6, err_msg=one.path)
 
 
-def cases() -> Iterator[Any]:
-    for name, kind in KINDS.items():
-        known = inspect.signature(kind).parameters
-        for case in BASE:
-            if case != "own" or (name not in WRAPPERS and set(OWN) & set(known)):
-                yield pytest.param(name, case, id=f"{name}-{case}")
-
-
-@pytest.mark.parametrize(("name", "case"), cases())
+@pytest.mark.parametrize("case", BASE)
+@pytest.mark.parametrize("name", KINDS)
 def test_one_worker_trains_as_fit_with_every_optimizer(name: str, case: str) -> None:
     policy = "mixed_float16" if name == "LossScaleOptimizer" else None
     local = expected(network(optimizer(name, case), policy=policy), examples())
@@ -199,7 +188,7 @@ def test_every_schedule_counts_minibatches_as_fit_does(name: str, steps: int | N
 
 LINEAR: dict[str, dict[str, Any]] = {
     "plain": {},
-    "accumulation": {"gradient_accumulation_steps": 3},
+    "accumulation": {"gradient_accumulation_steps": 3, "clipnorm": 100.0},
     "average": {"use_ema": True, "ema_momentum": 0.8, "weight_decay": 0.01},
     "all": {
         "use_ema": True,
