@@ -11,6 +11,9 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
+from .state import optimizers
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelDefinition:
@@ -24,6 +27,7 @@ class ModelDefinition:
             session or process tree, by the channel that already carries that user's functions.
         parameters: how many numbers the model's weights hold.
         policy: Keras' dtype policy of the model; None: unknown.
+        undecayed: which variables are excluded from weight decay, as JSON; "": none.
     """
 
     name: str
@@ -31,6 +35,7 @@ class ModelDefinition:
     custom_objects: bytes
     parameters: int
     policy: str | None = None
+    undecayed: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -38,7 +43,7 @@ class ModelDefinition:
 
         How weights begin does not count: they come from the driver.
         """
-        return _fingerprint(self.config, self.custom_objects, self.policy)
+        return _fingerprint(self.config, self.custom_objects, f"{self.policy}\0{self.undecayed}")
 
     @property
     def architecture(self) -> str:
@@ -54,7 +59,7 @@ class ModelDefinition:
             name = inner.get("name") if isinstance(inner, Mapping) else None
             if isinstance(name, str):
                 names.setdefault(name, f"#{len(names)}")
-        content = json.dumps(_renamed(config, names), sort_keys=True)
+        content = json.dumps(_renamed(config, names), sort_keys=True) + self.undecayed
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
     @classmethod
@@ -84,6 +89,7 @@ class ModelDefinition:
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=int(model.count_params()),
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+            undecayed=weight_decay_exclusions(model),
         )
 
     def build(self) -> Any:
@@ -97,7 +103,9 @@ class ModelDefinition:
 
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
-            return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+            model = keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+        exclude_from_weight_decay(model, self.undecayed)
+        return model
 
 
 @contextlib.contextmanager
@@ -121,9 +129,9 @@ def dtype_policy(name: str | None) -> Generator[None]:
 
 
 @functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
-def _fingerprint(config: str, custom_objects: bytes, policy: str | None) -> str:
+def _fingerprint(config: str, custom_objects: bytes, rest: str) -> str:
     text = json.dumps(_without_initializers(config), sort_keys=True)
-    text += f"\0{policy}\0"
+    text += f"\0{rest}\0"
     return hashlib.sha256(text.encode() + custom_objects).hexdigest()[:24]
 
 
@@ -146,13 +154,10 @@ def _live(model: Any) -> dict[str, Any]:
     """The user's own classes and functions that the live model holds."""
     import keras
 
-    optimizer = getattr(model, "optimizer", None)
     compiled = getattr(model, "_compile_config", None)
-    things: list[Any] = [
-        *model._flatten_layers(),
-        optimizer,
-        getattr(optimizer, "_learning_rate", None),
-    ]
+    parts = list(optimizers(getattr(model, "optimizer", None)))
+    rates = [getattr(part, "_learning_rate", None) for part in parts]
+    things: list[Any] = [*model._flatten_layers(), *parts, *rates]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
     found: dict[str, Any] = {}
     for thing in things:

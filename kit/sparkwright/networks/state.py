@@ -19,15 +19,18 @@ class ModelState:
 
     Attributes:
         averaged: trainable variables, then the other floating-point state that training changes
-            (BatchNormalization statistics). Variables of frozen layers are not among them: they
-            stay bit for bit what they were.
-        updater: the optimizer's floating-point state (moments, loss scale), without its
+            (BatchNormalization statistics), then what the optimizer keeps of weights and gradients
+            (moving averages, accumulated gradients). Variables of frozen layers are not among them:
+            they stay bit for bit what they were.
+        updater: the rest of the optimizer's floating-point state (moments), without its
             learning rate, which every worker computes alike.
-        counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
-            custom layers); never averaged.
+        counters: each worker's own state, never averaged: the optimizers' iterations first, then
+            other integers (seeds of Dropout, counters of custom layers), and the loss scale, a
+            power of 2 that is what the worker's own gradients can bear.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
         trainable: how many of the averaged variables are trainable; they come first.
+        clocks: how many of the counters are iterations: one of each optimizer.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
 
@@ -36,6 +39,7 @@ class ModelState:
     counters: Sequence[Any]
     fixed: Sequence[Any]
     trainable: int
+    clocks: int
     dtype: np.dtype[Any] = field(init=False)
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
@@ -76,23 +80,41 @@ class ModelState:
             for variable in layer.variables
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        iterations: list[Any] = []
-        slots: list[Any] = []
-        if optimizer is not None:
-            iterations = [optimizer.iterations]
-            rates = {id(getattr(each, "_learning_rate", None)) for each in optimizers(optimizer)}
-            slots = [v for v in optimizer.variables if id(v) not in rates]
+        parts = list(optimizers(optimizer))
+        # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
+        clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
+        apart = {id(v) for v in clocks}
+        apart |= {id(getattr(each, "_learning_rate", None)) for each in parts}
+        slots = [v for v in getattr(optimizer, "variables", ()) if id(v) not in apart]
+        lasting = {id(v) for each in parts for v in _lasting(each)}
+        scales = {id(getattr(each, "dynamic_scale", None)) for each in parts}
+        moments = [v for v in slots if _is_float(v) and id(v) not in lasting | scales]
         return cls(
-            averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
-            updater=[v for v in slots if _is_float(v)],
+            averaged=[
+                *model.trainable_variables,
+                *(v for v in others if _is_float(v)),
+                *(v for v in slots if id(v) in lasting),
+            ],
+            updater=moments,
             counters=[
-                *iterations,
-                *(v for v in slots if not _is_float(v) and all(v is not i for i in iterations)),
+                *clocks,
+                *(v for v in slots if not _is_float(v) or id(v) in scales),
                 *(v for v in others if not _is_float(v)),
             ],
             fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
             trainable=len(model.trainable_variables),
+            clocks=len(clocks),
         )
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches that the optimizer has counted."""
+        return int(self.counters[0].numpy())
+
+    def set_iterations(self, value: int) -> None:
+        """Have each of the optimizers go on as after `value` minibatches."""
+        for clock in self.counters[: self.clocks]:
+            clock.assign(value)
 
     @property
     def averaged_size(self) -> int:
@@ -185,15 +207,15 @@ class ModelState:
                 value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
 
     def read_counters(self) -> list[NDArray[Any]]:
-        """Copies of the integer state, in order."""
+        """Copies of each worker's own state, in order."""
         return [np.array(variable.numpy()) for variable in self.counters]
 
     def read_extras(self) -> list[NDArray[Any]]:
-        """Copies of what is not averaged: the integer state, then the fixed variables."""
+        """Copies of what is not averaged: the counters, then the fixed variables."""
         return [np.array(variable.numpy()) for variable in (*self.counters, *self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set the integer state, and the fixed variables if `values` goes on with them."""
+        """Set the counters, and the fixed variables if `values` goes on with them."""
         for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
             variable.assign(np.asarray(value).reshape(variable.shape))
 
@@ -222,10 +244,24 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
 
 
 def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those that it wraps, as a LossScaleOptimizer does; None: nothing."""
-    while optimizer is not None:
+    """An optimizer, then those within it, as in Loss-Scale- and MultiOptimizer; None: nothing."""
+    if optimizer is not None:
         yield optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", None)
+        yield from optimizers(getattr(optimizer, "inner_optimizer", None))
+        for each in getattr(optimizer, "optimizers", ()):
+            yield from optimizers(each)
+
+
+def _lasting(optimizer: Any) -> Iterator[Any]:
+    """State of an optimizer that is averaged with the weights, and survives `reset_updater`.
+
+    Moments may begin anew, because they fade. Averages of weights would be wrong from then on, and
+    gradients be missing from the next update.
+    """
+    yield from getattr(optimizer, "_model_variables_moving_average", ())
+    yield from getattr(optimizer, "_accumulated_gradients", ())
+    if type(optimizer).__name__ == "ScheduleFreeAdamW":
+        yield from optimizer._momentums  # the weights without averaging, despite the name
 
 
 def _is_float(variable: Any) -> bool:

@@ -1,14 +1,19 @@
 """Begins a run: what a network on Spark and one on this machine do alike."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import EarlyStopping, SharedTrainingMaster
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.networks.optimizer_checks import check_optimizer
+from sparkwright.networks.optimizer_checks import (
+    check_summed_updates,
+    lost_state,
+    rebuild_optimizer,
+)
 from sparkwright.options import check_count
 from sparkwright.storage import save_model
 
@@ -74,7 +79,11 @@ class RunBeginning:
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
-        check_optimizer(model)
+        if rebuild_optimizer(model):
+            remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
+            warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
+        if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
+            check_summed_updates(model.optimizer)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if master.exchange.precision == "threshold":

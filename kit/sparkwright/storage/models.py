@@ -20,10 +20,14 @@ from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
+from sparkwright.networks.optimizer_checks import (
+    exclude_from_weight_decay,
+    weight_decay_exclusions,
+)
 from sparkwright.networks.state import optimizers
 from sparkwright.networks.training import ALIASES
 
-from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code, restore_updater
 from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
 from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
 from .files import open_to_read, write_atomically
@@ -157,9 +161,18 @@ def load_model(
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
-    seeds = about_in(notes).get("seeds")
-    if seeds is not None:
-        _restore_seeds(model, seeds, url)
+        if path.is_file():
+            restore_updater(model, path, url)
+    about = about_in(notes)
+    if about.get("seeds") is not None:
+        _restore_seeds(model, about["seeds"], url)
+    try:
+        exclude_from_weight_decay(model, about.get("undecayed") or "")
+    except Exception as error:
+        raise DataError(
+            "a model's file must name variables of the model as excluded from weight decay. "
+            f"Received: {url} ({error}). Save the model again."
+        ) from None
     return model
 
 
@@ -217,6 +230,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "outputs": _shapes(model, "output"),
         "has_updater": has_updater,
         "dtype_policy": str(model.dtype_policy.name),
+        "undecayed": weight_decay_exclusions(model),
         "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
     }
 

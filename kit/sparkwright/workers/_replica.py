@@ -65,14 +65,9 @@ class Replica:
     # -- state ------------------------------------------------------------------------------
 
     def reset_updater(self) -> None:
-        """Start the optimizer's floating-point state afresh; its iterations go on.
-
-        So does the loss scale of mixed precision: it says what this network's gradients can bear,
-        and is found by steps that do nothing.
-        """
+        """Start the optimizer's moments afresh; its iterations go on."""
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
-            if variable.name != "dynamic_scale":
-                variable.assign(np.broadcast_to(value, variable.shape))
+            variable.assign(np.broadcast_to(value, variable.shape))
 
     def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
         """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
@@ -94,11 +89,11 @@ class Replica:
     @property
     def iterations(self) -> int:
         """Minibatches the optimizer has counted."""
-        return int(self.model.optimizer.iterations.numpy())
+        return self.state.iterations
 
     @iterations.setter
     def iterations(self, value: int) -> None:
-        self.model.optimizer.iterations.assign(value)
+        self.state.set_iterations(value)
 
     def share_updates(self, share: float | None) -> None:
         """From now on each step changes the parameters by `share` of what the optimizer wants.
@@ -371,7 +366,7 @@ def _last_rate(optimizer: Any) -> Any:
         optimizer = optimizer.inner_optimizer
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        return rate(keras.ops.maximum(optimizer.iterations - 1, 0))
+        return rate(keras.ops.maximum(optimizer._iterations - 1, 0))
     return getattr(optimizer, "learning_rate", math.nan)
 
 
