@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import sys
 import warnings
@@ -93,8 +94,11 @@ class ModelDefinition:
         import cloudpickle
 
         builder = builder_of(model)
-        serialized = serialize(model) if is_serializable(model) else None
-        objects = {} if serialized is None else {**_mentioned(serialized), **_live(model)}
+        serialized, objects = None, dict[str, Any]()
+        if is_serializable(model):
+            serialized = serialize(model)
+            objects = {**_mentioned(serialized), **_live(model)}
+            _leave_out_refused(serialized, objects)
         described = cls(
             name=model.name,
             config="" if serialized is None else json.dumps(serialized, sort_keys=True),
@@ -171,7 +175,7 @@ def _difference(model: Any, definition: ModelDefinition) -> str:
         other = definition.build()
         mine, theirs = _groups(model), _groups(other)
     except Exception as error:  # of the user's own code
-        return f"{type(error).__name__}: {error}"
+        return [type(error).__name__, *str(error).strip().splitlines()][-1]
     for what, variables in mine.items():
         if variables != theirs[what]:
             return f"{what}: {_shortened(theirs[what])} instead of {_shortened(variables)}."
@@ -246,7 +250,7 @@ def _without_initializers(config: str) -> Any:
     def kept(items: dict[str, Any]) -> dict[str, Any]:
         return {key: v for key, v in items.items() if not key.endswith("_initializer")}
 
-    return json.loads(config, object_hook=kept)
+    return json.loads(config or "{}", object_hook=kept)
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -299,6 +303,20 @@ def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
         value = [*value.values()]
     for inner in value if isinstance(value, list | tuple) else ():
         yield from _entries(inner)
+
+
+def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
+    """Leave out what Keras writes for every layer, where the user's `__init__` does not take it.
+
+    The default policy is the model's own when it is built again, and layers are trained.
+    """
+    for entry in _entries(serialized):
+        kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")
+        if isinstance(kind, type) and isinstance(config, dict) and config.get("trainable"):
+            taken = inspect.signature(kind).parameters
+            if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
+                for name in {"trainable", "dtype"} - set(taken):
+                    config.pop(name, None)
 
 
 def _is_function(thing: Any) -> bool:

@@ -189,8 +189,7 @@ class Replica:
         def plain_step(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
             with tf.GradientTape() as tape:
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=True, **keywords)
+                predictions = _outputs(model, x, mask, training=True)
                 loss = model._compute_loss(
                     x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
                 )
@@ -343,8 +342,7 @@ class Replica:
 
         def predict(arrays: Sequence[Any]) -> Any:
             x, _, _, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            return tf.nest.flatten(model(x, training=False, **keywords))
+            return tf.nest.flatten(_outputs(model, x, mask, training=False))
 
         return tf.function(predict, autograph=False, input_signature=[signature])
 
@@ -361,8 +359,7 @@ class Replica:
             x, y, sample_weight, mask = layout.unpack(arrays)
             if y is None:
                 return tf.constant(np.nan, tf.float32)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
+            predictions = _outputs(model, x, mask, training=False)
             loss = model._compute_loss(
                 x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
             )
@@ -381,8 +378,7 @@ class Replica:
 
         def losses(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
+            predictions = _outputs(model, x, mask, training=False)
             outputs = tf.nest.flatten(predictions)
             masks = [getattr(output, "_keras_mask", None) for output in outputs]
             given = {
@@ -410,6 +406,14 @@ class Replica:
         # The compiled loss is built when it is first used, with all labels and outputs at hand.
         self._call(self._evaluate_calls, self._compile_evaluate, layout)
         return tf.function(losses, autograph=False, input_signature=[signature])
+
+
+def _outputs(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
+    """What `model` makes of `x`; `training` goes to a `call` that takes it, as in Keras' steps."""
+    keywords: dict[str, Any] = {} if mask is None else {"mask": mask}
+    if model._call_has_training_arg:
+        keywords["training"] = training
+    return model(x, **keywords)
 
 
 def _own_step(
