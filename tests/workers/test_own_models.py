@@ -234,10 +234,10 @@ def test_a_list_of_features_takes_the_names_of_the_data() -> None:
 
 def test_what_keras_built_is_known_without_data() -> None:
     model = Plain()
-    model.build((None, 4))
+    model(keras.Input((4,)))
     assert input_shapes(model) == {"features": (4,)}
     assert output_types(model) == {"output": ("float32", (3,))}
-    assert len(model._inbound_nodes) == 0
+    assert len(model._inbound_nodes) == 1  # the user's call
 
 
 # -- files
@@ -286,8 +286,8 @@ class Careless(Plain):
 
 
 class Several(Plain):
-    def call(self, x: Any, y: Any = None, training: bool = False) -> Any:
-        return super().call(x if y is None else x + y, training=training)
+    def call(self, x: Any, y: Any, training: bool = False) -> Any:
+        return super().call(x + y, training=training)
 
 
 class Untraceable(keras.Model):
@@ -326,7 +326,7 @@ def untraceable() -> Any:
     [
         (lambda: compiled(own_models.Undescribed(abs)), "cannot be written as a configuration"),
         (lambda: compiled(Careless(units=5)), "its trained variables: .* pass a function"),
-        (lambda: several(), "must take its inputs as one argument.*x_shape, y_shape"),
+        (lambda: several(), "must take its inputs as one argument"),
         (lambda: untraceable(), "fails: out of order"),
         (lambda: compiled(NoCall()), "must have a `call`, or a `train_step` of its own"),
         (lambda: Plain(), "must be compiled with an optimizer"),

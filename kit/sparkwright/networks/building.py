@@ -18,9 +18,9 @@ from .signature import (
     is_known,
     pack,
     remember,
+    signature_of,
     symbolic,
 )
-from .state import ModelState
 from .steps import is_traced, must_be_traced, overrides, trace
 
 Builder = Callable[[], Any]
@@ -45,11 +45,9 @@ def model_of(given: Any) -> Any:
         return given
     model = given() if callable(given) else given
     if not isinstance(model, keras.Model):
-        returned = " that returns one of " if callable(given) else " of type "
         raise ConfigurationError(
             "`model` must be a keras.Model, or a function without arguments that builds and "
-            f"compiles one. Received: {'a function' if callable(given) else 'a value'}"
-            f"{returned}{type(model).__name__}."
+            f"compiles one. Received: {'a function of a ' * callable(given)}{type(model).__name__}."
         )
     _builders[model] = given
     return model
@@ -60,17 +58,22 @@ def builder_of(model: Any) -> Builder | None:
     return _builders.get(model)
 
 
-def serialize(model: Any) -> dict[str, Any]:
-    """What Keras makes of `model`: its configuration, compile settings included.
+def serialize(model: Any) -> dict[str, Any] | None:
+    """Keras' configuration of `model`, compile settings included.
+
+    Returns:
+        None if Keras has none, and a function of the user's builds the model.
 
     Raises:
-        ConfigurationError: if Keras cannot, with its reason.
+        ConfigurationError: if Keras has none, with its reason, and there is no function.
     """
     import keras
 
     try:
         return keras.saving.serialize_keras_object(model)
     except (TypeError, ValueError, NotImplementedError) as error:
+        if builder_of(model) is not None:
+            return None
         raise ConfigurationError(
             f"the model {model.name!r} cannot be written as a configuration, which is how it "
             f"travels to the workers: {error} {REMEDY}"
@@ -91,8 +94,7 @@ def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -
     """
     traced = must_be_traced(model)
     if traced or not (is_graph(model) or (is_known(model) and is_built(model))):
-        if builder_of(model) is None:
-            serialize(model)  # before Spark looks at data
+        serialize(model)  # refuses a model before Spark looks at data
         columns = {name: (str(dtype), shape) for name, (dtype, shape) in layout().items()}
         complete(model, example_from(model, columns), traced=traced)
 
@@ -128,21 +130,6 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
             ) from error
 
 
-def is_serializable(model: Any) -> bool:
-    """Whether Keras can describe `model`; one that a function built need not be.
-
-    Raises:
-        ConfigurationError: if it is not, and no function built it.
-    """
-    try:
-        serialize(model)
-    except ConfigurationError:
-        if builder_of(model) is None:
-            raise
-        return False
-    return True
-
-
 def example_as_json(model: Any) -> dict[str, Any] | None:
     """What `model` is to be built from, JSON-able; None for a model that knows."""
     if not is_known(model) or (is_graph(model) and not is_traced(model)):
@@ -151,13 +138,10 @@ def example_as_json(model: Any) -> dict[str, Any] | None:
     return {"form": example.form, "columns": example.columns, "traced": is_traced(model)}
 
 
-def complete_from(model: Any, found: Mapping[str, Any] | None) -> None:
-    """`complete` with what `example_as_json` returned, and create the optimizer's variables."""
-    if found is not None:
-        columns = ((str(name), str(dtype), tuple(shape)) for name, dtype, shape in found["columns"])
-        example = Example(form=found["form"], columns=tuple(columns))
-        complete(model, example, traced=bool(found["traced"]))
-    ModelState.of(model, training=False)
+def example_from_json(found: Mapping[str, Any]) -> Example:
+    """What `example_as_json` wrote."""
+    columns = ((str(name), str(dtype), tuple(shape)) for name, dtype, shape in found["columns"])
+    return Example(form=found["form"], columns=tuple(columns))
 
 
 def is_built(model: Any) -> bool:
@@ -166,10 +150,10 @@ def is_built(model: Any) -> bool:
 
 
 def check_steps(model: Any, *, validates: bool) -> None:
-    """Refuse a model that a run could not train, or not validate.
+    """Refuse a model, once it is built, that a run could not train, or not validate.
 
     Raises:
-        ConfigurationError: naming the method that is missing.
+        ConfigurationError: naming the method that is missing, or wrong.
     """
     wanted = ["train_step", *(["test_step"] if validates else [])]
     for step in wanted:
@@ -179,6 +163,12 @@ def check_steps(model: Any, *, validates: bool) -> None:
                 f"{model.name!r} ({type(model).__name__}) with neither. Add one"
                 f"{', or leave `validation` out' if step == 'test_step' else ''}."
             )
+    if not (overrides(model, "train_step") or signature_of(model).outputs):
+        raise ConfigurationError(
+            "`call` must take its inputs as one argument: an array, a list or a dict; and "
+            f"TensorFlow must be able to trace it. Received: {model.name!r} "
+            f"({type(model).__name__}), where one of both is not so."
+        )
 
 
 def _build(model: Any, example: Example) -> None:

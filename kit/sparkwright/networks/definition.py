@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from .building import REMEDY, builder_of, complete, is_serializable, model_of, serialize
+from .building import REMEDY, builder_of, complete, model_of, serialize
 from .signature import Example, example_of, is_graph
 from .state import ModelState
 from .steps import is_traced, optimizers_of, overrides
@@ -34,7 +34,8 @@ class ModelDefinition:
         policy: Keras' dtype policy of the model; None: unknown.
         builder: cloudpickled function of the user that builds the model, where no configuration
             describes it; it travels as `custom_objects` do. Empty: none.
-        layout: (path, dtype, shape) of each variable, if there is a `builder`.
+        layout: (name, dtype, shape) of each variable, then the optimizers' classes, if there is a
+            `builder`.
         example: what a subclassed model is built from; None: not needed.
         traced: whether a trace of `train_step` tells which optimizers it uses.
     """
@@ -68,7 +69,7 @@ class ModelDefinition:
         the code of custom layers. Of a model with a `builder` its variables count.
         """
         if self.builder:
-            content = json.dumps(_numbered(self.layout))
+            content = json.dumps(self.layout)
             return hashlib.sha256(content.encode()).hexdigest()[:24]
         config = _without_initializers(self.config)
         names: dict[str, str] = {}
@@ -94,9 +95,8 @@ class ModelDefinition:
         import cloudpickle
 
         builder = builder_of(model)
-        serialized, objects = None, dict[str, Any]()
-        if is_serializable(model):
-            serialized = serialize(model)
+        serialized, objects = serialize(model), dict[str, Any]()
+        if serialized is not None:
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
         described = cls(
@@ -110,8 +110,8 @@ class ModelDefinition:
         )
         if serialized is not None and _is_plain(model):
             return described
-        reason = _difference(model, described) if serialized is not None else ""
-        if serialized is not None and not reason:
+        reason = "none" if serialized is None else _difference(model, described)
+        if not reason:
             return described
         if builder is None:
             raise ConfigurationError(
@@ -124,7 +124,8 @@ class ModelDefinition:
             config="",
             custom_objects=b"",
             builder=cloudpickle.dumps(builder),
-            layout=tuple((v.path, str(v.dtype), tuple(v.shape)) for v in _variables(model)),
+            layout=tuple((v.name, str(v.dtype), tuple(v.shape)) for v in model.variables)
+            + tuple((type(each).__name__, "", ()) for each in optimizers_of(model)),
         )
         if reason := _difference(model, built):
             raise ConfigurationError(
@@ -201,22 +202,6 @@ def _shapes(variables: Sequence[Any]) -> list[Any]:
 def _shortened(values: Sequence[Any]) -> str:
     text = ", ".join(map(str, values[:4])) or "none"
     return f"{text}, … ({len(values)})" if len(values) > 4 else text
-
-
-def _variables(model: Any) -> list[Any]:
-    return [*model.variables, *(v for each in optimizers_of(model) for v in each.variables)]
-
-
-def _numbered(layout: Sequence[tuple[str, str, tuple[int, ...]]]) -> list[Any]:
-    """The layout with names, which Keras counts on within a process, replaced by numbers."""
-    names: dict[str, str] = {}
-    for path, _, _ in layout:
-        for part in path.split("/")[:-1]:
-            names.setdefault(part, f"#{len(names)}")
-    return [
-        ("/".join(names.get(part, part) for part in path.split("/")[:-1]), dtype, shape)
-        for path, dtype, shape in layout
-    ]
 
 
 @contextlib.contextmanager

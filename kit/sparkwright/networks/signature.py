@@ -1,6 +1,6 @@
 """Names, shapes and dtypes of any model's inputs and outputs, subclassed models included."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -71,7 +71,7 @@ def signature_of(model: Any) -> Signature:
     "output_1", …, and those of a dict by their keys, sorted.
 
     Raises:
-        ConfigurationError: if the model is not built, or `call` takes several arguments.
+        ConfigurationError: if the model is not built.
     """
     if is_graph(model):
         inputs = {tensor.name: _spec(tensor) for tensor in model.inputs}
@@ -144,8 +144,8 @@ def example_of(model: Any) -> Example:
         ConfigurationError: if neither knows.
     """
     known = _examples.get(model)
-    if known is None and (built := _shapes_of(model)) is not None:
-        known = example_with(*built, {})
+    if known is None and (inputs := _known_inputs(model)) is not None:
+        known = _example(inputs[0], inputs[1].items(), Example(form="bare", columns=()))
     if known is None:
         raise ConfigurationError(
             "the shapes of a subclassed model must be known. Received: "
@@ -155,72 +155,54 @@ def example_of(model: Any) -> Example:
     return known
 
 
-def example_with(
-    form: Form, shapes: Mapping[str, Shape], columns: Mapping[str, Spec], *, rename: bool = False
-) -> Example:
-    """An `Example` of features of these shapes, with the dtypes and labels of the data's columns.
-
-    Args:
-        form: how the model takes them.
-        shapes: input name -> shape of one example.
-        columns: flat column name -> (dtype, shape of one example).
-        rename: whether inputs get the names of the data's features, in their order.
-    """
-    given = {name: spec for name, spec in columns.items() if name.startswith("features/")}
-    order = list(given.values())
-    features: list[tuple[str, str, Shape]] = []
-    for number, (name, shape) in enumerate(shapes.items()):
-        by_order = order[number] if len(order) == len(shapes) else (_floats(), shape)
-        dtype, _ = given.get(f"features/{name}", by_order)
-        flat = list(given)[number] if rename and len(order) == len(shapes) else f"features/{name}"
-        features.append((flat, dtype, shape))
-    rest = [(name, *spec) for name, spec in columns.items() if name not in given]
-    return Example(form=form, columns=(*features, *rest))
-
-
 def example_from(model: Any, columns: Mapping[str, Spec]) -> Example:
     """What `model` is to be built from, given the columns of the data.
 
-    Shapes that Keras knows stay, open axes too. One array of features is taken as it is; several
-    are taken as a dict by name if `call` takes one, and otherwise as a list.
+    Shapes that are known stay, open axes too. One array of features is taken as it is; several are
+    taken as a dict by name if `call` takes one, and otherwise as a list.
 
     Raises:
-        ConfigurationError: if `call` cannot be traced with either.
+        ConfigurationError: if `call` takes neither.
     """
-    if is_graph(model):
-        known = signature_of(model)
-        return example_with(known.input_form, input_shapes(model), columns)
-    built = _shapes_of(model)
-    if built is not None:
-        return example_with(*built, columns, rename=built[0] == "list")
-    features = {
-        name.removeprefix("features/"): shape
-        for name, (_, shape) in columns.items()
-        if name.startswith("features/")
-    }
+    given = Example(form="bare", columns=tuple((name, *spec) for name, spec in columns.items()))
+    features = given.group("features")
+    known = _known_inputs(model)
+    if known is not None:
+        form, inputs = known
+        names = list(features) if form == "list" and len(features) == len(inputs) else [*inputs]
+        types = [
+            features.get(name, spec if len(features) > 1 else next(iter(features.values())))[0]
+            for name, spec in inputs.items()
+        ]
+        shapes = [shape for _, shape in inputs.values()]
+        return _example(form, zip(names, zip(types, shapes, strict=True), strict=True), given)
     if len(features) == 1:
-        return example_with("bare", {"features": next(iter(features.values()))}, columns)
-    forms: tuple[Form, ...] = ("dict", "list") if has_call(model) else ("dict",)
-    reasons: list[str] = []
-    for form in forms:
-        example = example_with(form, features, columns)
+        return _example("bare", [("features", *features.values())], given)
+    failed = ""
+    for form in ("dict", "list"):
+        example = _example(form, features.items(), given)
         try:
-            if has_call(model):
-                symbolic(model, example)
+            symbolic(model, example)
         except Exception as error:  # of the user's own code
-            reasons.append(f"with a {form}: {_first_line(error)}")
-            continue
-        return example
+            failed = str(error)
+        else:
+            return example
     raise ConfigurationError(
-        "`call` of a subclassed model must take the data's features, as a dict by name or as a "
-        f"list. Received: {list(features)} for {model.name!r} ({type(model).__name__}), which "
-        f"fails {'; '.join(reasons)}."
+        "`call` of a subclassed model must take several features as a dict by name or as a list. "
+        f"Received: {list(features)} for {model.name!r} ({type(model).__name__}), which fails with "
+        f"both: {failed}"
     )
+
+
+def _example(form: Form, features: Iterable[tuple[str, Spec]], given: Example) -> Example:
+    columns = [(f"features/{name}", *spec) for name, spec in features]
+    rest = [column for column in given.columns if not column[0].startswith("features/")]
+    return Example(form=form, columns=(*columns, *rest))
 
 
 def is_known(model: Any) -> bool:
     """Whether the model's inputs are known without looking at data."""
-    return is_graph(model) or _shapes_of(model) is not None or model in _examples
+    return model in _examples or _known_inputs(model) is not None
 
 
 def remember(model: Any, example: Example) -> None:
@@ -255,15 +237,10 @@ def has_call(model: Any) -> bool:
 
 
 def _outputs(model: Any, example: Example) -> tuple[dict[str, Spec], Form]:
-    if not has_call(model):
-        return {}, "bare"
-    given: Any = None
-    for dtype in (None, "int32"):  # Keras does not record dtypes
-        try:
-            given = symbolic(model, example if dtype is None else _of_dtype(example, dtype))
-            break
-        except Exception:  # of the user's own code
-            continue
+    try:
+        given = symbolic(model, example) if has_call(model) else None
+    except Exception:  # of the user's own code
+        given = None
     if isinstance(given, Mapping):
         return {name: _spec(given[name]) for name in sorted(given)}, "dict"
     if isinstance(given, list | tuple):
@@ -271,38 +248,25 @@ def _outputs(model: Any, example: Example) -> tuple[dict[str, Spec], Form]:
     return ({}, "bare") if given is None else ({"output": _spec(given)}, "bare")
 
 
-def _of_dtype(example: Example, dtype: str) -> Example:
-    columns = [(name, dtype, shape) for name, _, shape in example.columns]
-    return Example(form=example.form, columns=tuple(columns))
-
-
-def _shapes_of(model: Any) -> tuple[Form, dict[str, Shape]] | None:
-    """What Keras recorded when it built the model: the form and shapes of examples."""
-    recorded: Any = getattr(model, "_build_shapes_dict", None)
-    if not recorded:
-        return None
-    if len(recorded) > 1:
-        raise ConfigurationError(
-            "`call` of a subclassed model must take its inputs as one argument: an array, a list "
-            f"or a dict. Received: {model.name!r} ({type(model).__name__}), which was built with "
-            f"{', '.join(recorded)}."
-        )
-    (shape,) = recorded.values()
-    if isinstance(shape, Mapping):
-        return "dict", {str(name): tuple(each[1:]) for name, each in shape.items()}
-    if shape and all(isinstance(each, list | tuple) for each in shape):
-        return "list", {f"input_{i}": tuple(each[1:]) for i, each in enumerate(shape, 1)}
-    return None if not shape else ("bare", {"features": tuple(shape[1:])})
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _floats() -> str:
+def _known_inputs(model: Any) -> tuple[Form, Mapping[str, Spec]] | None:
+    """The form and the inputs that Keras knows, or recorded when it built the model."""
     import keras
 
-    return str(keras.config.floatx())
+    if is_graph(model):
+        known = signature_of(model)
+        return known.input_form, known.inputs
+    recorded: Any = getattr(model, "_build_shapes_dict", None)
+    shape = next(iter(recorded.values())) if recorded else None
+    if not shape:
+        return None
+    shapes = {"features": shape}
+    form: Form = "bare"
+    if isinstance(shape, Mapping):
+        form, shapes = "dict", shape
+    elif all(isinstance(each, list | tuple) for each in shape):
+        form, shapes = "list", {f"input_{i}": each for i, each in enumerate(shape, 1)}
+    dtype = str(keras.config.floatx())  # which Keras does not record
+    return form, {str(name): (dtype, tuple(each[1:])) for name, each in shapes.items()}
 
 
 def _spec(tensor: Any) -> Spec:

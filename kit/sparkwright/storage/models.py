@@ -20,14 +20,16 @@ from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.building import (
     Builder,
-    complete_from,
+    complete,
     example_as_json,
-    is_serializable,
+    example_from_json,
     model_of,
+    serialize,
 )
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
-from sparkwright.networks.signature import Spec, is_known, signature_of
+from sparkwright.networks.signature import Spec, is_known, remember, signature_of
+from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
 
@@ -122,7 +124,7 @@ def save_model(
     has_updater = save_updater and any(optimizer.built for optimizer in used)
     about = _described(model, given, has_updater=has_updater)
     about["normalizer"] = None if normalizer is None else normalizer_place
-    described = is_serializable(model)
+    described = serialize(model) is not None
     if not described:
         about["weights_only"] = True
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
@@ -296,6 +298,7 @@ def _built(
     import keras
 
     about = about_in(notes)
+    example = about.get("example")
     if build_model is None and about.get("weights_only"):
         raise DataError(
             "a file that holds weights alone needs the function that builds the model. Received: "
@@ -315,12 +318,18 @@ def _built(
             with dtype_policy(about.get("dtype_policy")):
                 if build_model is not None:
                     model = model_of(build_model)
-                    complete_from(model, about.get("example"))
+                    if example is not None:
+                        traced = bool(example["traced"])
+                        complete(model, example_from_json(example), traced=traced)
+                    ModelState.of(model, training=False)  # the optimizer's variables
                     model.load_weights(path / WEIGHTS if path.is_dir() else path)
                     return model
-                return keras.saving.load_model(
+                model = keras.saving.load_model(
                     path, custom_objects=custom_objects, safe_mode=safe_mode
                 )
+                if example is not None:
+                    remember(model, example_from_json(example))
+                return model
         except MemoryError:
             raise
         except Exception as error:  # Keras', h5py's, those of the user's own layers
