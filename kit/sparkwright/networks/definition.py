@@ -151,8 +151,8 @@ class ModelDefinition:
                 model = model_of(cloudpickle.loads(self.builder))
             else:
                 with warnings.catch_warnings():
-                    if self.example is not None:  # what could not be built is built below
-                        warnings.filterwarnings("ignore", "Model .* had a build config")
+                    if self.example is not None:  # what is not built, or not compiled, is noticed
+                        warnings.simplefilter("ignore", UserWarning)
                     model = keras.saving.deserialize_keras_object(
                         json.loads(self.config), safe_mode=False
                     )
