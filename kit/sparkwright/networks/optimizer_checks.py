@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from .state import optimizers
+from .steps import has_own_train_step, optimizers, optimizers_of
 
 _LOST = (
     "An optimizer must have been built for all variables of its model. Received: {kind}, built for "
@@ -26,6 +26,8 @@ def rebuild_optimizer(model: Any) -> bool:
     That is how Keras loads a model from HDF5; it cannot be trained, not by `fit` either. Iterations
     and learning rate stay, all other state begins anew.
     """
+    if has_own_train_step(model):  # which may train some of the variables with each optimizer
+        return False
     old = getattr(model, "optimizer", None)
     known = getattr(old, "_trainable_variables", None) or ()
     if not getattr(old, "built", False) or len(known) >= len(model.trainable_variables):
@@ -42,13 +44,13 @@ def rebuild_optimizer(model: Any) -> bool:
     return True
 
 
-def check_summed_updates(optimizer: Any) -> None:
-    """Refuse an optimizer whose updates must not count in full on several workers.
+def check_summed_updates(model: Any) -> None:
+    """Refuse optimizers whose updates must not count in full on several workers.
 
     Raises:
         ConfigurationError: naming the optimizer.
     """
-    for each in optimizers(optimizer):
+    for each in _parts(model):
         overwrites = getattr(each, "use_ema", False) and each.ema_overwrite_frequency
         if overwrites or type(each).__name__ == "ScheduleFreeAdamW":
             option = f"ema_overwrite_frequency={overwrites}" if overwrites else "averaged weights"
@@ -82,4 +84,4 @@ def exclude_from_weight_decay(model: Any, exclusions: str) -> None:
 
 
 def _parts(model: Any) -> Iterator[Any]:
-    return optimizers(getattr(model, "optimizer", None))
+    return (part for used in optimizers_of(model) for part in optimizers(used))

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from .steps import optimizers, optimizers_of
+
 Vector = NDArray[np.floating[Any]]
 
 
@@ -24,9 +26,10 @@ class ModelState:
             they stay bit for bit what they were.
         updater: the rest of the optimizer's floating-point state (moments), without its
             learning rate, which every worker computes alike.
-        counters: each worker's own state, never averaged: the optimizers' iterations first, then
-            other integers (seeds of Dropout, counters of custom layers), and the loss scale, a
-            power of 2 that is what the worker's own gradients can bear.
+        counters: each worker's own state, never averaged: the iterations of the optimizers first,
+            the main one's before others', then other integers (seeds of Dropout, counters of
+            custom layers), and the loss scale, a power of 2 that is what the worker's own gradients
+            can bear.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
         trainable: how many of the averaged variables are trainable; they come first.
@@ -63,16 +66,18 @@ class ModelState:
         if not model.built:
             raise ConfigurationError(
                 "the model must be built, so that its shapes are known. Received: "
-                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`."
+                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`, or call a "
+                "subclassed model on data once."
             )
-        optimizer = getattr(model, "optimizer", None)
-        if optimizer is None and training:
+        used = optimizers_of(model)
+        if not used and training:
             raise ConfigurationError(
                 "the model must be compiled with an optimizer and a loss before training. "
-                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`."
+                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`; a `train_step` "
+                "must apply optimizers that are attributes of the model."
             )
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(model.trainable_variables)
+        if len(used) == 1 and not used[0].built:
+            used[0].build(model.trainable_variables)
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
@@ -80,12 +85,12 @@ class ModelState:
             for variable in layer.variables
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        parts = list(optimizers(optimizer))
+        parts = [part for optimizer in used for part in optimizers(optimizer)]
         # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
         clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
         apart = {id(v) for v in clocks}
         apart |= {id(getattr(each, "_learning_rate", None)) for each in parts}
-        slots = [v for v in getattr(optimizer, "variables", ()) if id(v) not in apart]
+        slots = [v for optimizer in used for v in optimizer.variables if id(v) not in apart]
         lasting = {id(v) for each in parts for v in _lasting(each)}
         scales = {id(getattr(each, "dynamic_scale", None)) for each in parts}
         moments = [v for v in slots if _is_float(v) and id(v) not in lasting | scales]
@@ -108,13 +113,14 @@ class ModelState:
 
     @property
     def iterations(self) -> int:
-        """Minibatches that the optimizer has counted."""
+        """Minibatches that the optimizer has counted; of several, the main one."""
         return int(self.counters[0].numpy())
 
     def set_iterations(self, value: int) -> None:
-        """Have each of the optimizers go on as after `value` minibatches."""
-        for clock in self.counters[: self.clocks]:
-            clock.assign(value)
+        """Have the optimizers go on as after `value` minibatches of the main one."""
+        before = self.iterations
+        for clock in self.counters[: self.clocks]:  # others may step more or less often
+            clock.assign(round(int(clock.numpy()) * value / before) if before else value)
 
     @property
     def averaged_size(self) -> int:
@@ -241,15 +247,6 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
         np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy()
         for array, (start, stop) in zip(like, pairwise(ends), strict=True)
     ]
-
-
-def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those within it, as in Loss-Scale- and MultiOptimizer; None: nothing."""
-    if optimizer is not None:
-        yield optimizer
-        yield from optimizers(getattr(optimizer, "inner_optimizer", None))
-        for each in getattr(optimizer, "optimizers", ()):
-            yield from optimizers(each)
 
 
 def _lasting(optimizer: Any) -> Iterator[Any]:

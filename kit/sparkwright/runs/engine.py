@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
+from sparkwright.networks.steps import optimizers_of
 from sparkwright.workers.protocol import Progress
 
 from .record import RunRecord
@@ -91,7 +92,10 @@ class StartState:
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
         if outcome.vector is not None and self.iterations:  # before the first the averages are 0
-            self._model.optimizer.finalize_variable_values(self._model.trainable_variables)
+            for each in optimizers_of(self._model):
+                each.finalize_variable_values(
+                    each._trainable_variables or self._model.trainable_variables
+                )
 
 
 def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
