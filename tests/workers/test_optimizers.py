@@ -290,4 +290,4 @@ def test_averages_of_weights_are_not_added_up(name: str, case: str, text: str) -
         pytest.raises(sw.ConfigurationError, match=text),
     ):
         wrapper.start(data)
-    check_summed_updates(network(keras.optimizers.Adam(use_ema=True)).optimizer)
+    check_summed_updates(network(keras.optimizers.Adam(use_ema=True)))
