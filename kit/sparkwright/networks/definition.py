@@ -73,6 +73,12 @@ class ModelDefinition:
         import cloudpickle
         import keras
 
+        chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
+        if getattr(chooser, "__name__", "") == "<lambda>":
+            raise ConfigurationError(
+                "the function of a MultiOptimizer must have a name, by which workers find it. "
+                "Received: a lambda. Write it with `def`, or use an OptimizerMap."
+            )
         try:
             serialized = keras.saving.serialize_keras_object(model)
         except (TypeError, ValueError, NotImplementedError) as error:
@@ -156,8 +162,9 @@ def _live(model: Any) -> dict[str, Any]:
 
     compiled = getattr(model, "_compile_config", None)
     parts = list(optimizers(getattr(model, "optimizer", None)))
-    rates = [getattr(part, "_learning_rate", None) for part in parts]
-    things: list[Any] = [*model._flatten_layers(), *parts, *rates]
+    functions = ("_learning_rate", "_optimizer_map")
+    given = [getattr(part, name, None) for part in parts for name in functions]
+    things: list[Any] = [*model._flatten_layers(), *parts, *given]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
     found: dict[str, Any] = {}
     for thing in things:
