@@ -98,6 +98,12 @@ class ModelDefinition:
         import cloudpickle
 
         builder = builder_of(model)
+        chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
+        if builder is None and getattr(chooser, "__name__", "") == "<lambda>":
+            raise ConfigurationError(
+                "the function of a MultiOptimizer must have a name, by which workers find it. "
+                "Received: a lambda. Write it with `def`, or use an OptimizerMap."
+            )
         serialized, objects = serialize(model), dict[str, Any]()
         if serialized is not None:
             objects = {**_mentioned(serialized), **_live(model)}
@@ -257,8 +263,9 @@ def _live(model: Any) -> dict[str, Any]:
 
     compiled = getattr(model, "_compile_config", None)
     parts = list(optimizers(getattr(model, "optimizer", None)))
-    rates = [getattr(part, "_learning_rate", None) for part in parts]
-    things: list[Any] = [*model._flatten_layers(), *parts, *rates]
+    functions = ("_learning_rate", "_optimizer_map")
+    given = [getattr(part, name, None) for part in parts for name in functions]
+    things: list[Any] = [*model._flatten_layers(), *parts, *given]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
     found: dict[str, Any] = {}
     for thing in things:
