@@ -86,8 +86,8 @@ class RunBeginning:
         if rebuild_optimizer(model):
             remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
             warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
-        prepare(model, layout)
         check_steps(model, validates=validates)
+        prepare(model, layout)
         if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
             check_summed_updates(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
