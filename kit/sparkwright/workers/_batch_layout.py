@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
+from sparkwright.data.texts import is_text
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import output_names
 
@@ -24,6 +25,7 @@ class BatchLayout:
         open_specs: the same, with None for every size that the model leaves open: one compiled
             function serves sequences of any length.
         has_metrics: whether the model was compiled with metrics.
+        has_texts: whether any column is text, which XLA cannot compile.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class BatchLayout:
         """Use `BatchLayout.of`."""
         self.order, self.specs, self.open_specs = order, specs, open_specs
         self.has_metrics = has_metrics
+        self.has_texts = any(dtype == "string" for dtype, _ in specs)
         self._inputs, self._outputs = inputs, outputs
         self.key = (tuple(order), tuple(specs))
         self.open_key = (tuple(order), tuple(open_specs))
@@ -48,7 +51,7 @@ class BatchLayout:
         inputs = _match("features", list(groups.features), input_names)
         outputs = _match("labels", list(groups.labels), output_names(model))
         for name, tensor in zip(inputs, model.inputs, strict=True):
-            _check_shape(name, groups.features[name].shape[1:], tuple(tensor.shape[1:]))
+            _check_feature(name, groups.features[name], tensor)
         for name, tensor in zip(outputs, model.outputs, strict=bool(outputs)):
             _check_label(name, groups.labels[name], tuple(tensor.shape[1:]))
         labels = {name: columns[f"labels/{name}"] for name in outputs}
@@ -67,7 +70,7 @@ class BatchLayout:
                 "every mask must carry the name of the feature or label that it masks. "
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
-        specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
+        specs = [(_dtype_of(columns[name]), tuple(columns[name].shape[1:])) for name in order]
         shapes = {
             **{f"features/{n}": t.shape[1:] for n, t in zip(inputs, model.inputs, strict=True)},
             **{f"labels/{n}": t.shape[1:] for n, t in zip(outputs, model.outputs, strict=False)},
@@ -148,7 +151,21 @@ def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
     )
 
 
-def _check_shape(name: str, given: tuple[int, ...], wanted: tuple[int | None, ...]) -> None:
+def _dtype_of(array: NDArray[Any]) -> str:
+    """The name that TensorFlow has for an array's dtype."""
+    return "string" if is_text(array) else str(array.dtype)
+
+
+def _check_feature(name: str, array: NDArray[Any], tensor: Any) -> None:
+    """Refuse features of another shape than an input's, and text for numbers or the reverse."""
+    given, wanted = array.shape[1:], tuple(tensor.shape[1:])
+    if is_text(array) != (str(tensor.dtype) == "string"):
+        raise DataError(
+            f"features {name!r} must have the dtype of the network's input, {tensor.dtype}. "
+            f"Received: {_dtype_of(array)}."
+        )
+    if is_text(array) and {given, wanted} == {(), (1,)}:
+        return  # Keras adds or removes the axis
     fits = len(given) == len(wanted) and all(
         w is None or g == w for g, w in zip(given, wanted, strict=True)
     )

@@ -8,6 +8,7 @@ Numbers, texts, None and lists stand for themselves. Any other value is an objec
     map    [[key, value], ...]
     bytes  number of the piece
     array  [number of the piece, dtype, shape]
+    texts  [number of the piece of their ends, of their UTF-8, shape], of an array of `str`
     json   number of a piece of JSON text
     data   [module, class, {field: value}], a data class or named tuple of the engine
     own    number of one of the user's own objects
@@ -27,7 +28,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sparkwright.errors import NetworkError
+from sparkwright.data.texts import from_utf8, is_text, to_utf8
+from sparkwright.errors import DataError, NetworkError
 from sparkwright.mesh.framing import Message
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
@@ -116,6 +118,8 @@ class _Packer:
         if isinstance(value, np.generic):
             return self.packed(value.item())
         if isinstance(value, np.ndarray):
+            if is_text(value):
+                return {"texts": [*map(self.add, _utf8(value)), list(value.shape)]}
             return {"array": self._array(value)}
         if type(value) is list:
             is_plain = set(map(type, value)) <= _PLAIN
@@ -172,6 +176,10 @@ class _Unpacker:
             case "array":
                 number, dtype, shape = held
                 return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
+            case "texts":
+                ends, content, shape = held
+                texts = np.frombuffer(self._pieces[ends], np.int64), self._pieces[content]
+                return from_utf8(*texts, tuple(shape))
             case "json":
                 return json.loads(bytes(self._pieces[held]))
             case "data":
@@ -196,6 +204,16 @@ class _Unpacker:
         for field, value in values.items():
             object.__setattr__(made, field, value)
         return made
+
+
+def _utf8(array: np.ndarray[Any, Any]) -> tuple[Any, bytes]:
+    try:
+        ends, content = to_utf8(array)
+    except (AttributeError, DataError):
+        raise TypeError(
+            "arrays must be of numbers, texts or times. Received: an array of other objects."
+        ) from None
+    return ends.view(np.uint8).data if len(ends) else b"", content
 
 
 def _dtype(name: str) -> np.dtype[Any]:

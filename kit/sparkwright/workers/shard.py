@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 from collections.abc import Generator, Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -13,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
+from sparkwright.data.texts import TEXT, from_utf8, is_text, to_utf8
 from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.mesh.auth import worker_identity
 from sparkwright.mesh.connection import Address, Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
+
+from ._text_column import TextColumn, TextFile
 
 _INDEX = "shard.json"
 _ORDER = "order.npy"
@@ -29,7 +33,7 @@ class ShardWriter:
     """Appends DataSets to a folder, one raw file a column, so that each column is contiguous.
 
     Random minibatches are then one NumPy gather from a memory map; record batches would need one
-    gather a batch and column.
+    gather a batch and column. Text has two files, see `TextColumn`.
     """
 
     def __init__(self, folder: Path, *, worker: int) -> None:
@@ -44,7 +48,7 @@ class ShardWriter:
             folder.mkdir(parents=True, mode=0o700)
         self.rows = 0
         self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-        self._files: dict[str, BinaryIO] = {}
+        self._files: dict[str, BinaryIO | TextFile] = {}
         self._arrivals: list[tuple[tuple[int, ...], int, int]] = []  # (key, first row, rows)
 
     def __enter__(self) -> Self:
@@ -88,7 +92,10 @@ class ShardWriter:
             with self._disk_errors():
                 for number, name in enumerate(columns):
                     path = self.folder / f"{number}.bin"
-                    self._files[name] = path.open("wb", buffering=1 << 20)
+                    text = is_text(columns[name])
+                    self._files[name] = (
+                        TextFile(path) if text else path.open("wb", buffering=1 << 20)
+                    )
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
@@ -97,7 +104,11 @@ class ShardWriter:
             )
         with self._disk_errors():
             for name, array in columns.items():
-                self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
+                file = self._files[name]
+                if isinstance(file, TextFile):
+                    file.write(array)
+                else:
+                    file.write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
@@ -143,7 +154,8 @@ class Shard:
 
     Attributes:
         rows: how many examples.
-        columns: flat name -> (rows, ...) read-only array; empty when there are no rows.
+        columns: flat name -> (rows, ...) read-only array, or `TextColumn`; empty when there are no
+            rows.
     """
 
     def __init__(self, folder: Path, *, consume: bool = False) -> None:
@@ -156,10 +168,13 @@ class Shard:
         """
         index = json.loads((folder / _INDEX).read_text())
         self.rows = int(index["rows"])
-        self.columns: dict[str, NDArray[Any]] = {}
+        self.columns: dict[str, Any] = {}
         for number, (name, dtype, shape) in enumerate(index["columns"]):
-            self.columns[name] = np.memmap(
-                folder / f"{number}.bin", dtype=np.dtype(dtype), mode="r", shape=(self.rows, *shape)
+            path, shape = folder / f"{number}.bin", (self.rows, *shape)
+            self.columns[name] = (
+                TextColumn(path, shape)
+                if np.dtype(dtype) == TEXT
+                else np.memmap(path, np.dtype(dtype), "r", shape=shape)
             )
         order = folder / _ORDER
         self._order: NDArray[np.int64] | None = np.load(order) if order.exists() else None
@@ -167,10 +182,16 @@ class Shard:
             shutil.rmtree(folder, ignore_errors=True)
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's."""
+        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's.
+
+        Texts are UTF-8 bytes, as TensorFlow takes them.
+        """
         if self._order is not None:
             rows = self._order[rows]
-        return {name: np.take(array, rows, axis=0) for name, array in self.columns.items()}
+        return {
+            name: array[rows] if is_text(array) else np.take(array, rows, axis=0)
+            for name, array in self.columns.items()
+        }
 
     def dataset(self, rows: slice) -> DataSet:
         """The examples of a slice, in order of arrival, without copying."""
@@ -197,7 +218,8 @@ class ShardServer:
         """Answer one helper until it hangs up.
 
         A request's payload is an int64 array of row numbers of any shape; the answer's is the
-        columns' arrays one after another, whose dtypes and shapes its fields tell.
+        columns' arrays one after another, whose dtypes and shapes its fields tell. Text is where
+        each one ends, then the UTF-8 of all.
         """
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
@@ -206,7 +228,8 @@ class ShardServer:
                     raise NetworkError(f"rows must lie in 0..{self._shard.rows - 1}.")
                 found = self._shard.gather(rows)
                 columns = [[name, array.dtype.str, array.shape] for name, array in found.items()]
-                connection.send("examples", {"columns": columns}, tuple(found.values()))
+                arrays = [to_utf8(a) if is_text(a) else (a,) for a in found.values()]
+                connection.send("examples", {"columns": columns}, tuple(chain(*arrays)))
         except (NetworkError, OSError, ValueError, KeyError):
             pass  # the helper reports its own side of it
         finally:
@@ -322,7 +345,13 @@ def _columns(message: Message) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     start = 0
     for name, dtype, shape in message.fields["columns"]:
-        count = int(np.prod(shape))
-        found[name] = np.frombuffer(message.payload, np.dtype(dtype), count, start).reshape(shape)
-        start += found[name].nbytes
+        count, is_texts = int(np.prod(shape)), np.dtype(dtype) == TEXT
+        kind = np.dtype(np.int64) if is_texts else np.dtype(dtype)
+        array = np.frombuffer(message.payload, kind, count, start)
+        start += array.nbytes
+        if is_texts:
+            stop = start + int(array[-1]) if count else start
+            array = from_utf8(array, memoryview(message.payload)[start:stop], shape)
+            start = stop
+        found[name] = array.reshape(shape)
     return found
