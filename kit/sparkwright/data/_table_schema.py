@@ -144,7 +144,9 @@ class TableSchema:
     def texts(self) -> frozenset[str]:
         """The used columns that are text: `text`, categories, and labels of named classes."""
         named = [o for o, classes in self.classes.items() if not isinstance(classes, int)]
-        return frozenset((*self.text, *self.categories)).union(*(self.labels[output] for output in named))
+        return frozenset((*self.text, *self.categories)).union(
+            *(self.labels[output] for output in named)
+        )
 
     @property
     def class_names(self) -> dict[str, tuple[str, ...]]:

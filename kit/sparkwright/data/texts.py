@@ -1,5 +1,6 @@
 """Arrays of text: NumPy object arrays whose elements are `str`, and their UTF-8 bytes."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,5 +105,5 @@ def from_utf8(ends: NDArray[np.int64], content: Any, shape: tuple[int, ...]) -> 
         raise ValueError("texts that do not end where they should")
     raw = bytes(content)
     found = np.empty(len(ends), object)
-    found[:] = [raw[a:b].decode() for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    found[:] = [raw[a:b].decode() for a, b in pairwise(edges)]
     return found.reshape(shape)

@@ -11,6 +11,8 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .adapted import adapted_in_config
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelDefinition:
@@ -63,8 +65,19 @@ class ModelDefinition:
 
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
-                `get_config`, a lambda as a loss, ...); the message carries Keras' own reason.
+                `get_config`, a lambda as a loss, ...); the message carries Keras' own reason. Or
+                if a preprocessing layer has not been adapted.
         """
+        with adapted_in_config(model):
+            return cls._described(model, parameters=int(model.count_params()))
+
+    @classmethod
+    def of_layer(cls, layer: Any) -> "ModelDefinition":
+        """Describe a preprocessing layer, without what it was adapted to."""
+        return cls._described(layer, parameters=0)
+
+    @classmethod
+    def _described(cls, model: Any, *, parameters: int) -> "ModelDefinition":
         import cloudpickle
         import keras
 
@@ -82,7 +95,7 @@ class ModelDefinition:
             name=model.name,
             config=config,
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=int(model.count_params()),
+            parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
         )
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from .adapted import adapted_variables
+
 Vector = NDArray[np.floating[Any]]
 
 
@@ -26,7 +28,7 @@ class ModelState:
         counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
             custom layers); never averaged.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
-            once.
+            once. What preprocessing layers were adapted to is in the model's definition instead.
         trainable: how many of the averaged variables are trainable; they come first.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
@@ -75,7 +77,9 @@ class ModelState:
             if not layer.trainable
             for variable in layer.variables
         }
-        others = [v for v in model.non_trainable_variables if id(v) not in frozen]
+        adapted = {id(variable) for variable in adapted_variables(model)}
+        untrained = [v for v in model.non_trainable_variables if id(v) not in adapted]
+        others = [v for v in untrained if id(v) not in frozen]
         iterations: list[Any] = []
         slots: list[Any] = []
         if optimizer is not None:
@@ -90,7 +94,7 @@ class ModelState:
                 *(v for v in slots if not _is_float(v) and all(v is not i for i in iterations)),
                 *(v for v in others if not _is_float(v)),
             ],
-            fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
+            fixed=[v for v in untrained if id(v) in frozen],
             trainable=len(model.trainable_variables),
         )
 

@@ -166,7 +166,7 @@ class InferenceSession:
             if answer.kind == "weights":
                 answer = self._with_weights(trainer, request)
         if answer.error:
-            raise _error_of(answer)
+            raise error_of(answer)
         return answer.result
 
     def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
@@ -178,7 +178,7 @@ class InferenceSession:
             path.unlink(missing_ok=True)
 
 
-def _error_of(answer: Answer) -> Exception:
+def error_of(answer: Answer) -> Exception:
     if answer.kind == "data":
         return DataError(answer.error)
     if answer.kind == "network":

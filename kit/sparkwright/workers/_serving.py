@@ -29,8 +29,17 @@ from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica import Replica
 from ._sharing import SharingWorker
+from .adapting import count_tokens
 from .inference import run_inference
-from .requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
+from .requests import (
+    AdaptRequest,
+    Answer,
+    Evaluating,
+    InferRequest,
+    Request,
+    RoundRequest,
+    TrainRequest,
+)
 from .shard import Shard, ShardSource
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
@@ -62,6 +71,8 @@ class Service:
                 return self._round(request)
             case InferRequest():
                 return self._infer(request, gone)
+            case AdaptRequest():
+                return Answer(result=count_tokens(request))
             case _:
                 raise NetworkError(f"a trainer takes requests. Received: {type(request).__name__}.")
 
@@ -272,7 +283,7 @@ def _listen_host(wanted: str) -> str:
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
-    xla = "auto" if isinstance(request, InferRequest) else request.xla
+    xla = "auto" if isinstance(request, InferRequest | AdaptRequest) else request.xla
     return request.definition.fingerprint, xla
 
 

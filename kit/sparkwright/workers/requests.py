@@ -180,7 +180,20 @@ class InferRequest:
     what: Evaluating | Scoring | Predicting
 
 
-Request = TrainRequest | RoundRequest | InferRequest
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdaptRequest:
+    """Count the tokens of some examples.
+
+    Attributes:
+        definition: of a preprocessing layer with a vocabulary, not adapted.
+        examples: (n, ...) text or integers.
+    """
+
+    definition: ModelDefinition
+    examples: NDArray[Any] = field(repr=False)
+
+
+Request = TrainRequest | RoundRequest | InferRequest | AdaptRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
