@@ -6,24 +6,36 @@ had been given to the layers' constructors.
 """
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
 
-@contextlib.contextmanager
-def adapted_in_config(model: Any) -> Generator[None]:
+def adapted_in_config(model: Any) -> contextlib.AbstractContextManager[None]:
     """For the block, have `get_config` of each adapted layer hold what it was adapted to.
 
     Raises:
         ConfigurationError: if a layer needs to be adapted and has not been.
     """
+    return _with_arguments(model, _constructor_arguments)
+
+
+def vocabularies_in_config(model: Any) -> contextlib.AbstractContextManager[None]:
+    """For the block, have `get_config` hold the vocabularies that Keras' files would damage.
+
+    Keras writes a token a line, but tokens may hold line ends, also those of Unicode.
+    """
+    return _with_arguments(model, _unwritable_vocabulary)
+
+
+@contextlib.contextmanager
+def _with_arguments(model: Any, find: Callable[[Any], dict[str, Any]]) -> Generator[None]:
     before: list[tuple[dict[str, Any], dict[str, Any]]] = []
     try:
         for layer in _layers(model):
             known = vars(layer)  # not `setattr`, by which Keras tracks lists
-            changed = _constructor_arguments(layer)
+            changed = find(layer)
             before.append((known, {name: known[name] for name in changed}))
             known.update(changed)
         yield
@@ -56,7 +68,9 @@ def _constructor_arguments(layer: Any) -> dict[str, Any]:
 
     kinds = keras.layers
     if isinstance(layer, kinds.StringLookup | kinds.IntegerLookup):
-        return {} if layer.input_vocabulary is not None else _vocabulary(layer)
+        if layer.input_vocabulary is None and not _tokens(layer):
+            _refuse(layer)
+        return _vocabulary(layer)
     if isinstance(layer, kinds.Normalization) and layer.input_mean is None and layer.built:
         mean, variance = layer.adapt_mean.numpy(), layer.adapt_variance.numpy()
         return {"input_mean": mean.tolist(), "input_variance": variance.tolist()}
@@ -65,10 +79,23 @@ def _constructor_arguments(layer: Any) -> dict[str, Any]:
     return {}
 
 
+def _unwritable_vocabulary(layer: Any) -> dict[str, Any]:
+    import keras
+
+    if not isinstance(layer, keras.layers.StringLookup):
+        return {}
+    tokens = _tokens(layer)
+    return {} if "\n".join(tokens).splitlines() == tokens else _vocabulary(layer)
+
+
+def _tokens(layer: Any) -> list[Any]:
+    return layer.get_vocabulary(include_special_tokens=False)
+
+
 def _vocabulary(layer: Any) -> dict[str, Any]:
+    if layer.input_vocabulary is not None:
+        return {}
     convert = str if layer.vocabulary_dtype == "string" else int
-    if not layer.get_vocabulary(include_special_tokens=False):
-        _refuse(layer)
     weighted = layer.output_mode == "tf_idf"
     # With weights also the tokens that stand for others, which have weights, too.
     tokens = layer.get_vocabulary(include_special_tokens=weighted)
