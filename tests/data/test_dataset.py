@@ -71,7 +71,10 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
             "must have the same number of examples on their first axis. "
             "Received: {'features/features': 3, 'labels/labels': 4}.",
         ),
-        (lambda: DataSet([0], np.array(["a"])), "Received: 'labels' with shape (1,) and dtype <U1."),
+        (
+            lambda: DataSet([0], np.array(["a"])),
+            "Received: 'labels' with shape (1,) and dtype <U1.",
+        ),
         (lambda: DataSet(np.zeros((3, 0))), "Received: 'features' with shape (3, 0) and dtype"),
         (lambda: DataSet(np.zeros(3), weights=2.0), "Received: 'weights' with shape () and dtype"),
         (

@@ -10,7 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from ._alignment import aligned_columns
 from ._tensors import columns_of_batches, to_table
-from .texts import as_texts, may_be_text, size_bytes
+from .texts import as_texts, size_bytes
 
 Array = NDArray[Any]
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
@@ -247,7 +247,7 @@ def _named(
 
 
 def _checked(name: str, array: Array, *, texts: bool = False) -> Array:
-    if texts and may_be_text(array) and array.ndim and 0 not in array.shape[1:]:
+    if texts and array.dtype.kind in "OSTU" and array.ndim and 0 not in array.shape[1:]:
         return as_texts(name, array)
     if array.ndim == 0 or array.dtype.kind not in "biuf" or 0 in array.shape[1:]:
         raise DataError(

@@ -1,6 +1,5 @@
 """Arrays of text: NumPy object arrays whose elements are `str`, and their UTF-8 bytes."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ from sparkwright.errors import DataError
 
 Array = NDArray[Any]
 TEXT = np.dtype(object)
-# A text's end among the bytes, or its offset in an Arrow column.
-_END_BYTES = 8
 
 
 def is_text(array: Any) -> bool:
@@ -22,11 +19,6 @@ def is_text(array: Any) -> bool:
 def is_string(kind: Any) -> bool:
     """Whether a column of Arrow type `kind` holds text."""
     return str(kind) in ("string", "large_string")
-
-
-def may_be_text(array: Array) -> bool:
-    """Whether `as_texts` may accept an array: one of objects, or of NumPy's texts or bytes."""
-    return array.dtype.kind in "OSTU"
 
 
 def as_texts(name: str, array: Array) -> Array:
@@ -40,70 +32,75 @@ def as_texts(name: str, array: Array) -> Array:
     kinds = set(map(type, texts))
     if kinds <= {str}:
         return array.astype(object, copy=False)
-    missing = sum(map(_is_missing, texts))
-    if missing:
-        raise DataError(
-            f"texts must have no missing values. Received: {missing} None, NaN or NA among "
-            f'{len(texts)} in {name!r}. Fill them first, as by `frame.fillna("")`.'
-        )
     if not all(issubclass(kind, str | bytes) for kind in kinds):
         raise DataError(
-            "an array of objects must hold text. Received: "
-            f"{', '.join(sorted(kind.__name__ for kind in kinds))} in {name!r}. Convert it to "
-            "numbers or to `str`."
+            "text must be `str` or UTF-8 bytes, without missing values (None, NaN). Received: "
+            f"{', '.join(sorted(kind.__name__ for kind in kinds))} in {name!r}. Fill missing "
+            'values first, as by `frame.fillna("")`; make numbers of numbers.'
         )
-    found = np.empty(len(texts), object)
+    found = np.empty(array.shape, object)
     try:
-        found[:] = [text.decode() if isinstance(text, bytes) else str(text) for text in texts]
+        found.flat = [text.decode() if isinstance(text, bytes) else str(text) for text in texts]
     except UnicodeDecodeError as error:
-        raise DataError(f"texts must be UTF-8. Received: {error} in {name!r}.") from None
-    return found.reshape(array.shape)
-
-
-def _is_missing(value: Any) -> bool:
-    is_nan = isinstance(value, float) and value != value
-    return value is None or is_nan or type(value).__name__ == "NAType"  # pandas' own
+        raise DataError(f"text must be UTF-8. Received: {error} in {name!r}.") from None
+    return found
 
 
 def size_bytes(array: Array) -> int:
-    """Bytes of an array; of text, those of its UTF-8 and of where each text ends."""
+    """Bytes of an array; of text, those of its UTF-8, and 8 for each text."""
     if not is_text(array):
         return array.nbytes
     texts: list[str] = array.ravel().tolist()
-    total = sum(len(text) if text.isascii() else _utf8_length(text) for text in texts)
-    return total + _END_BYTES * len(texts)
-
-
-def _utf8_length(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))
+    return 8 * len(texts) + sum(len(t) if t.isascii() else len(_utf8(t)) for t in texts)
 
 
 def to_utf8(array: Array) -> tuple[NDArray[np.int64], bytes]:
-    """Where each text ends among the bytes of all, in row-major order, and these bytes.
-
-    Args:
-        array: of `str` or of UTF-8 bytes.
+    """Where each text begins and ends among the bytes of all, (..., 2), and these bytes.
 
     Raises:
         DataError: for a surrogate, which UTF-8 does not know.
     """
-    try:
-        parts = [t if isinstance(t, bytes) else t.encode() for t in array.ravel().tolist()]
-    except UnicodeEncodeError as error:
-        raise DataError(f"texts must be valid Unicode. Received: {error}.") from None
-    return np.cumsum([len(part) for part in parts], dtype=np.int64), b"".join(parts)
+    parts = list(map(_utf8, array.ravel().tolist()))
+    edges = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    return np.stack([edges[:-1], edges[1:]], axis=-1).reshape(*array.shape, 2), b"".join(parts)
 
 
-def from_utf8(ends: NDArray[np.int64], content: Any, shape: tuple[int, ...]) -> Array:
-    """The inverse of `to_utf8`.
+def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) -> Array:
+    """The inverse of `to_utf8`; texts as their bytes without `decode`.
 
     Raises:
-        ValueError: if `ends` is not in order or not within `content`, or `content` is not UTF-8.
+        ValueError: if `content` is not UTF-8.
     """
-    edges = [0, *ends.tolist()]
-    if sorted(edges) != edges or edges[-1] != len(content):
-        raise ValueError("texts that do not end where they should")
-    raw = bytes(content)
-    found = np.empty(len(ends), object)
-    found[:] = [raw[a:b].decode() for a, b in pairwise(edges)]
-    return found.reshape(shape)
+    found = np.empty(edges.shape[:-1], object)
+    texts = [bytes(content[start:stop]) for start, stop in edges.reshape(-1, 2).tolist()]
+    found.flat = [text.decode() for text in texts] if decode else texts
+    return found
+
+
+class TextColumn:
+    """What stands for an array of text in files: indexed as one, it gives UTF-8 bytes.
+
+    Attributes:
+        dtype: that of text in a DataSet.
+        shape: (rows, ...).
+    """
+
+    def __init__(self, edges: NDArray[np.int64], content: Any) -> None:
+        """Use what `to_utf8` returned, memory-mapped."""
+        self.dtype, self.shape = TEXT, edges.shape[:-1]
+        self._edges, self._content = edges, memoryview(content)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        return from_utf8(self._edges[rows], self._content, decode=False)
+
+
+def _utf8(text: str | bytes) -> bytes:
+    try:
+        return text if isinstance(text, bytes) else str.encode(text)
+    except UnicodeEncodeError as error:
+        raise DataError(f"text must be valid Unicode. Received: {error}.") from None
+    except TypeError as error:
+        raise TypeError(f"arrays must be of numbers, texts or times. Received: {error}") from None

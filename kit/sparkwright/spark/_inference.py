@@ -19,7 +19,14 @@ from sparkwright.errors import ConfigurationError, DataError, NetworkError, Work
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
-from sparkwright.workers.requests import Answer, Evaluating, InferRequest, Predicting, Scoring
+from sparkwright.workers.requests import (
+    Adapting,
+    Answer,
+    Evaluating,
+    InferRequest,
+    Predicting,
+    Scoring,
+)
 
 from ._tasks import device_of
 
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
 # Large enough that asking costs little, small enough that a task's memory stays small.
 BLOCK_BYTES = 8 << 20
-What = Evaluating | Scoring | Predicting
+What = Evaluating | Scoring | Predicting | Adapting
 Tag = TypeVar("Tag")
 
 
@@ -166,7 +173,7 @@ class InferenceSession:
             if answer.kind == "weights":
                 answer = self._with_weights(trainer, request)
         if answer.error:
-            raise error_of(answer)
+            raise _error_of(answer)
         return answer.result
 
     def _with_weights(self, trainer: BorrowedTrainer, request: InferRequest) -> Answer:
@@ -178,7 +185,7 @@ class InferenceSession:
             path.unlink(missing_ok=True)
 
 
-def error_of(answer: Answer) -> Exception:
+def _error_of(answer: Answer) -> Exception:
     if answer.kind == "data":
         return DataError(answer.error)
     if answer.kind == "network":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparkwright.data import DataSet, Normalizer, TableSchema
 from sparkwright.data.tables import to_dataset
-from sparkwright.data.texts import is_string, is_text
+from sparkwright.data.texts import is_string
 from sparkwright.errors import DataError
 from sparkwright.workers.requests import Predicting
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Array = NDArray[Any]
-_SQL_TYPES = {
-    **{"float32": "float", "float64": "double", "int32": "int", "int64": "bigint"},
-    "string": "string",
-}
+_SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "bigint"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,13 +234,10 @@ def _numbers(column: Any, number: int) -> Array:
 
     _refuse_missing(column, number)
     kind = column.type
-    number_kind = (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
-    if not (number_kind or is_string(kind)):
+    number_kind = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not (number_kind or pa.types.is_boolean(kind) or is_string(kind)):
         raise DataError(
-            f"argument {number + 1} must hold numbers, text or arrays of these. Received: type "
-            f"{kind}."
+            f"argument {number + 1} must hold numbers or text, or arrays. Received: type {kind}."
         )
     return column.to_numpy(zero_copy_only=False)
 
@@ -286,8 +280,6 @@ def _arrow_type(outputs: Mapping[str, tuple[str, tuple[int | None, ...]]]) -> An
 
 
 def _known(dtype: str) -> str:
-    if dtype in ("string", "object"):
-        return "object"
     return dtype if dtype in _SQL_TYPES else "float32"
 
 
@@ -295,8 +287,7 @@ def _to_arrow(array: Array, axes: int) -> Any:
     """A column of numbers, or of arrays nested as deep as an example has axes."""
     import pyarrow as pa
 
-    known = array.astype(_known(str(array.dtype)), copy=False).reshape(-1)
-    flat = pa.array(known, pa.string() if is_text(known) else None)
+    flat = pa.array(array.astype(_known(str(array.dtype)), copy=False).reshape(-1))
     if axes == 1 and array.shape[1:] == (1,):
         return flat
     for size in reversed(array.shape[1:]):

@@ -18,7 +18,6 @@ import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.networks.adapted import vocabularies_in_config
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.state import optimizers
@@ -99,8 +98,7 @@ def save_model(
     if normalizer is not None:
         notes["normalizer"] = normalizer.to_dict()
         if normalizer_place == "inside":
-            with vocabularies_in_config(model):
-                outer = describe_with_normalizer(model, normalizer)
+            outer = describe_with_normalizer(model, normalizer)
     given = ModelMetadata.from_dict(metadata or {})
     optimizer = getattr(model, "optimizer", None)
     has_updater = save_updater and optimizer is not None and bool(optimizer.built)
@@ -108,8 +106,7 @@ def save_model(
     about["normalizer"] = None if normalizer is None else normalizer_place
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
         # A folder, because Keras would build an archive in memory.
-        updater = contextlib.nullcontext() if save_updater else _updater_left_out(optimizer)
-        with updater, vocabularies_in_config(model):
+        with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
             keras.saving.save_model(model, folder, zipped=False)
         if outer is not None:
             put_normalizer_inside(Path(folder), outer, str(model.name))

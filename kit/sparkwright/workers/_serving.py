@@ -29,10 +29,10 @@ from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica import Replica
 from ._sharing import SharingWorker
-from .adapting import count_tokens
+from .adapting import summarize
 from .inference import run_inference
 from .requests import (
-    AdaptRequest,
+    Adapting,
     Answer,
     Evaluating,
     InferRequest,
@@ -71,8 +71,6 @@ class Service:
                 return self._round(request)
             case InferRequest():
                 return self._infer(request, gone)
-            case AdaptRequest():
-                return Answer(result=count_tokens(request))
             case _:
                 raise NetworkError(f"a trainer takes requests. Received: {type(request).__name__}.")
 
@@ -229,6 +227,9 @@ class Service:
         return block, clock.state(measured)
 
     def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
+        if isinstance(request.what, Adapting):
+            (examples,) = request.columns.values()
+            return Answer(result=summarize(request.definition.build(), examples))
         replica, key = self._replica(request), _replica_key(request)
         self._round_run = ""  # a run that shares the replica begins its next round with its own
         if self._digests.get(key) != request.digest:
@@ -283,7 +284,7 @@ def _listen_host(wanted: str) -> str:
 
 
 def _replica_key(request: Request) -> tuple[str, str]:
-    xla = "auto" if isinstance(request, InferRequest | AdaptRequest) else request.xla
+    xla = "auto" if isinstance(request, InferRequest) else request.xla
     return request.definition.fingerprint, xla
 
 

@@ -8,7 +8,7 @@ Numbers, texts, None and lists stand for themselves. Any other value is an objec
     map    [[key, value], ...]
     bytes  number of the piece
     array  [number of the piece, dtype, shape]
-    texts  [number of the piece of their ends, of their UTF-8, shape], of an array of `str`
+    texts  [where each begins and ends, number of the piece of their UTF-8], an array of `str`
     json   number of a piece of JSON text
     data   [module, class, {field: value}], a data class or named tuple of the engine
     own    number of one of the user's own objects
@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from sparkwright.data.texts import from_utf8, is_text, to_utf8
-from sparkwright.errors import DataError, NetworkError
+from sparkwright.errors import NetworkError
 from sparkwright.mesh.framing import Message
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
@@ -117,9 +117,10 @@ class _Packer:
             return value
         if isinstance(value, np.generic):
             return self.packed(value.item())
+        if isinstance(value, np.ndarray) and is_text(value):
+            edges, content = to_utf8(value)
+            return {"texts": [self._array(edges), self.add(content)]}
         if isinstance(value, np.ndarray):
-            if is_text(value):
-                return {"texts": [*map(self.add, _utf8(value)), list(value.shape)]}
             return {"array": self._array(value)}
         if type(value) is list:
             is_plain = set(map(type, value)) <= _PLAIN
@@ -174,12 +175,10 @@ class _Unpacker:
             case "bytes":
                 return bytes(self._pieces[held])
             case "array":
-                number, dtype, shape = held
-                return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
+                return self._array(*held)
             case "texts":
-                ends, content, shape = held
-                texts = np.frombuffer(self._pieces[ends], np.int64), self._pieces[content]
-                return from_utf8(*texts, tuple(shape))
+                edges, content = held
+                return from_utf8(self._array(*edges), self._pieces[content])
             case "json":
                 return json.loads(bytes(self._pieces[held]))
             case "data":
@@ -188,6 +187,9 @@ class _Unpacker:
                 return self._own[held]
             case _:
                 raise ValueError(f"the tag {tag!r}")
+
+    def _array(self, number: int, dtype: str, shape: list[int]) -> np.ndarray[Any, Any]:
+        return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
 
     def _data(self, module: str, name: str, fields: dict[str, Any]) -> Any:
         if module.partition(".")[0] != _ENGINE:
@@ -204,16 +206,6 @@ class _Unpacker:
         for field, value in values.items():
             object.__setattr__(made, field, value)
         return made
-
-
-def _utf8(array: np.ndarray[Any, Any]) -> tuple[Any, bytes]:
-    try:
-        ends, content = to_utf8(array)
-    except (AttributeError, DataError):
-        raise TypeError(
-            "arrays must be of numbers, texts or times. Received: an array of other objects."
-        ) from None
-    return ends.view(np.uint8).data if len(ends) else b"", content
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -27,7 +27,7 @@ from sparkwright.mesh.handshake import greet_server
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
 from .gpus import device_environment
-from .requests import AdaptRequest, Answer, Evaluating, InferRequest, Request
+from .requests import Answer, Evaluating, InferRequest, Request
 
 if TYPE_CHECKING:
     import psutil
@@ -195,7 +195,7 @@ class BorrowedTrainer:
             WorkerError: if the trainer process ends, with how it ended.
             RunTimeoutError: if inference on the request's examples takes an hour.
         """
-        infers = isinstance(request, InferRequest | AdaptRequest)
+        infers = isinstance(request, InferRequest)
         worker = -1 if infers else request.settings.worker
         self._connection.socket.settimeout(_INFERENCE_TIMEOUT_S if infers else None)
         try:

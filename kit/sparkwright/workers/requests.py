@@ -157,6 +157,11 @@ class Predicting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Adapting:
+    """Find what a preprocessing layer, in place of a network, has to know of the examples."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InferRequest:
     """Run the network over some examples in inference mode.
 
@@ -177,23 +182,10 @@ class InferRequest:
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
     records: Sequence[Any] | None = field(default=None, repr=False, metadata={"json": True})
     batch_size: int
-    what: Evaluating | Scoring | Predicting
+    what: Evaluating | Scoring | Predicting | Adapting
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdaptRequest:
-    """Count the tokens of some examples.
-
-    Attributes:
-        definition: of a preprocessing layer with a vocabulary, not adapted.
-        examples: (n, ...) text or integers.
-    """
-
-    definition: ModelDefinition
-    examples: NDArray[Any] = field(repr=False)
-
-
-Request = TrainRequest | RoundRequest | InferRequest | AdaptRequest
+Request = TrainRequest | RoundRequest | InferRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

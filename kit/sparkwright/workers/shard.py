@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
-from sparkwright.data.texts import TEXT, from_utf8, is_text, to_utf8
+from sparkwright.data.texts import TEXT, TextColumn, from_utf8, is_text, to_utf8
 from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.mesh.auth import worker_identity
 from sparkwright.mesh.connection import Address, Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
-
-from ._text_column import TextColumn, TextFile
 
 _INDEX = "shard.json"
 _ORDER = "order.npy"
@@ -33,7 +31,8 @@ class ShardWriter:
     """Appends DataSets to a folder, one raw file a column, so that each column is contiguous.
 
     Random minibatches are then one NumPy gather from a memory map; record batches would need one
-    gather a batch and column. Text has two files, see `TextColumn`.
+    gather a batch and column. The file of a text column holds where each text begins and ends in
+    another file, of UTF-8.
     """
 
     def __init__(self, folder: Path, *, worker: int) -> None:
@@ -48,7 +47,7 @@ class ShardWriter:
             folder.mkdir(parents=True, mode=0o700)
         self.rows = 0
         self._columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
-        self._files: dict[str, BinaryIO | TextFile] = {}
+        self._files: dict[str, BinaryIO] = {}
         self._arrivals: list[tuple[tuple[int, ...], int, int]] = []  # (key, first row, rows)
 
     def __enter__(self) -> Self:
@@ -90,12 +89,11 @@ class ShardWriter:
         if not self._columns:
             self._columns = found
             with self._disk_errors():
-                for number, name in enumerate(columns):
+                for number, (name, array) in enumerate(columns.items()):
                     path = self.folder / f"{number}.bin"
-                    text = is_text(columns[name])
-                    self._files[name] = (
-                        TextFile(path) if text else path.open("wb", buffering=1 << 20)
-                    )
+                    self._files[name] = path.open("wb", buffering=1 << 20)
+                    if is_text(array):
+                        self._files[_utf8(name)] = _utf8(path).open("wb", buffering=1 << 20)
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
@@ -104,11 +102,11 @@ class ShardWriter:
             )
         with self._disk_errors():
             for name, array in columns.items():
-                file = self._files[name]
-                if isinstance(file, TextFile):
-                    file.write(array)
-                else:
-                    file.write(np.ascontiguousarray(array).data.cast("B"))
+                if is_text(array):
+                    edges, content = to_utf8(array)
+                    array = edges + self._files[_utf8(name)].tell()
+                    self._files[_utf8(name)].write(content)
+                self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
@@ -171,11 +169,13 @@ class Shard:
         self.columns: dict[str, Any] = {}
         for number, (name, dtype, shape) in enumerate(index["columns"]):
             path, shape = folder / f"{number}.bin", (self.rows, *shape)
-            self.columns[name] = (
-                TextColumn(path, shape)
-                if np.dtype(dtype) == TEXT
-                else np.memmap(path, np.dtype(dtype), "r", shape=shape)
-            )
+            if np.dtype(dtype) == TEXT:
+                edges = np.memmap(path, np.int64, "r", shape=(*shape, 2))
+                size = _utf8(path).stat().st_size  # an empty file cannot be mapped
+                content = np.memmap(_utf8(path), np.uint8, "r") if size else b""
+                self.columns[name] = TextColumn(edges, content)
+            else:
+                self.columns[name] = np.memmap(path, np.dtype(dtype), "r", shape=shape)
         order = folder / _ORDER
         self._order: NDArray[np.int64] | None = np.load(order) if order.exists() else None
         if consume:
@@ -184,7 +184,7 @@ class Shard:
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Columns of the examples `rows`: each array has the shape of `rows`, then an example's.
 
-        Texts are UTF-8 bytes, as TensorFlow takes them.
+        Text is UTF-8 bytes, as TensorFlow takes it.
         """
         if self._order is not None:
             rows = self._order[rows]
@@ -196,6 +196,11 @@ class Shard:
     def dataset(self, rows: slice) -> DataSet:
         """The examples of a slice, in order of arrival, without copying."""
         return DataSet.from_columns({name: array[rows] for name, array in self.columns.items()})
+
+
+def _utf8(file: Any) -> Any:
+    """The name or path of the UTF-8 of a text column, beside the column's own."""
+    return file.with_suffix(".utf8") if isinstance(file, Path) else f"{file}.utf8"
 
 
 def _describe(columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
@@ -218,8 +223,8 @@ class ShardServer:
         """Answer one helper until it hangs up.
 
         A request's payload is an int64 array of row numbers of any shape; the answer's is the
-        columns' arrays one after another, whose dtypes and shapes its fields tell. Text is where
-        each one ends, then the UTF-8 of all.
+        columns' arrays one after another, whose dtypes and shapes its fields tell; of text, what
+        `to_utf8` returns.
         """
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
@@ -345,13 +350,13 @@ def _columns(message: Message) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     start = 0
     for name, dtype, shape in message.fields["columns"]:
-        count, is_texts = int(np.prod(shape)), np.dtype(dtype) == TEXT
-        kind = np.dtype(np.int64) if is_texts else np.dtype(dtype)
-        array = np.frombuffer(message.payload, kind, count, start)
+        texts = np.dtype(dtype) == TEXT
+        dtype, shape = (np.int64, (*shape, 2)) if texts else (np.dtype(dtype), shape)
+        array = np.frombuffer(message.payload, dtype, int(np.prod(shape)), start).reshape(shape)
         start += array.nbytes
-        if is_texts:
-            stop = start + int(array[-1]) if count else start
-            array = from_utf8(array, memoryview(message.payload)[start:stop], shape)
-            start = stop
-        found[name] = array.reshape(shape)
+        if texts:
+            content = memoryview(message.payload)[start : start + int(array.max(initial=0))]
+            array = from_utf8(array, content)
+            start += len(content)
+        found[name] = array
     return found
