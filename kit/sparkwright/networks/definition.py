@@ -167,6 +167,10 @@ def _live(model: Any) -> dict[str, Any]:
         getattr(optimizer, "_learning_rate", None),
     ]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
+    # Keras writes down no module of a TextVectorization's own functions.
+    things += [
+        getattr(x, n, None) for x in model._flatten_layers() for n in ("_standardize", "_split")
+    ]
     found: dict[str, Any] = {}
     for thing in things:
         kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)
