@@ -4,19 +4,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.data import DataSet, DistributedDataSet, from_dataframe
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.adapted import lookup_of
-from sparkwright.workers.adapting import counted, give, merged
+from sparkwright.workers.adapting import Summary, give, merged
 from sparkwright.workers.pool import driver_secret
 from sparkwright.workers.requests import Adapting
 
 from ._inference import Inference, InferenceSession
-
-# Input, or None for the only one -> what a task needs to adapt its layer.
-Layers = dict[str | None, Any]
 
 
 def adapt(layer: Any, data: Any, column: str | None = None) -> None:
@@ -44,99 +40,86 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
         sw.adapt(words, frame, column="review")
     """
     import keras
+    from pyspark.sql import DataFrame
 
-    layers: Layers = {column: layer}
+    # Input, or None for the only one -> its layer.
+    layers: dict[str | None, Any] = {column: layer}
     if isinstance(layer, keras.utils.FeatureSpace):
         layers = {name: layer.preprocessors[name] for name in layer._list_adaptable_preprocessors()}
     elif isinstance(layer, Mapping):
         layers = dict(layer)  # pyright: ignore[reportUnknownArgumentType]
     for each in layers.values():
         _check(each)
+    if isinstance(data, DataFrame):
+        names = [_only(data.columns) if name is None else name for name in layers]
+        data = from_dataframe(data, features={name: [name] for name in names})
     if isinstance(data, DataSet):
         for name, each in layers.items():
             each.adapt(_array(data, name))
+    elif isinstance(data, DistributedDataSet):
+        layers_there = {name: _described(each) for name, each in layers.items()}
+        summarise = partial(_summaries, layers=layers_there)
+        found = data.reduce_chunks(summarise, _merged, description="adapt layers")
+        if found is None:
+            raise DataError("a layer must be adapted to at least one example. Received: none.")
+        for name, each in layers.items():
+            give(each, found[name])
     else:
-        _adapt_distributed(layers, _distributed(data, layers))
+        raise DataError(
+            "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
+            f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
+        )
     if isinstance(layer, keras.utils.FeatureSpace):
         layer._is_adapted = True
         layer.get_encoded_features()
         layer.built = layer._sublayers_built = True
 
 
-def _adapt_distributed(layers: Layers, data: DistributedDataSet) -> None:
-    ship_engine(data.spark)
-    described = {name: _described(each) for name, each in layers.items()}
-    found = data.reduce_chunks(partial(_summaries, layers=described), _merged, description="adapt")
-    if found is None:
-        raise DataError("a layer needs at least one example to be adapted to. Received: none.")
-    for name, each in layers.items():
-        give(each, *found[name])
+def _check(layer: Any) -> None:
+    is_fixed = (
+        getattr(lookup_of(layer), "_has_input_vocabulary", False)
+        or getattr(layer, "input_mean", None) is not None
+        or getattr(layer, "num_bins", 1) is None
+    )
+    if is_fixed or not hasattr(layer, "adapt"):
+        raise ConfigurationError(
+            "`layer` must be a Normalization, StringLookup, IntegerLookup, TextVectorization or "
+            "Discretization that was given no mean, vocabulary or bin boundaries. Received: "
+            f"{type(layer).__name__} {getattr(layer, 'name', '')!r}. Others need no `adapt`."
+        )
 
 
 def _described(layer: Any) -> Inference:
     """The layer in place of a network; it has no weights and no outputs."""
-    return Inference(
-        definition=ModelDefinition.of_layer(layer),
-        weights=None,
-        digest="",
-        batch_size=1,
-        workers=None,
-        outputs=(),
-        secret=driver_secret(),
-    )
+    definition, secret = ModelDefinition.of_layer(layer), driver_secret()
+    sizes: dict[str, Any] = {"batch_size": 1, "workers": None, "outputs": ()}
+    return Inference(definition=definition, weights=None, digest="", secret=secret, **sizes)
 
 
-def _summaries(chunk: DataSet, partition: int, start: int, *, layers: Layers) -> dict[Any, Any]:
-    """Input -> a summary for its layer, and the shape of an example; in a Spark task."""
+def _summaries(
+    chunk: DataSet, partition: int, start: int, *, layers: Mapping[str | None, Inference]
+) -> dict[str | None, Summary]:
+    """Input -> a summary for its layer; in a Spark task."""
     del partition, start
-    found: dict[Any, Any] = {}
-    for name, inference in layers.items():
-        array = _array(chunk, name)
-        made = InferenceSession(inference).run(DataSet(array), Adapting())
-        found[name] = counted(made), array.shape[1:]
-    return found
+    return {
+        name: InferenceSession(layer).run(DataSet(_array(chunk, name)), Adapting())
+        for name, layer in layers.items()
+    }
 
 
-def _merged(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    for name, (_, shape) in one.items():
-        if other[name][1] != shape:
-            raise DataError(
-                f"a layer must be adapted to examples of one shape. Received: {shape} and "
-                f"{other[name][1]}."
-            )
-    return {name: (merged(each, other[name][0]), shape) for name, (each, shape) in one.items()}
+def _merged(
+    one: dict[str | None, Summary], other: dict[str | None, Summary]
+) -> dict[str | None, Summary]:
+    return {name: merged(summary, other[name]) for name, summary in one.items()}
 
 
-def _check(layer: Any) -> None:
-    import keras
-
-    kinds = keras.layers
-    tokens = isinstance(layer, kinds.StringLookup | kinds.IntegerLookup | kinds.TextVectorization)
-    if (
-        (tokens and not lookup_of(layer)._has_input_vocabulary)
-        or (isinstance(layer, kinds.Normalization) and layer.input_mean is None)
-        or (isinstance(layer, kinds.Discretization) and layer.num_bins is not None)
-    ):
-        return
-    raise ConfigurationError(
-        "`layer` must be a Normalization, StringLookup, IntegerLookup, TextVectorization or "
-        "Discretization that was given no mean, vocabulary or bin boundaries. Received: "
-        f"{type(layer).__name__} {getattr(layer, 'name', '')!r}. Other layers need no `adapt`."
-    )
-
-
-def _distributed(data: Any, layers: Layers) -> DistributedDataSet:
-    from pyspark.sql import DataFrame
-
-    if isinstance(data, DistributedDataSet):
-        return data
-    if not isinstance(data, DataFrame):
+def _array(data: DataSet, name: str | None) -> Any:
+    name = _only(list(data.features)) if name is None else name
+    if name not in data.features:
         raise DataError(
-            "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
-            f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
+            f"a layer must be adapted to one of {list(data.features)}. Received: {name!r}."
         )
-    names = [_only(data.columns) if name is None else name for name in layers]
-    return from_dataframe(data, features={name: [name] for name in names})
+    return data.features[name]
 
 
 def _only(names: list[str]) -> str:
@@ -145,11 +128,3 @@ def _only(names: list[str]) -> str:
             f"`column` must name one of {names}, to adapt the layer to. Received: column=None."
         )
     return names[0]
-
-
-def _array(data: DataSet, name: str | None) -> Any:
-    known = list(data.features)
-    name = _only(known) if name is None else name
-    if name not in known:
-        raise DataError(f"a layer must be adapted to one of {known}. Received: {name!r}.")
-    return data.features[name]

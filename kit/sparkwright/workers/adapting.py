@@ -1,6 +1,12 @@
-"""What preprocessing layers have to know of data: found by their own code, piece by piece."""
+"""What preprocessing layers have to know of data: found by their own code, a chunk at a time.
 
-from collections import Counter
+tokens      token -> how often it occurs
+documents   token -> in how many examples; only for `output_mode="tf_idf"`
+examples    {"": how many}
+points      number -> for how many numbers it stands, of a Discretization
+count, mean, variance   of a Normalization
+"""
+
 from typing import Any
 
 import numpy as np
@@ -15,7 +21,7 @@ _FINER = 10
 
 
 def summarize(layer: Any, examples: Any) -> Summary:
-    """A summary of some examples, in a trainer; `layer` is not adapted and not used otherwise."""
+    """A summary of (n, ...) examples, in a trainer; `layer` is new, and used for this alone."""
     import keras
 
     kinds = keras.layers
@@ -30,74 +36,68 @@ def summarize(layer: Any, examples: Any) -> Summary:
     if isinstance(layer, kinds.Normalization):
         layer.build((None, *examples.shape[1:]))
         wide, axes = examples.astype(np.float64), layer._reduce_axis
-        mean = wide.mean(axis=axes)
-        return {"count": wide.size // mean.size, "mean": mean, "variance": wide.var(axis=axes)}
+        mean = np.asarray(wide.mean(axis=axes))
+        return {
+            **{"count": wide.size // mean.size, "mean": mean},
+            **{"variance": np.asarray(wide.var(axis=axes)), "shape": examples.shape[1:]},
+        }
     if isinstance(layer, kinds.Discretization):
         layer.epsilon /= _FINER
         layer.update_state(examples)
-        return {"points": layer.summary}
+        values, weights = layer.summary.tolist()
+        return _added({"points": {}}, {"points": zip(values, weights, strict=True)})
     layer.update_state(examples)
     lookup = lookup_of(layer)
-    tokens, counts = lookup.token_counts.export()
-    found = {"tokens": tokens.numpy(), "counts": counts.numpy(), "examples": len(examples)}
+    found: Summary = {"examples": {"": len(examples)}, "tokens": _counts(lookup.token_counts)}
     if lookup.output_mode == "tf_idf":
-        found["documents"] = lookup.token_document_counts.lookup(tokens).numpy()
+        found["documents"] = _counts(lookup.token_document_counts)
     return found
-
-
-def counted(summary: Summary) -> Summary:
-    """A trainer's summary as one that can be merged."""
-    if "tokens" not in summary:
-        return summary
-    tokens = summary["tokens"].tolist()
-    documents = summary.get("documents", np.empty(0)).tolist()
-    return {
-        "tokens": Counter(dict(zip(tokens, summary["counts"].tolist(), strict=True))),
-        "documents": Counter(dict(zip(tokens, documents, strict=False))),
-        "examples": summary["examples"],
-    }
 
 
 def merged(one: Summary, other: Summary) -> Summary:
     """The summary of both together; `one` may change."""
-    if "points" in one:
-        return {"points": np.concatenate([one["points"], other["points"]], axis=1)}
-    if "tokens" in one:
-        one["tokens"].update(other["tokens"])
-        one["documents"].update(other["documents"])
-        return {**one, "examples": one["examples"] + other["examples"]}
+    if "mean" not in one:
+        return _added(one, {name: counts.items() for name, counts in other.items()})
     count = one["count"] + other["count"]
     share, delta = other["count"] / count, other["mean"] - one["mean"]
     variance = one["variance"] + (other["variance"] - one["variance"]) * share
     return {
-        "count": count,
-        "mean": one["mean"] + delta * share,
+        **{"count": count, "mean": one["mean"] + delta * share, "shape": one["shape"]},
         "variance": variance + delta**2 * share * (1 - share),
     }
 
 
-def give(layer: Any, summary: Summary, shape: tuple[int, ...]) -> None:
-    """Adapt `layer` to a summary of all examples, each of `shape`, on the driver."""
+def give(layer: Any, summary: Summary) -> None:
+    """Adapt `layer` to a summary of all examples, on the driver."""
+    import tensorflow as tf
+
     if "mean" in summary:
         if not layer.built:
-            layer.build((None, *(shape or (1,))))
+            layer.build((None, *summary["shape"]))
         layer.adapt_mean.assign(summary["mean"])
         layer.adapt_variance.assign(summary["variance"])
     elif "points" in summary:
-        layer.summary = summary["points"][:, np.argsort(summary["points"][0])]
+        layer.summary = np.array(sorted(summary["points"].items())).T
     else:
         lookup = lookup_of(layer)
         layer.reset_state()
-        _insert(lookup, "token_counts", summary["tokens"])
+        for table, name in (("token_counts", "tokens"), ("token_document_counts", "documents")):
+            if counts := summary.get(name):
+                tokens: Any = tf.constant(list(counts), lookup.vocabulary_dtype)
+                getattr(lookup, table).insert(tokens, tf.constant(list(counts.values()), tf.int64))
         if lookup.output_mode == "tf_idf":
-            _insert(lookup, "token_document_counts", summary["documents"])
-            lookup.num_documents.assign(summary["examples"])
+            lookup.num_documents.assign(summary["examples"][""])
     layer.finalize_state()
 
 
-def _insert(lookup: Any, table: str, counts: Counter[Any]) -> None:
-    import tensorflow as tf
+def _counts(table: Any) -> dict[Any, int]:
+    tokens, counts = (each.numpy().tolist() for each in table.export())
+    texts = [token.decode() if isinstance(token, bytes) else token for token in tokens]
+    return dict(zip(texts, counts, strict=True))
 
-    if counts:
-        tokens: Any = tf.constant(list(counts), lookup.vocabulary_dtype)
-        getattr(lookup, table).insert(tokens, tf.constant(list(counts.values()), tf.int64))
+
+def _added(one: Summary, other: Summary) -> Summary:
+    for name, counts in other.items():
+        for key, count in counts:
+            one[name][key] = one[name].get(key, 0) + count
+    return one
