@@ -89,11 +89,9 @@ class ShardWriter:
         if not self._columns:
             self._columns = found
             with self._disk_errors():
-                for number, (name, array) in enumerate(columns.items()):
-                    path = self.folder / f"{number}.bin"
-                    self._files[name] = path.open("wb", buffering=1 << 20)
-                    if is_text(array):
-                        self._files[_utf8(name)] = _utf8(path).open("wb", buffering=1 << 20)
+                for number, array in enumerate(columns.values()):
+                    for file in (f"{number}.bin", f"{number}.utf8")[: 1 + is_text(array)]:
+                        self._files[file] = (self.folder / file).open("wb", buffering=1 << 20)
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
@@ -101,12 +99,12 @@ class ShardWriter:
                 "Bring sequences of different length to one with `data.padded()`."
             )
         with self._disk_errors():
-            for name, array in columns.items():
+            for number, array in enumerate(columns.values()):
                 if is_text(array):
                     edges, content = to_utf8(array)
-                    array = edges + self._files[_utf8(name)].tell()
-                    self._files[_utf8(name)].write(content)
-                self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
+                    array = edges + self._files[f"{number}.utf8"].tell()
+                    self._files[f"{number}.utf8"].write(content)
+                self._files[f"{number}.bin"].write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
@@ -171,8 +169,8 @@ class Shard:
             path, shape = folder / f"{number}.bin", (self.rows, *shape)
             if np.dtype(dtype) == TEXT:
                 edges = np.memmap(path, np.int64, "r", shape=(*shape, 2))
-                size = _utf8(path).stat().st_size  # an empty file cannot be mapped
-                content = np.memmap(_utf8(path), np.uint8, "r") if size else b""
+                path = path.with_suffix(".utf8")  # an empty file cannot be mapped
+                content = np.memmap(path, np.uint8, "r") if path.stat().st_size else b""
                 self.columns[name] = TextColumn(edges, content)
             else:
                 self.columns[name] = np.memmap(path, np.dtype(dtype), "r", shape=shape)
@@ -196,11 +194,6 @@ class Shard:
     def dataset(self, rows: slice) -> DataSet:
         """The examples of a slice, in order of arrival, without copying."""
         return DataSet.from_columns({name: array[rows] for name, array in self.columns.items()})
-
-
-def _utf8(file: Any) -> Any:
-    """The name or path of the UTF-8 of a text column, beside the column's own."""
-    return file.with_suffix(".utf8") if isinstance(file, Path) else f"{file}.utf8"
 
 
 def _describe(columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
