@@ -83,6 +83,10 @@ def test_two_workers_learn_from_text(kind: str) -> None:
     assert run.history[-1]["val_acc"] == 1.0
 
 
+def test_steps_of_networks_that_take_text_are_timed() -> None:
+    assert sw.measure_step(classifier(), batch_size=4, budget_s=0.1).seconds > 0
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
     replica = Replica(ModelDefinition.of(classifier(rank=rank)))

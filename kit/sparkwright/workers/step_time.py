@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.data.texts import TEXT
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names
@@ -174,6 +175,7 @@ def _random_batch(
     for tensor in model.inputs:
         shape = (batch_size, *_closed(tensor.shape[1:]))
         values = draw.random(shape, np.float32)
+        values = values.astype(str) if str(tensor.dtype) == "string" else values
         found[f"features/{tensor.name}"] = values.astype(_numpy_type(str(tensor.dtype)))
     names = output_names(model)
     for name, tensor, loss in zip(names, model.outputs, losses_of(model.loss, names), strict=True):
@@ -219,6 +221,8 @@ def _closed(shape: Any) -> tuple[int, ...]:
 
 
 def _numpy_type(name: str) -> np.dtype[Any]:
+    if name == "string":
+        return TEXT
     return np.dtype(
         name if name.startswith(("float16", "float64", "int", "uint", "bool")) else "f4"
     )
