@@ -106,6 +106,25 @@ def test_layers_that_cannot_be_adapted_are_refused(
         sw.adapt(layer(), data, column=column)
 
 
+def test_text_is_exported_shuffled_and_looked_at(spark: Any, tmp_path: Path) -> None:
+    whole = mixed(50)
+    data = sw.data.from_arrays(spark, whole.features, partitions=1)
+    url = str(tmp_path / "export")
+    data.export(url, batch_size=20)
+    again = sw.data.from_minibatches(spark, url)
+    assert again.collect().equals(whole)
+    look = sw.data.preview(sw.data.DataSource(format="minibatches", url=url))
+    assert not look.problems
+    assert "Straße" in str(look.rows)
+    shuffled = again.shuffle(seed=1, partitions=2).collect().features["text"].ravel().tolist()
+    assert sorted(shuffled) == sorted(whole.features["text"].ravel().tolist())
+    assert {column.array for column in data.statistics()} == {
+        f"features/{name}" for name in ("codes", "numbers", "images", "skewed")
+    }
+    with pytest.raises(sw.DataError, match="in a record file must have one of the dtypes"):
+        sw.data.write_tfrecord(whole, str(tmp_path / "records"))
+
+
 def test_a_data_set_is_adapted_to_without_spark() -> None:
     layer = layers.StringLookup()
     sw.adapt(layer, mixed(), column="words")
