@@ -40,7 +40,9 @@ def as_texts(name: str, array: Array) -> Array:
         )
     found = np.empty(array.shape, object)
     try:
-        found.flat = [text.decode() if isinstance(text, bytes) else str(text) for text in texts]
+        found.reshape(-1)[:] = [
+            text.decode() if isinstance(text, bytes) else str(text) for text in texts
+        ]
     except UnicodeDecodeError as error:
         raise DataError(f"text must be UTF-8. Received: {error} in {name!r}.") from None
     return found
@@ -73,7 +75,7 @@ def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) ->
     """
     found = np.empty(edges.shape[:-1], object)
     texts = [bytes(content[start:stop]) for start, stop in edges.reshape(-1, 2).tolist()]
-    found.flat = [text.decode() for text in texts] if decode else texts
+    found.reshape(-1)[:] = [text.decode() for text in texts] if decode else texts
     return found
 
 

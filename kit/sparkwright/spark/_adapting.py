@@ -42,9 +42,10 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
     import keras
     from pyspark.sql import DataFrame
 
+    is_space = issubclass(type(layer), keras.utils.FeatureSpace)
     # Input, or None for the only one -> its layer.
     layers: dict[str | None, Any] = {column: layer}
-    if isinstance(layer, keras.utils.FeatureSpace):
+    if is_space:
         layers = {name: layer.preprocessors[name] for name in layer._list_adaptable_preprocessors()}
     elif isinstance(layer, Mapping):
         layers = dict(layer)  # pyright: ignore[reportUnknownArgumentType]
@@ -69,7 +70,7 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
             "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
             f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
         )
-    if isinstance(layer, keras.utils.FeatureSpace):
+    if is_space:
         layer._is_adapted = True
         layer.get_encoded_features()
         layer.built = layer._sublayers_built = True

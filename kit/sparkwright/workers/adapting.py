@@ -24,16 +24,16 @@ def summarize(layer: Any, examples: Any) -> Summary:
     """A summary of (n, ...) examples, in a trainer; `layer` is new, and used for this alone."""
     import keras
 
-    kinds = keras.layers
+    kinds, kind = keras.layers, type(layer)
     # As `adapt`: a number or text an example is an example of one.
     examples = examples[:, None] if examples.ndim == 1 else examples
-    numeric = isinstance(layer, kinds.Normalization | kinds.Discretization)
+    numeric = issubclass(kind, kinds.Normalization | kinds.Discretization)
     if numeric and (is_text(examples) or not np.isfinite(examples).all()):
         raise DataError(
             f"a {type(layer).__name__} must be adapted to finite numbers. Received: text, NaN or "
             "infinite numbers. Fill or drop them first."
         )
-    if isinstance(layer, kinds.Normalization):
+    if issubclass(kind, kinds.Normalization):
         layer.build((None, *examples.shape[1:]))
         wide, axes = examples.astype(np.float64), layer._reduce_axis
         mean = np.asarray(wide.mean(axis=axes))
@@ -41,7 +41,7 @@ def summarize(layer: Any, examples: Any) -> Summary:
             **{"count": wide.size // mean.size, "mean": mean},
             **{"variance": np.asarray(wide.var(axis=axes)), "shape": examples.shape[1:]},
         }
-    if isinstance(layer, kinds.Discretization):
+    if issubclass(kind, kinds.Discretization):
         layer.epsilon /= _FINER
         layer.update_state(examples)
         values, weights = layer.summary.tolist()
