@@ -43,7 +43,7 @@ def classifier(*, rank: int = 1) -> Any:
             layers.Dense(2, activation="softmax", kernel_initializer=init[1]),
         ]
     )
-    model.compile(keras.optimizers.SGD(1.0), "sparse_categorical_crossentropy", metrics=["acc"])
+    model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy", metrics=["acc"])
     return model
 
 
@@ -76,11 +76,11 @@ def test_two_workers_learn_from_text(kind: str) -> None:
     else:
         master = sw.SharedTrainingMaster(**options)
     model, data = classifier(), sentences()
-    run = fit(model, master, data, epochs=8, validation=data)
+    run = fit(model, master, data, epochs=10, validation=data)
     texts, labels = data.features["text"], data.labels["labels"]
     tensor = keras.ops.convert_to_tensor(texts)  # Keras takes no arrays of text here
     assert model.evaluate(tensor, labels, verbose=0)[1] == 1.0
-    assert run.history[-1]["val_acc"] == 1.0
+    assert run.status.validation[-1].metrics["acc"] == 1.0
 
 
 def test_steps_of_networks_that_take_text_are_timed() -> None:
@@ -132,9 +132,7 @@ CASES = {
     "text": lambda: adapted(layers.TextVectorization(), TEXTS),
     "ngrams": lambda: adapted(layers.TextVectorization(ngrams=2, max_tokens=5), TEXTS),
     "characters": lambda: adapted(layers.TextVectorization(split="character"), TEXTS),
-    "tf_idf": lambda: adapted(
-        layers.TextVectorization(output_mode="tf_idf", pad_to_max_tokens=True, max_tokens=9), TEXTS
-    ),
+    "tf_idf": lambda: adapted(layers.TextVectorization(output_mode="tf_idf", max_tokens=4), TEXTS),
     "counts": lambda: adapted(layers.TextVectorization(output_mode="count"), TEXTS),
     "given": lambda: (layers.StringLookup(vocabulary=["cat"]), TEXTS),
     "hashing": lambda: (layers.Hashing(num_bins=3), TEXTS),
