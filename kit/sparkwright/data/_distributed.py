@@ -212,8 +212,8 @@ class DistributedDataSet:
         """Counts, missing values, range, mean, deviation, quantiles and histogram of each column.
 
         A column is a position on the last axis of a feature or label array: a column of a table, a
-        feature of a sequence, a channel of an image. Masked steps and labels do not count. Two
-        passes over the data; one without histograms.
+        feature of a sequence, a channel of an image. Masked steps and labels do not count, text is
+        left out. Two passes over the data; one without histograms.
 
         Args:
             bins: of the histograms, from the smallest to the largest number; default 30; 0: none.

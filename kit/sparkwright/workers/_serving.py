@@ -29,8 +29,17 @@ from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica import Replica
 from ._sharing import SharingWorker
+from .adapting import summarize
 from .inference import run_inference
-from .requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
+from .requests import (
+    Adapting,
+    Answer,
+    Evaluating,
+    InferRequest,
+    Request,
+    RoundRequest,
+    TrainRequest,
+)
 from .shard import Shard, ShardSource
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
@@ -218,6 +227,9 @@ class Service:
         return block, clock.state(measured)
 
     def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
+        if isinstance(request.what, Adapting):
+            (examples,) = request.columns.values()
+            return Answer(result=summarize(request.definition.build(), examples))
         replica, key = self._replica(request), _replica_key(request)
         self._round_run = ""  # a run that shares the replica begins its next round with its own
         if self._digests.get(key) != request.digest:

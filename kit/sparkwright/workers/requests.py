@@ -157,6 +157,11 @@ class Predicting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Adapting:
+    """Find what a preprocessing layer, in place of a network, has to know of the examples."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InferRequest:
     """Run the network over some examples in inference mode.
 
@@ -177,7 +182,7 @@ class InferRequest:
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
     records: Sequence[Any] | None = field(default=None, repr=False, metadata={"json": True})
     batch_size: int
-    what: Evaluating | Scoring | Predicting
+    what: Evaluating | Scoring | Predicting | Adapting
 
 
 Request = TrainRequest | RoundRequest | InferRequest
