@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright.data import DataSet, LocalTable, Normalizer
+from sparkwright.data import DataSet, LocalData, Normalizer, read_minibatches
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.networks.normalizing import (
@@ -166,8 +166,9 @@ class ParallelWrapper:
         """Begin to train and return at once.
 
         Args:
-            data: a DataSet, what `read_csv` and the like return, or a (features, labels) pair of
-                arrays.
+            data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
+                return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
+                exported minibatches; or a (features, labels) pair of arrays.
             epochs: passes over the data; default None: 1, or those of `early_stopping`.
             validation: likewise, for the loss after each epoch; default None.
             early_stopping: when to end earlier, and which state to keep; default None. See
@@ -392,20 +393,29 @@ def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str,
 
 
 def _dataset(data: Any, option: str) -> DataSet:
-    """A DataSet, that of a table, or one of (features, labels).
+    """All examples of `data`, which is of one of the kinds that `ParallelWrapper.start` takes.
 
     Raises:
-        ConfigurationError: if it is none of these.
+        ConfigurationError: if it is of no such kind.
+        DataError: if there is no example.
     """
-    if isinstance(data, LocalTable):
+    if isinstance(data, str | os.PathLike):
+        data = read_minibatches(data)
+    if isinstance(data, LocalData):
         return data.data
-    if isinstance(data, tuple | list) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(data, Iterator | list):
+        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
+        if parts and all(isinstance(part, DataSet) for part in parts):
+            return DataSet.concatenate(parts)
+        data = tuple(parts)
+    if isinstance(data, tuple) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
         return DataSet(*data)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(data, DataSet):
         raise ConfigurationError(
-            f"`{option}` must be a DataSet, a table of `read_csv` and the like, or a "
-            f"(features, labels) pair of arrays. Received: {type(data).__name__}. A "
-            "DistributedDataSet is for SparkNetwork; `data.collect()` brings it here."
+            f"`{option}` must be a DataSet, several of them, what `read_csv` and the like return, "
+            "a URL of exported minibatches, or a (features, labels) pair of arrays. Received: "
+            f"{type(data).__name__}. A DistributedDataSet is for SparkNetwork; `data.collect()` "
+            "brings it here. For files of another format: `sparkwright.data.read_minibatches`."
         )
     return data
 

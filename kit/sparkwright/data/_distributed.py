@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from sparkwright.cluster.engine_shipping import ship_engine
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import collect, storage_level
 
 from ._exported import ExportedDataSet
 from ._padding import padded
@@ -344,6 +344,35 @@ class DistributedDataSet:
             DataError: if a sequence is longer than `length`.
         """
         return padded(self, length, names=names, align=align)
+
+    def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
+        """Have Spark keep the examples when they are first computed; returns this data set.
+
+        Call it before anything is derived from this data set, and `unpersist` when it is no longer
+        needed. A run, an evaluation or a pass over persisted data does not read the source again.
+
+        Args:
+            level: the name of one of Spark's storage levels, such as "MEMORY_ONLY", "DISK_ONLY" or
+                "MEMORY_AND_DISK_2"; default "MEMORY_AND_DISK". Python's data is always serialized,
+                so "_SER" changes nothing.
+
+        Raises:
+            ConfigurationError: if there is no such level.
+        """
+        wanted = storage_level(level)
+        if self.rdd.is_cached and self.rdd.getStorageLevel() != wanted:
+            self.rdd.unpersist()
+        self.rdd.persist(wanted)
+        return self
+
+    def unpersist(self, *, blocking: bool = False) -> Self:
+        """Have Spark drop what `persist` keeps; returns this data set.
+
+        Args:
+            blocking: wait until it is dropped; default False.
+        """
+        self.rdd.unpersist(blocking)
+        return self
 
     def collect(self) -> DataSet:
         """All examples on the driver, in order; for data that fits there.

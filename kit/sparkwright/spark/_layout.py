@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.jobs import storage_level
 from sparkwright.data import DistributedDataSet
 from sparkwright.data.export import write_partitions
 from sparkwright.data.paths import check_reached
@@ -121,13 +122,6 @@ def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:
     skipped = data.skipped_so_far()
     if skipped.total:
         _log.warning("training goes on without what the data's source skipped. %s", skipped)
-
-
-def storage_level(name: str) -> Any:
-    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
-    from pyspark import StorageLevel
-
-    return getattr(StorageLevel, name.replace("_SER", ""))
 
 
 def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
