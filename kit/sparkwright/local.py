@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright.data import DataSet, LocalData, Normalizer, read_minibatches
+from sparkwright.data import DataSet, LocalData, Normalizer, TfData, read_minibatches
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.networks.normalizing import (
@@ -168,9 +168,9 @@ class ParallelWrapper:
         Args:
             data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
                 return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
-                exported minibatches; or a (features, labels) pair of arrays.
+                exported minibatches; a (features, labels) pair of arrays; or a `TfData`.
             epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: likewise, for the loss after each epoch; default None.
+            validation: likewise, but for a `TfData`, for the loss after each epoch; default None.
             early_stopping: when to end earlier, and which state to keep; default None. See
                 `EarlyStopping`.
             resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
@@ -184,10 +184,15 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        training = _dataset(data, "data")
+        streams = isinstance(data, TfData)
+        training = data if streams else _dataset(data, "data")
         validating = None if validation is None else _dataset(validation, "validation")
         if self.normalizer is not None:
-            training = self.normalizer.transform(training)
+            training = (
+                replace(training, normalizer=self.normalizer)
+                if isinstance(training, TfData)
+                else self.normalizer.transform(training)
+            )
             validating = None if validating is None else self.normalizer.transform(validating)
         beginning = RunBeginning(
             f"local-{next(_numbers)}",
@@ -254,7 +259,7 @@ class LocalLauncher:
         pool: TrainerPool,
         devices: Sequence[str],
         cores: int,
-        data: DataSet,
+        data: DataSet | TfData,
         validation: DataSet | None,
     ) -> None:
         """Nothing starts before `prepare`."""
@@ -262,9 +267,11 @@ class LocalLauncher:
         self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
-        self.facts = _facts(data, validation, workers)
+        self.stream = data if isinstance(data, TfData) else None
+        self._data = None if isinstance(data, TfData) else data
+        self.facts = _facts(self._data, validation, workers)
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
-        self._data, self._validation = data, validation
+        self._validation = validation
         self._folder = pool.scratch()
         self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
         self._attempts = itertools.count()
@@ -275,8 +282,8 @@ class LocalLauncher:
         self._changed = threading.Condition()
         self._cancelled = False
 
-    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
-        """Write each worker's examples to files; returns how many each has."""
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
+        """Write each worker's examples to files; returns how many each has, None of a stream."""
         enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
@@ -284,6 +291,8 @@ class LocalLauncher:
                 with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
+        if self._data is None:
+            return None
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
 
     def launch(
@@ -372,12 +381,12 @@ def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
     return found
 
 
-def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str, Any]:
+def _facts(data: DataSet | None, validation: DataSet | None, workers: int) -> dict[str, Any]:
     """JSON-able: what each set holds, and how many examples each worker gets."""
-    plan = plan_repartition([len(data)], workers=workers)
-    sets = {"train": data} | ({} if validation is None else {"validation": validation})
+    sets = {"train": data, "validation": validation}
+    plan = None if data is None else plan_repartition([len(data)], workers=workers)
     return {
-        "partitions": plan.to_dict(),
+        **({} if plan is None else {"partitions": plan.to_dict()}),
         "data": {
             name: {
                 "rows": len(each),
@@ -388,6 +397,7 @@ def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str,
                 },
             }
             for name, each in sets.items()
+            if each is not None
         },
     }
 

@@ -66,6 +66,7 @@ from ._table_files import (
 )
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
+from ._tf_data import TfData as TfData
 from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
 from .chunks import (

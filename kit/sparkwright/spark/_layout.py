@@ -97,6 +97,18 @@ class DataLayout:
         return rdd
 
 
+def without_training_data(
+    spark: "SparkSession",
+    validation: DistributedDataSet | None,
+    workers: int,
+    enter: Callable[[PhaseCode], None],
+) -> "RDD[Element]":
+    """Elements of workers that draw their examples themselves: those to validate with, if any."""
+    if validation is None:
+        return spark.sparkContext.parallelize(list[Any](), workers)
+    return _spread(validation, workers, enter).mapPartitionsWithIndex(_tagged("validation"))
+
+
 def _counted(data: DistributedDataSet, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
     """Examples in each partition; the phase is the layout afterwards."""
     if not data.is_counted:
