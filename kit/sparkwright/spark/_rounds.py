@@ -80,6 +80,7 @@ class SparkRoundsEngine:
         elements: Any = None
         try:
             rows = launcher.prepare(record.times.enter)
+            assert rows is not None  # of data in partitions
             record.noted(launcher.facts)
             record.plan_made(master.plan(rows, epochs=self._epochs))
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
