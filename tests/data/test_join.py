@@ -239,7 +239,8 @@ def test_bad_sources_are_named(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(sw.DataError, match=r"nowhere\.csv"):
         joined(tmp_path / "nowhere.csv")
     with pytest.raises(
-        sw.ConfigurationError, match=r"sources\['a'\]\.key` .*Received: 'no', of the columns id, a"
+        sw.ConfigurationError,
+        match=r"sources\['a'\]\.key` .*Received: 'no', of the columns 'id', 'a'",
     ):
         join(spark, {"a": records(str(good), key="no")}, features={"x": ("a", "a")})
     (tmp_path / "empty.csv").write_text("")
