@@ -303,7 +303,7 @@ class NestedOption:
         if isinstance(setting, tuple(self.kinds.values())):
             return setting
         kind, options = self.read(setting)
-        if kind in self.kinds:
+        if kind is not None and kind in self.kinds:
             return self.kinds[kind].from_dict(setting, allow=allow)
         if self.methods and kind in list(allow):
             return self._own(str(kind), options)

@@ -44,7 +44,7 @@ _PIECE_FILES, _PIECE_BYTES = 256, 8 << 20
 
 # The options of files, and how they differ from those of tables.
 _FORM = ("header", "skip_lines", "delimiter", "quote")
-_UNNAMED = {"header": False, "newlines_in_values": True}
+_UNNAMED: dict[str, Any] = {"header": False, "newlines_in_values": True}
 
 Pairs = list[tuple[StoredFile, StoredFile | None]]
 
