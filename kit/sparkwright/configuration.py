@@ -127,14 +127,10 @@ class Configuration:
     def from_dict(cls, settings: Mapping[str, Any], *, allow: Collection[str] = ()) -> Self:
         """The inverse of `to_dict`; options left out take their defaults.
 
-        Args:
-            settings: options by name.
-            allow: classes of the user's own that may be imported, as "package.module.Class";
-                default none.
+        Classes of the user's own are imported if `allow` names them, as "package.module.Class".
 
         Raises:
-            ConfigurationError: if an option is unknown or invalid, or of a class that `allow` does
-                not name.
+            ConfigurationError: if an option is unknown or invalid, or its class is not allowed.
         """
         given = checked_dict(settings)
         if cls._kind:
@@ -293,10 +289,6 @@ class NestedOption:
     def from_setting(self, setting: Any, *, allow: Collection[str] = ()) -> Any:
         """The object that a setting describes; an object of one of the kinds stays as it is.
 
-        Args:
-            setting: the value in what `to_dict` returns.
-            allow: as for `Configuration.from_dict`.
-
         Raises:
             ConfigurationError: if the kind or an option is unknown, or an option invalid.
         """
@@ -321,11 +313,9 @@ class NestedOption:
         module, _, qualified = name.rpartition(".")
         try:
             cls = getattr(importlib.import_module(module), qualified)
-            if hasattr(cls, "from_dict"):
-                made = cls.from_dict(options)
-            else:
-                is_named = {*options} == {"name", "configuration"}
-                made = cls(**(options["configuration"] if is_named else options))
+            if not hasattr(cls, "from_dict") and {*options} == {"name", "configuration"}:
+                options = options["configuration"]
+            made = cls.from_dict(options) if hasattr(cls, "from_dict") else cls(**options)
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise ConfigurationError(
                 f"`{self.name}` must be of a class that can be imported, and made of its "

@@ -25,7 +25,7 @@ from sparkwright.networks.normalizing import (
 from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.begin import RunBeginning, check_direct
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
@@ -104,17 +104,7 @@ class ParallelWrapper:
         self.devices = tuple(f"gpu-{address}" for address in gpus[: self.workers]) or (
             ("cpu",) * self.workers
         )
-        communication = getattr(master, "communication", "ring")
-        if communication != "ring":
-            raise ConfigurationError(
-                '`ParallelWrapper` has no Spark, so `communication` must be "ring". '
-                f"Received: communication={communication!r}."
-            )
-        if master.training_approach != "direct":
-            raise ConfigurationError(
-                "`ParallelWrapper` keeps its data in local files anyway, so `training_approach` "
-                f'must be "direct". Received: training_approach={master.training_approach!r}.'
-            )
+        check_direct(master, "`ParallelWrapper` has no Spark")
         if normalizer is not None and not isinstance(normalizer, Normalizer):
             raise ConfigurationError(
                 "`normalizer` must be a normalizer or None. Received: "

@@ -48,5 +48,5 @@ def test_a_killed_workers_shard_is_trained_to_its_end(
 @pytest.mark.parametrize("option", [{"communication": "spark"}, {"training_approach": "export"}])
 def test_what_needs_partitions_is_refused(spark: Any, option: dict[str, Any]) -> None:
     master = sw.ParameterAveragingTrainingMaster(workers=2, **option)
-    with pytest.raises(sw.ConfigurationError, match=f"themselves, so `{min(option)}` must be"):
+    with pytest.raises(sw.ConfigurationError, match=f"no partitions, so `{min(option)}` must be"):
         sw.SparkNetwork(spark, dense(), master).start(TfData(make))

@@ -173,11 +173,7 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
 
 
 def storage_level(name: str) -> Any:
-    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized.
-
-    Raises:
-        ConfigurationError: if there is none.
-    """
+    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
     from pyspark import StorageLevel
 
     levels = {n: v for n, v in vars(StorageLevel).items() if isinstance(v, StorageLevel)}

@@ -346,15 +346,13 @@ class DistributedDataSet:
         return padded(self, length, names=names, align=align)
 
     def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
-        """Have Spark keep the examples when they are first computed; returns this data set.
+        """Have Spark keep the examples once they are computed; returns this data set.
 
-        Call it before anything is derived from this data set, and `unpersist` when it is no longer
-        needed. A run, an evaluation or a pass over persisted data does not read the source again.
+        Call it before anything is derived from this data set, and `unpersist` in the end.
 
         Args:
-            level: the name of one of Spark's storage levels, such as "MEMORY_ONLY", "DISK_ONLY" or
-                "MEMORY_AND_DISK_2"; default "MEMORY_AND_DISK". Python's data is always serialized,
-                so "_SER" changes nothing.
+            level: one of Spark's storage levels, such as "MEMORY_ONLY" or "DISK_ONLY"; default
+                "MEMORY_AND_DISK". Python's data is always serialized: "_SER" changes nothing.
 
         Raises:
             ConfigurationError: if there is no such level.
@@ -366,11 +364,7 @@ class DistributedDataSet:
         return self
 
     def unpersist(self, *, blocking: bool = False) -> Self:
-        """Have Spark drop what `persist` keeps; returns this data set.
-
-        Args:
-            blocking: wait until it is dropped; default False.
-        """
+        """Have Spark drop what `persist` keeps, waiting for it if `blocking`; returns this."""
         self.rdd.unpersist(blocking)
         return self
 

@@ -22,7 +22,7 @@ from ._image_labels import (
     is_in_path,
 )
 from ._image_reader import ImageArguments, ImageReader
-from ._local_data import LocalData, gathered
+from ._local_data import LocalData
 from .pieces import OnError, SkipLog, check_on_error, group_by_size, partition_count, read_groups
 from .wording import session_first
 
@@ -103,8 +103,7 @@ def from_images(
         threads=threads,
     )
     check_on_error(on_error)
-    listed = list_files(url, extensions=extensions, recursive=recursive)
-    reader, files = _prepared(reader, url, listed, extensions, seed)
+    reader, listed, files = _prepared(reader, url, extensions, recursive, seed)
     return read_groups(
         spark,
         url_groups(spark, files, partitions),
@@ -130,30 +129,19 @@ def read_images(
 
     Raises:
         What `from_images` raises.
-
-    Example:
-        train = sw.data.read_images("pets", size=(64, 64))
     """
-    reader = ImageReader.of(**options)
     check_on_error(on_error)
-    listed = list_files(url, extensions=extensions, recursive=recursive)
-    reader, files = _prepared(reader, url, listed, extensions, seed)
+    reader, _, files = _prepared(ImageReader.of(**options), url, extensions, recursive, seed)
     log = SkipLog(on_error)
-    return LocalData(
-        data=gathered(reader.read_files([file.url for file in files], log), log, url),
-        skipped=log.skipped,
-        class_names=reader.class_names(),
-    )
+    found = reader.read_files([file.url for file in files], log)
+    return LocalData.of(found, log, url, class_names=reader.class_names())
 
 
 def _prepared(
-    reader: ImageReader,
-    url: str,
-    listed: Sequence[StoredFile],
-    extensions: Sequence[str],
-    seed: int | None,
-) -> tuple[ImageReader, list[StoredFile]]:
-    """The reader with its classes, and the images in the order in which they are read."""
+    reader: ImageReader, url: str, extensions: Sequence[str], recursive: bool, seed: int | None
+) -> tuple[ImageReader, list[StoredFile], list[StoredFile]]:
+    """The reader with its classes, all files, and the images in the order of reading."""
+    listed = list_files(url, extensions=extensions, recursive=recursive)
     files = _without_masks(listed, reader.label)
     if not files:
         raise DataError(
@@ -166,7 +154,7 @@ def _prepared(
         reader = reader.with_classes(found)
     if seed is not None:
         files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
-    return reader, files
+    return reader, listed, files
 
 
 def url_groups(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 from sparkwright.errors import DataError
 
@@ -24,17 +25,12 @@ class LocalData:
     skipped: Skipped
     class_names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
-
-def gathered(found: Iterable[DataSet], log: SkipLog, source: str) -> DataSet:
-    """All examples of `found` as one DataSet.
-
-    Raises:
-        DataError: if there are none at `source`.
-    """
-    parts = list(found)
-    if parts:
-        return DataSet.concatenate(parts)
-    raise DataError(
-        f"there must be at least one example. Received: none in {source}; "
-        f"{str(log.skipped).splitlines()[0]}."
-    )
+    @classmethod
+    def of(cls, found: Iterable[DataSet], log: SkipLog, source: str, **known: Any) -> Self:
+        """All examples of `found`; DataError if there are none at `source`."""
+        if parts := list(found):
+            return cls(data=DataSet.concatenate(parts), skipped=log.skipped, **known)
+        raise DataError(
+            f"there must be at least one example. Received: none in {source}; "
+            f"{str(log.skipped).splitlines()[0]}."
+        )

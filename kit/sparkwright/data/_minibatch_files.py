@@ -97,18 +97,12 @@ def read_minibatches(
     `ParallelWrapper` takes the iterator as it is.
 
     Args:
-        where: as for `from_minibatches`, but for an RDD.
-        loader: likewise.
-        on_error: "raise" (default) or "skip" files that are missing or invalid.
+        where: as for `from_minibatches`, but for an RDD; so are `loader` and `on_error`.
+        loader: default None: `.arrow` files as `export` writes them.
+        on_error: "raise" (default) or "skip".
 
     Raises:
-        ConfigurationError: if an option is invalid.
-        DataError: if there is no file; later, naming the file, if one is invalid.
-        OSError: whatever the store says, naming the URL.
-
-    Example:
-        for minibatch in sw.data.read_minibatches("exports/train"):
-            model.train_on_batch(minibatch.features["features"], minibatch.labels["labels"])
+        What `from_minibatches` raises; of an invalid file when it is its turn.
     """
     _check(loader, on_error)
     found = find_files(where, ours=loader is None)

@@ -12,7 +12,7 @@ from sparkwright.data._column_choice import in_order, select_columns
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._local_data import LocalData, gathered
+from sparkwright.data._local_data import LocalData
 from sparkwright.data._sequence_reader import (
     Pair,
     SequenceReader,
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PIECE_FILES, _PIECE_BYTES = 256, 8 << 20
-
-# The options of files, and how they differ from those of tables.
-_FORM = ("header", "skip_lines", "delimiter", "quote")
-_UNNAMED: dict[str, Any] = {"header": False, "newlines_in_values": True}
 
 Pairs = list[tuple[StoredFile, StoredFile | None]]
 
@@ -172,18 +168,16 @@ def read_csv_sequences(url: str, *, on_error: OnError = "raise", **options: Any)
 
     Raises:
         What `from_csv_sequences` raises.
-
-    Example:
-        train = sw.data.read_csv_sequences("features", labels_url="labels", classes=6)
     """
-    form = {name: options.pop(name) for name in _FORM if name in options}
-    reader, pairs = prepared(url, form=CsvFormat(**_UNNAMED | form), on_error=on_error, **options)
+    own = ("header", "skip_lines", "delimiter", "quote")
+    form: dict[str, Any] = {"header": False, "newlines_in_values": True}
+    form |= {name: options.pop(name) for name in own if name in options}
+    reader, pairs = prepared(url, form=CsvFormat(**form), on_error=on_error, **options)
     named = [(f.url, None if g is None else g.url) for f, g in pairs]
     if not reader.length or reader.to_infer:
         reader = completed(reader, reader.survey(named, SkipLog(on_error)), url)
     log = SkipLog(on_error)
-    data = gathered(reader(named, log), log, url)
-    return LocalData(data=data, skipped=log.skipped, class_names=_class_names(reader))
+    return LocalData.of(reader(named, log), log, url, class_names=_class_names(reader))
 
 
 def _class_names(reader: SequenceReader) -> dict[str, Sequence[str]]:

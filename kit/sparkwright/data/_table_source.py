@@ -13,7 +13,7 @@ from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._local_data import LocalData, gathered
+from sparkwright.data._local_data import LocalData
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data.dataset import DataSet
@@ -133,12 +133,8 @@ class TableSource:
         )
         reader = self._reader_of(schema)
         found = (made for piece in pieces for made in datasets_of(piece, log, reader, schema))
-        return LocalTable(
-            data=gathered(found, log, self._urls()),
-            skipped=log.skipped,
-            class_names=schema.class_names,
-            schema=schema,
-        )
+        names = schema.class_names
+        return LocalTable.of(found, log, self._urls(), class_names=names, schema=schema)
 
     def _reader_of(self, schema: TableSchema) -> TableReader:
         absent = [name for name in schema.used if name not in self.reader.names]

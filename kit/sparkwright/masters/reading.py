@@ -43,8 +43,7 @@ def training_master_from_dict(
     Args:
         settings: options by name, and as "name" the class; without it
             ParameterAveragingTrainingMaster.
-        allow: classes of your own, such as a threshold algorithm's, that may be imported, as
-            "package.module.Class"; default none.
+        allow: classes of your own that may be imported, as "package.module.Class"; default none.
 
     Raises:
         ConfigurationError: if the class or an option is unknown or an option has a value that it

@@ -27,10 +27,7 @@ class Ledger:
         piece_size: Callable[[Sequence[int]], int],
         lends: bool = True,
     ) -> None:
-        """Go on from `start`; without `lends`, each worker trains its own data only.
-
-        See `SharingCoordinator` for the rest.
-        """
+        """Go on from `start`; see `SharingCoordinator` for the rest."""
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends

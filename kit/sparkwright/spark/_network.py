@@ -26,7 +26,7 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.begin import RunBeginning, check_direct
 from sparkwright.runs.engine import Engine
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
@@ -36,7 +36,7 @@ from ._layout import Exports
 from ._network_evaluation import EvaluatingNetwork
 from ._rounds import SparkRoundsEngine
 from ._saved_networks import distributed_master, training_summary
-from .launcher import SparkLauncher, check_stream
+from .launcher import SparkLauncher
 from .secrets import session_facts
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class SparkNetwork(EvaluatingNetwork):
                 'communication="spark". Evaluate after training with `network.evaluate`.'
             )
         if isinstance(data, TfData):
-            check_stream(master)
+            check_direct(master, "a `TfData` has no partitions")
             train = replace(data, normalizer=self.normalizer) if self.normalizer else data
         else:
             found = self._distributed(data, "data")

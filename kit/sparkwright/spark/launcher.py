@@ -176,20 +176,6 @@ class SparkLauncher:
             self.layout.release()
 
 
-def check_stream(master: TrainingMaster) -> None:
-    """Refuse options of a master that need examples in partitions.
-
-    Raises:
-        ConfigurationError: naming the option.
-    """
-    for name, wanted in (("communication", "ring"), ("training_approach", "direct")):
-        if (value := getattr(master, name, wanted)) != wanted:
-            raise ConfigurationError(
-                f'workers draw from a `TfData` themselves, so `{name}` must be "{wanted}". '
-                f"Received: {name}={value!r}."
-            )
-
-
 def _check_speculation(spark: "SparkSession") -> None:
     """Refuse the one setting by which Spark copies the task of a job that has only one."""
     conf = spark.sparkContext.getConf()

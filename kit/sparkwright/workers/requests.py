@@ -38,9 +38,8 @@ class TrainRequest:
         listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
             empty: the one that leads to the coordinator.
         ports: those that may be listened on, as `MeshConfig` takes them.
-        shard: folder of the worker's examples; not read with a `stream`.
-        stream: what each worker draws its examples from; None: they are in `shard`.
-        shards: how many workers draw from it.
+        shard: folder of the worker's examples.
+        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
         settings: `WorkerSettings`.
