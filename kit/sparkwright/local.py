@@ -273,7 +273,7 @@ class LocalLauncher:
         self._cancelled = False
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Write each worker's examples to files; returns how many each has, None of a stream."""
+        """Write each worker's examples to files; returns how many each has, if known."""
         enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
@@ -281,8 +281,8 @@ class LocalLauncher:
                 with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
-        if self._data is None:
-            return None
+        if self.stream is not None:
+            return self.stream.rows(self.workers)
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
 
     def launch(

@@ -171,6 +171,24 @@ def test_a_pipeline_trains_as_the_same_data_and_repeats_with_the_epoch_as_seed()
     np.testing.assert_allclose(weights(drawn), weights(by_files), atol=1e-6)
 
 
+def by_epoch(shard: int, shards: int, epoch: int) -> Any:
+    return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
+
+
+def test_a_resumed_run_draws_what_is_left_of_its_epoch(tmp_path: Path) -> None:
+    undisturbed, first, resumed = (dense("adam") for _ in range(3))
+    fit(undisturbed, averaging(), TfData(by_epoch, examples=40), epochs=3)
+    # Two rounds an epoch: the first checkpoint is in the middle of the second.
+    master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=3))
+    fit(first, master, TfData(by_epoch, examples=40), epochs=3)
+    checkpoint = str(min(tmp_path.glob("*.swc")))
+    run = fit(resumed, master, TfData(by_epoch, examples=40), epochs=3, resume=checkpoint)
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+    assert run.history["examples"].sum() == 3 * 40
+    with pytest.raises(sw.ConfigurationError, match=r"`resume` must .*TfData\(examples=None\)"):
+        fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
+
+
 @pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
 def test_a_replaced_worker_goes_on_where_its_shard_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]

@@ -52,3 +52,9 @@ class TfData:
                 "be sent to workers: return it from a function."
             )
         check_count("examples", self.examples, optional=True)
+
+    def rows(self, shards: int) -> tuple[int, ...] | None:
+        """Examples of each shard in an epoch; None if they have to be counted."""
+        if self.examples is None:
+            return None
+        return tuple(len(range(shard, self.examples, shards)) for shard in range(shards))

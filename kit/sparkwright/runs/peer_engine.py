@@ -211,6 +211,11 @@ class PeerEngine:
             record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
+            elif self._resume is not None:
+                raise ConfigurationError(
+                    "`resume` must know the examples of an epoch before it begins. Received: "
+                    "TfData(examples=None). Use `TfData(make, examples=…)`."
+                )
             self._server = CoordinatorServer(
                 coordinator,
                 self._told,

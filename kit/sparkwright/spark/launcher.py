@@ -96,7 +96,7 @@ class SparkLauncher:
                 self._elements = without_training_data(
                     self._spark, self._validation, self.workers, enter
                 )
-                return None
+                return self._data.rows(self.workers)
             self.layout = DataLayout(
                 data=self._data,
                 validation=self._validation,

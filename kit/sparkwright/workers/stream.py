@@ -40,8 +40,8 @@ class StreamedShard(Shard):
         self._source: Any = None
         self._epochs: OrderedDict[int, _Epoch] = OrderedDict()
         self.columns = {}
-        if data.examples is not None:
-            self.rows = len(range(worker, data.examples, workers))
+        if (rows := data.rows(workers)) is not None:
+            self.rows = rows[worker]
         else:
             with closing(self._batches(0)) as batches:
                 self.rows = sum(map(len, batches))
