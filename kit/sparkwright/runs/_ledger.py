@@ -25,10 +25,12 @@ class Ledger:
         epochs: int,
         minibatches: Callable[[Sequence[int]], Sequence[int]],
         piece_size: Callable[[Sequence[int]], int],
+        lends: bool = True,
     ) -> None:
         """Go on from `start`; see `SharingCoordinator` for the rest."""
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
+        self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
 
@@ -104,6 +106,8 @@ class Ledger:
         """
         progress = self.progress
         size = self._size
+        if not self._lends:
+            present = {worker}.intersection(present)
         if wanted > size:
             left = sum(span.size for span in progress.todo if span.owner in present)
             size = max(size, min(wanted, left // (2 * workers)))
@@ -145,4 +149,7 @@ class Ledger:
     def take_back(self, piece: Span) -> None:
         """Nobody does `piece` any more, so it is left to do."""
         if piece.size:
-            self.progress = replace(self.progress, todo=(*self.progress.todo, piece))
+            todo = self.progress.todo
+            # One worker's pieces stay in their order if nobody else can do them.
+            todo = (*todo, piece) if self._lends else (piece, *todo)
+            self.progress = replace(self.progress, todo=todo)

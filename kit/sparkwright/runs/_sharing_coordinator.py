@@ -101,6 +101,7 @@ class SharingCoordinator(RunRules[_Member]):
         start: Progress | None = None,
         checkpoints: CheckpointSchedule | None = None,
         copies: bool = False,
+        lends: bool = True,
         **common: Any,
     ) -> None:
         """Begin to gather.
@@ -114,6 +115,7 @@ class SharingCoordinator(RunRules[_Member]):
             checkpoints: when the workers meet for a checkpoint; default None: never.
             copies: whether workers also meet to send the driver a copy of their state, as often
                 as costs less than 1 %; default False.
+            lends: whether idle workers take over work of others; default True.
             **common: see `RunRules`.
         """
         super().__init__(workers=workers, **common)
@@ -122,6 +124,7 @@ class SharingCoordinator(RunRules[_Member]):
             epochs=epochs,
             minibatches=minibatches,
             piece_size=piece_size,
+            lends=lends,
         )
         self._grouped = 0  # the generation of the last group
         self._without_state_since_s: float | None = None

@@ -189,6 +189,15 @@ class RunBeginning:
         self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
 
 
+def check_direct(master: TrainingMaster, reason: str) -> None:
+    """Refuse options of a master that need data in Spark's partitions, for a `reason`."""
+    for name, wanted in (("communication", "ring"), ("training_approach", "direct")):
+        if (value := getattr(master, name, wanted)) != wanted:
+            raise ConfigurationError(
+                f'{reason}, so `{name}` must be "{wanted}". Received: {name}={value!r}.'
+            )
+
+
 def _refuse_half_precision(state: ModelState) -> None:
     """A threshold below half a unit in a variable's last place would change nothing there."""
     for variable in state.averaged[: state.trainable]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright._version import __version__
+from sparkwright.data import TfData
 from sparkwright.errors import (
     ConfigurationError,
     DataError,
@@ -78,6 +79,7 @@ class Launcher(Protocol):
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
         facts: JSON-able: what `prepare` has found out about the data.
+        stream: what workers draw their examples from; None: `prepare` lays them out.
         max_failures: of a worker's tasks, without a minibatch of it in between, that end a run.
         replacement_timeout_s: how long a lost worker's replacement may take, if the user does not
             say.
@@ -92,6 +94,7 @@ class Launcher(Protocol):
     worker_host: str
     consume: bool
     facts: dict[str, Any]
+    stream: TfData | None
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Lay the data out; returns examples of each worker, or None if not yet counted.
@@ -208,6 +211,11 @@ class PeerEngine:
             record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
+            elif self._resume is not None:
+                raise ConfigurationError(
+                    "`resume` must know the examples of an epoch before it begins. Received: "
+                    "TfData(examples=None). Use `TfData(make, examples=…)`."
+                )
             self._server = CoordinatorServer(
                 coordinator,
                 self._told,
@@ -295,6 +303,7 @@ class PeerEngine:
             piece_size=master.minibatches_in_piece,
             checkpoints=master.checkpoint,
             copies=True,
+            lends=launcher.stream is None,
         )
 
     def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -362,6 +371,8 @@ class PeerEngine:
             validation="",
             consume=self._launcher.consume,
             settings=settings,
+            stream=self._launcher.stream,
+            shards=self._launcher.workers,
         )
 
     def _plan(self, rows: tuple[int, ...]) -> None:

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkwright._interrupts import interrupts_held
@@ -12,6 +13,7 @@ from sparkwright.data import (
     DistributedDataSet,
     Normalizer,
     TableSchema,
+    TfData,
     load_normalizer,
 )
 from sparkwright.data.loaders import Loader
@@ -25,7 +27,7 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.begin import RunBeginning, check_direct
 from sparkwright.runs.engine import Engine
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
@@ -124,11 +126,12 @@ class SparkNetwork(EvaluatingNetwork):
         """Train and return the model, which is changed in place; blocks.
 
         Args:
-            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches, an RDD
-                of DataSets or (features, label) pairs, a DataFrame with columns `features` and
-                `label`, a DataSet.
+            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (files
+                of another format: `fit_paths`), an RDD of DataSets or (features, label) pairs, a
+                DataFrame with columns `features` and `label`, a DataSet, a `data.TfData`.
             epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: data for the loss after each epoch; default None.
+            validation: data for the loss after each epoch, likewise but for a `TfData`; default
+                None.
             early_stopping: when to end earlier, and which state to keep; default None. See
                 `EarlyStopping`; `run.early_stopping` says what it found.
             resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on
@@ -195,13 +198,18 @@ class SparkNetwork(EvaluatingNetwork):
                 '`validation`, `resume` and `checkpoint` need `communication="ring"`. Received: '
                 'communication="spark". Evaluate after training with `network.evaluate`.'
             )
-        train = self._distributed(data, "data")
-        self.class_names = dict(train.class_names) or self.class_names
-        self.schema = train.schema or self.schema
+        if isinstance(data, TfData):
+            check_direct(master, "a `TfData` has no partitions")
+            train = replace(data, normalizer=self.normalizer) if self.normalizer else data
+        else:
+            found = self._distributed(data, "data")
+            self.class_names = dict(found.class_names) or self.class_names
+            self.schema = found.schema or self.schema
+            train = self._normalized(found)
         launcher = SparkLauncher(
             self.spark,
             run=beginning.id,
-            data=self._normalized(train),
+            data=train,
             validation=None
             if validation is None
             else self._normalized(self._distributed(validation, "validation")),

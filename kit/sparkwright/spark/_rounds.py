@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparkwright.cluster.job_errors import translated
-from sparkwright.cluster.jobs import SparkJob
+from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.masters.plan import minibatch_count
@@ -21,7 +21,6 @@ from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.requests import RoundRequest
 from sparkwright.workers.work import share_out
 
-from ._layout import storage_level
 from ._tasks import round_task
 from .gpus import on_gpus
 from .launcher import SparkLauncher
@@ -81,6 +80,7 @@ class SparkRoundsEngine:
         elements: Any = None
         try:
             rows = launcher.prepare(record.times.enter)
+            assert rows is not None  # of data in partitions
             record.noted(launcher.facts)
             record.plan_made(master.plan(rows, epochs=self._epochs))
             record.state_changed("starting", f"waiting for {launcher.workers} workers")

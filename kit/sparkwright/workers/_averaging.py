@@ -18,6 +18,7 @@ from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
 from ._member import RunMember, exchanged
 from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
 from .requests import WorkerSettings
+from .stream import StreamedShard
 
 
 class _Meta(NamedTuple):
@@ -138,9 +139,12 @@ class AveragingWorker:
                 self._seconds, members=members, frequency=settings.master.averaging_frequency
             )
         progress = self._member.progress
-        return share_out(
+        shares = share_out(
             progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
         )
+        if isinstance(self._member.shard, StreamedShard):  # nobody else can draw from it
+            return {worker: span for worker, span in shares.items() if span.owner == worker}
+        return shares
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
         """One averaging; True if it was the last one because somebody wants to stop."""

@@ -25,6 +25,7 @@ from ._replica import Replica
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
+from .stream import StreamedShard
 
 Meta = TypeVar("Meta", bound=tuple[Any, ...])
 # What the first of a ring passes on of a verdict.
@@ -95,6 +96,8 @@ class RunMember:
     def close(self) -> None:
         """Hang up on the other workers."""
         self._server.close()
+        if isinstance(self.shard, StreamedShard):
+            self.shard.close()
         self.shards.close()
         self._ring_port.close()
 

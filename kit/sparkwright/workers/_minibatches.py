@@ -25,6 +25,7 @@ from ._phases import NO_PHASES, PhaseRecorder
 from ._replica import Replica
 from .requests import WorkerSettings
 from .shard import Shard, ShardSource
+from .stream import StreamedShard
 
 Block = dict[str, NDArray[Any]]
 # A compiled call cannot be interrupted, so it should not take much longer than this.
@@ -51,7 +52,7 @@ class Minibatches:
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
         self._layout: BatchLayout | None = (
-            replica.arrange(shard.columns, training=True) if shard.rows else None
+            replica.arrange(shard.columns, training=True) if shard.columns else None
         )
         self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (epoch, order)
 
@@ -78,7 +79,7 @@ class Minibatches:
                 seed=settings.master.seed,
                 epoch=span.epoch,
                 worker=span.owner,
-                shuffle=settings.master.shuffle,
+                shuffle=settings.master.shuffle and not isinstance(shard, StreamedShard),
             )
             self._orders[span.owner] = (span.epoch, order)
         rounds = calls(
@@ -87,7 +88,10 @@ class Minibatches:
             minibatches=span.size,
             batch_size=settings.master.batch_size_per_worker,
         )
-        blocks = [shard.gather(rows) for rows in rounds]
+        if isinstance(shard, StreamedShard):
+            blocks = [shard.gather(rows, epoch=span.epoch) for rows in rounds]
+        else:
+            blocks = [shard.gather(rows) for rows in rounds]
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
             self._layout = self._replica.arrange(examples, training=True)

@@ -41,6 +41,7 @@ from .requests import (
     TrainRequest,
 )
 from .shard import Shard, ShardSource
+from .stream import StreamedShard
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
@@ -264,7 +265,7 @@ def worker_of(
     member = RunMember(
         settings=settings,
         replica=replica,
-        shard=Shard(Path(request.shard), consume=request.consume),
+        shard=_shard(request),
         validation=Shard(Path(request.validation), consume=request.consume),
         control=control,
         port=port,
@@ -276,6 +277,21 @@ def worker_of(
     if averaging:
         return AveragingWorker(settings, member)
     return SharingWorker(settings, member, port, secret=request.secret)
+
+
+def _shard(request: TrainRequest) -> Shard:
+    """The worker's examples, in files or to be drawn."""
+    master = request.settings.master
+    if request.stream is None:
+        return Shard(Path(request.shard), consume=request.consume)
+    # What a worker may have gathered ahead, or trained in vain, when it is told to go back.
+    at_once = getattr(master, "averaging_frequency", None) or master.minibatches_per_message or 5
+    return StreamedShard(
+        request.stream,
+        worker=request.settings.worker,
+        workers=request.shards,
+        window=(2 * at_once + master.prefetch_batches) * master.batch_size_per_worker,
+    )
 
 
 def _listen_host(wanted: str) -> str:

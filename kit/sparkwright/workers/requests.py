@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
-from sparkwright.data import Normalizer
+from sparkwright.data import Normalizer, TfData
 from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelDefinition
@@ -39,6 +39,7 @@ class TrainRequest:
             empty: the one that leads to the coordinator.
         ports: those that may be listened on, as `MeshConfig` takes them.
         shard: folder of the worker's examples.
+        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
         settings: `WorkerSettings`.
@@ -57,6 +58,8 @@ class TrainRequest:
     validation: str
     consume: bool
     settings: Any
+    stream: TfData | None = None
+    shards: int = 1
     times: tuple[float, float] = (0.0, 0.0)
 
 
