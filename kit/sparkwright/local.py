@@ -9,14 +9,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
     place_for,
@@ -26,6 +26,12 @@ from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.fit_options import (
+    FitOptions,
+    checked_options,
+    takes_fit_options,
+    weighted_parts,
+)
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
@@ -134,57 +140,31 @@ class ParallelWrapper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def fit(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-    ) -> Any:
+    @takes_fit_options
+    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
         with interrupts_held():
-            return self.start(
-                data,
-                epochs=epochs,
-                validation=validation,
-                early_stopping=early_stopping,
-                resume=resume,
-            ).wait()
+            return self.start(data, **options).wait()
 
-    def start(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
-    ) -> TrainingRun:
+    @takes_fit_options
+    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
             data: a DataSet, what `read_csv` and the like return, or a (features, labels) pair of
                 arrays.
-            epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: likewise, for the loss after each epoch; default None.
-            early_stopping: when to end earlier, and which state to keep; default None. See
-                `EarlyStopping`.
-            resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
-            display: show the run live; default None: in notebooks.
+            **options: see `FitOptions`.
 
         Raises:
             ConfigurationError: while another run of this wrapper goes on, or if an option cannot
                 be meant.
         """
+        given = checked_options(options)
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        training = _dataset(data, "data")
-        validating = None if validation is None else _dataset(validation, "validation")
+        training, validating = self._parts(data, given)
         if self.normalizer is not None:
             training = self.normalizer.transform(training)
             validating = None if validating is None else self.normalizer.transform(validating)
@@ -192,13 +172,11 @@ class ParallelWrapper:
             f"local-{next(_numbers)}",
             model=self.model,
             master=self.master,
-            epochs=epochs,
-            resume=resume,
-            early_stopping=early_stopping,
-            validates=validating is not None,
+            options=given,
             save=self._save,
         )
-        if early_stopping is not None and early_stopping.saves_files:
+        rules = given["early_stopping"]
+        if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
         with _opening:
             self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
@@ -215,9 +193,20 @@ class ParallelWrapper:
             title=f"{self.model.name} on {self.workers} processes",
             workers=self.workers,
             configuration={},
-            display=display,
+            display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
         )
+
+    @property
+    def history(self) -> Any:
+        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        return None if self._active is None else self._active.epoch_history
+
+    def _parts(self, data: Any, options: FitOptions) -> tuple[DataSet, DataSet | None]:
+        """What is trained and what validates, with their weights."""
+        training, validation = _dataset(data, "data"), options["validation"]
+        validating = None if validation is None else _dataset(validation, "validation")
+        return weighted_parts(self.model, training, validating, options)
 
     def _save(self, model: Any, url: str) -> None:
         save_model(

@@ -15,6 +15,7 @@ def piece(*, wanted: int, workers: int) -> int:
         piece_size=lambda _: 5,
     )
     ledger.begin((3200, 3200))
+    ledger.open_epoch()
     found = ledger.hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
     assert found is not None
     return found.size

@@ -1,5 +1,6 @@
 """The log of a run: one row per worker and minibatch, and the rows that no worker reported."""
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,11 @@ COLUMNS: dict[str, type[np.generic]] = {
     "examples": np.int32,
     "time_s": np.float64,
     "examples_per_s": np.float64,
+}
+# Columns beyond these that are no metrics.
+_FURTHER = {
+    *("learning_rate", "update_ratio", "threshold", "sparsity", "message_bytes", "staleness"),
+    *("residual_p50", "residual_p99", "residual_max"),
 }
 _FIRST_CAPACITY = 4096
 Counts = NDArray[np.int64]
@@ -122,6 +128,36 @@ class History:
             self._columns[name] = larger
 
 
+def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
+    """What Keras would log of `epoch`, from 1: "loss" and the metrics of training, by name.
+
+    The loss is the mean over the examples, each before the update of its minibatch. A metric is the
+    mean of what it was on the workers, weighted by their examples. NaN where nothing is known.
+
+    Args:
+        rows: the log's columns.
+        epoch: from 1.
+    """
+    mine = {name: column[rows["epoch"] == epoch] for name, column in rows.items()}
+    metrics = [name for name in rows if name not in COLUMNS and name not in _FURTHER]
+    found = {"loss": _mean(mine["loss"], mine["examples"])}
+    workers = np.unique(mine["worker"])
+    for name in metrics:
+        last, examples = np.full(len(workers), np.nan), np.zeros(len(workers))
+        for place, worker in enumerate(workers):
+            values = mine[name][mine["worker"] == worker]
+            known = values[~np.isnan(values)]
+            last[place] = known[-1] if len(known) else np.nan
+            examples[place] = mine["examples"][mine["worker"] == worker].sum()
+        found[name] = _mean(last, examples)
+    return dict(sorted(found.items()))
+
+
+def _mean(values: NDArray[Any], weights: NDArray[Any]) -> float:
+    known = ~np.isnan(values)
+    return float(np.average(values[known], weights=weights[known])) if known.any() else math.nan
+
+
 def untold_rows(
     plan: TrainingPlan, progress: Progress, rows: Mapping[str, Any]
 ) -> dict[int, dict[str, Counts]]:
@@ -150,9 +186,10 @@ def untold_rows(
 
     # Of each worker's data, and of each epoch, what counts.
     done = np.zeros_like(told)
-    done[:, : progress.opened] = totals[:, None]
+    begun = slice(plan.first_epoch, progress.opened)
+    done[:, begun] = totals[:, None]
     done_examples = np.zeros_like(told)
-    done_examples[:, : progress.opened] = np.array(plan.rows, np.int64)[:, None]
+    done_examples[:, begun] = np.minimum(np.array(plan.rows, np.int64), totals * size)[:, None]
     for owner, epoch, start, stop in progress.todo:
         done[owner, epoch] -= stop - start
         count = plan.rows[owner]

@@ -159,6 +159,7 @@ class Service:
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        nobody.rows = request.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
@@ -172,6 +173,7 @@ class Service:
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
+            replica.use_learning_rate(request.learning_rate)
             if not settings.master.save_updater:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())

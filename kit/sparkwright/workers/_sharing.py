@@ -155,6 +155,8 @@ class SharingWorker:
                 self._meet(order)
             elif order.kind == "deliver":
                 self._deliver()
+            elif order.kind == "rate":
+                self._replica.use_learning_rate(order.fields["learning_rate"])
         if self._piece is None and self._member.synchronised:
             self._rest()
 
@@ -188,6 +190,7 @@ class SharingWorker:
                 self._synchronise(group)
             elif fresh:
                 self._take_state(group, group.seats[group.source])
+            self._replica.use_learning_rate(group.progress.learning_rate)
             self._reshape(group)
         except NetworkError:
             member.report(group, "broken")
