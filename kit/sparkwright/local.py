@@ -27,6 +27,7 @@ from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.fit_options import (
+    CheckedOptions,
     FitOptions,
     checked_options,
     takes_fit_options,
@@ -202,7 +203,7 @@ class ParallelWrapper:
         """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
         return None if self._active is None else self._active.epoch_history
 
-    def _parts(self, data: Any, options: FitOptions) -> tuple[DataSet, DataSet | None]:
+    def _parts(self, data: Any, options: CheckedOptions) -> tuple[DataSet, DataSet | None]:
         """What is trained and what validates, with their weights."""
         training, validation = _dataset(data, "data"), options["validation"]
         validating = None if validation is None else _dataset(validation, "validation")

@@ -16,7 +16,7 @@ from ._extensions import in_notebook, show
 from ._run import TrainingRun
 from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
-from .fit_options import FitOptions
+from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
 from .peer_engine import PeerEngine, saves_updater
 from .record import RunRecord
@@ -43,7 +43,7 @@ class RunBeginning:
         *,
         model: Any,
         master: TrainingMaster,
-        options: FitOptions,
+        options: CheckedOptions,
         save: Callable[[Any, str], None] | None = None,
     ) -> None:
         """Look at the model, and read the checkpoint at `resume` if there is one to be read.
@@ -92,8 +92,8 @@ class RunBeginning:
             )
         self._early_stopping = early_stopping
         given = options["callbacks"]
-        self.history = DriverCallbacks(given, model, epochs=epochs)
-        self.callbacks = self.history if given else None
+        self._all_callbacks = DriverCallbacks(given, model, epochs=epochs)
+        self.callbacks = self._all_callbacks if given else None
         if self.resume is not None:
             self._restore(self.resume)
 
@@ -134,7 +134,7 @@ class RunBeginning:
             engine=engine,
             record=record,
             take_result=self._take,
-            epoch_history=partial(self.history.history_of, record),
+            epoch_history=partial(self._all_callbacks.history, record),
             model=self._model,
             configuration={
                 "master": self.master.to_dict(),

@@ -63,8 +63,10 @@ class FitOptions(TypedDict, total=False):
     shuffle: bool | None
 
 
-_DEFAULTS: FitOptions = {
-    **dict.fromkeys(get_type_hints(FitOptions)),  # pyright: ignore[reportAssignmentType]
+# All of them, checked; see `checked_options`.
+CheckedOptions = Mapping[str, Any]
+_DEFAULTS = {
+    **dict.fromkeys(get_type_hints(FitOptions)),
     "validation_split": 0.0,
     "initial_epoch": 0,
 }
@@ -95,7 +97,7 @@ def takes_fit_options(method: F) -> F:
     return method
 
 
-def checked_options(options: Mapping[str, Any]) -> FitOptions:
+def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
     """All options, with defaults where they were not given.
 
     Raises:
@@ -108,7 +110,7 @@ def checked_options(options: Mapping[str, Any]) -> FitOptions:
             raise TypeError(
                 f"`fit` and `start` take {', '.join(_DEFAULTS)}. Received: {name}=….{instead}"
             )
-    found: FitOptions = {**_DEFAULTS, **options}  # pyright: ignore[reportAssignmentType]
+    found: dict[str, Any] = {**_DEFAULTS, **options}
     early_stopping, split = found["early_stopping"], found["validation_split"]
     if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
         raise ConfigurationError(
@@ -157,7 +159,7 @@ def _class_weights(given: Any) -> dict[int, float]:
 
 
 def weighted_parts(
-    model: Any, training: DataSet, validation: DataSet | None, options: FitOptions
+    model: Any, training: DataSet, validation: DataSet | None, options: CheckedOptions
 ) -> tuple[DataSet, DataSet | None]:
     """Data in memory as `options` weigh and split it: what is trained, what validates.
 

@@ -328,7 +328,7 @@ class PeerEngine:
         plan = self._master.plan(self._rows, epochs=self._epochs)
         rate = self._callbacks.begin(
             epoch=progress.epoch - is_due,
-            steps=sum(plan.minibatches) or None,
+            steps=sum(plan.minibatches),
             learning_rate=progress.learning_rate,
         )
         return replace(progress, learning_rate=rate)

@@ -10,12 +10,12 @@ from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data.from_spark import from_features_and_label
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
-from sparkwright.runs.fit_options import FitOptions, check_single_output, weighted_parts
+from sparkwright.runs.fit_options import CheckedOptions, check_single_output, weighted_parts
 
 
 def fit_parts(
     data: Any,
-    options: FitOptions,
+    options: CheckedOptions,
     *,
     model: Any,
     seed: int,
