@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 
 from .classes import class_of_each_example, class_output
 from .dataset import Array, DataSet

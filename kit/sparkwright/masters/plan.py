@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +85,11 @@ class TrainingPlan:
         return epoch_minibatches(self.rows, self.batch_size, self.steps_per_epoch)
 
     @property
-    def examples_per_epoch(self) -> int:
-        """Examples that all workers train in an epoch, about as many if it is no whole pass."""
-        if self.steps_per_epoch is None:
-            return sum(self.rows)
-        return self.steps_per_epoch * self.batch_size
+    def examples(self) -> int:
+        """Examples that the run trains in all, about so many if an epoch is no whole pass."""
+        steps = self.steps_per_epoch
+        an_epoch = sum(self.rows) if steps is None else steps * self.batch_size
+        return an_epoch * (self.epochs - self.first_epoch)
 
     @property
     def rounds(self) -> int:
@@ -160,14 +160,6 @@ class TrainingPlan:
         }
 
 
-class Pass(NamedTuple):
-    """Minibatches of one pass over a worker's data."""
-
-    number: int
-    position: int
-    minibatches: int
-
-
 def minibatch_count(rows: int, batch_size: int) -> int:
     """Minibatches in `rows` examples, the smaller last one included."""
     return -(-rows // batch_size)
@@ -195,29 +187,25 @@ def epoch_minibatches(
     return tuple(np.diff(np.floor(ends + 0.5).astype(int)).tolist())
 
 
-def passes(start: int, stop: int, *, epoch: int, count: int, per_epoch: int) -> Iterator[Pass]:
+def passes(
+    start: int, stop: int, *, epoch: int, count: int, per_epoch: int
+) -> Iterator[tuple[int, int, int]]:
     """Where minibatches `start` to `stop` of a worker's epoch lie in its passes over its data.
 
-    An epoch begins where the last one ended if an epoch is no whole pass.
-
-    Args:
-        start: the first minibatch of the epoch.
-        stop: the one behind the last.
-        epoch: from 0.
-        count: minibatches of a pass.
-        per_epoch: minibatches of an epoch.
+    A pass has `count` minibatches, and an epoch, from 0, `per_epoch`: it begins where the last one
+    ended.
 
     Yields:
         The number of the pass, from 0, the first minibatch within it, and how many.
 
     Example:
-        >>> [tuple(each) for each in passes(0, 4, epoch=1, count=6, per_epoch=4)]
+        >>> list(passes(0, 4, epoch=1, count=6, per_epoch=4))
         [(0, 4, 2), (1, 0, 2)]
     """
     at, end = epoch * per_epoch + start, epoch * per_epoch + stop
     while at < end:
         size = min(end, (at // count + 1) * count) - at
-        yield Pass(at // count, at % count, size)
+        yield at // count, at % count, size
         at += size
 
 

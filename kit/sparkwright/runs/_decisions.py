@@ -272,14 +272,6 @@ class SendAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SendRate:
-    """Gradient sharing: let `connection` train with this learning rate from now on."""
-
-    connection: int
-    learning_rate: float | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetHistory:
     """All workers were lost: training begins anew, or from the last checkpoint."""
 
@@ -327,7 +319,6 @@ Action = (
     | KeepBest
     | RunCallbacks
     | SendAnswer
-    | SendRate
     | ForgetHistory
     | EndRun
 )

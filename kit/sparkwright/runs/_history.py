@@ -129,33 +129,24 @@ class History:
 
 
 def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
-    """What Keras would log of `epoch`, from 1: "loss" and the metrics of training, by name.
+    """What Keras would log of `epoch`, from 1, by the log's columns: "loss" and the metrics.
 
     The loss is the mean over the examples, each before the update of its minibatch. A metric is the
-    mean of what it was on the workers, weighted by their examples. NaN where nothing is known.
-
-    Args:
-        rows: the log's columns.
-        epoch: from 1.
+    mean of what it was on the workers at last, weighted by their examples.
     """
-    mine = {name: column[rows["epoch"] == epoch] for name, column in rows.items()}
-    metrics = [name for name in rows if name not in COLUMNS and name not in _FURTHER]
-    found = {"loss": _mean(mine["loss"], mine["examples"])}
-    workers = np.unique(mine["worker"])
-    for name in metrics:
-        last, examples = np.full(len(workers), np.nan), np.zeros(len(workers))
-        for place, worker in enumerate(workers):
-            values = mine[name][mine["worker"] == worker]
-            known = values[~np.isnan(values)]
-            last[place] = known[-1] if len(known) else np.nan
-            examples[place] = mine["examples"][mine["worker"] == worker].sum()
-        found[name] = _mean(last, examples)
-    return dict(sorted(found.items()))
+    import pandas as pd
 
-
-def _mean(values: NDArray[Any], weights: NDArray[Any]) -> float:
-    known = ~np.isnan(values)
-    return float(np.average(values[known], weights=weights[known])) if known.any() else math.nan
+    mine = pd.DataFrame({name: column[rows["epoch"] == epoch] for name, column in rows.items()})
+    by_worker = mine.groupby("worker")
+    last, examples = by_worker.last(), by_worker["examples"].sum()  # the last that is known
+    told = mine[mine["loss"].notna()]
+    found = {"loss": (told["loss"], told["examples"])}
+    for name in sorted(mine.columns.difference([*COLUMNS, *_FURTHER])):
+        found[name] = (last[name].dropna(), examples[last[name].notna()])
+    return {
+        name: float(np.average(values, weights=weights)) if len(values) else math.nan
+        for name, (values, weights) in sorted(found.items())
+    }
 
 
 def untold_rows(

@@ -42,7 +42,6 @@ from ._decisions import (
     SendGroup,
     SendMeeting,
     SendPiece,
-    SendRate,
     SendRegroup,
     SendStop,
     SendVerdict,
@@ -432,8 +431,6 @@ class CoordinatorServer:
             case SendAnswer(connection=number, answer=answer):
                 fields = {"epoch": answer.epoch, "ends": answer.ends}
                 self._send(number, "answered", {**fields, "learning_rate": answer.learning_rate})
-            case SendRate(connection=number, learning_rate=rate):
-                self._send(number, "rate", {"learning_rate": rate})
             case ForgetHistory():
                 progress = self._coordinator.progress
                 if progress.averagings:

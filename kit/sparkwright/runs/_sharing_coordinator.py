@@ -39,7 +39,6 @@ from ._decisions import (
     SendGroup,
     SendMeeting,
     SendPiece,
-    SendRate,
     SendRegroup,
     StopRequested,
     TaskEnded,
@@ -447,12 +446,8 @@ class SharingCoordinator(RunRules[_Member]):
             return []
         before = self.progress.learning_rate
         self._ledger.count_answer(answer.epoch, answer.learning_rate)
-        rate = self.progress.learning_rate
-        told: list[Action] = [
-            SendRate(connection=member.connection, learning_rate=rate)
-            for member in self._members.values()
-            if member.grouped and rate != before
-        ]
+        # A group has the learning rate.
+        told = self._regroup() if self.progress.learning_rate != before else []
         return told + self._after_meeting()
 
     def _after_meeting(self) -> list[Action]:

@@ -147,7 +147,7 @@ class DriverCallbacks:
             self._list.on_train_end({name: values[-1] for name, values in history.items()})
 
     def history(self, record: RunRecord, done: int) -> Any:
-        """Keras' `History` of the first `done` epochs: with callbacks their own, else of the log."""
+        """Keras' `History` of the first `done` epochs: the callbacks' own, else that of the log."""
         if self._list is not None:
             return self._model.history
         import keras

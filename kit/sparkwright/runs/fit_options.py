@@ -3,11 +3,12 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 
-from sparkwright.data import DataSet
+from sparkwright.data import DataSet, DistributedDataSet
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping
@@ -17,6 +18,7 @@ from sparkwright.options import check_count, check_flag
 from .callbacks import checked_callbacks
 
 F = TypeVar("F", bound=Callable[..., Any])
+Data = TypeVar("Data", DataSet, DistributedDataSet)
 
 
 class FitOptions(TypedDict, total=False):
@@ -74,11 +76,7 @@ _DEFAULTS = {
 _ELSEWHERE = {
     "batch_size": "`batch_size_per_worker` of the training master",
     "validation_data": "`validation`",
-    "validation_batch_size": "`batch_size_per_worker` of the training master",
-    "validation_freq": "`early_stopping=EarlyStopping(evaluate_every=…)`",
     "verbose": "`display`",
-    "x": "the first argument, with features and labels together",
-    "y": "the first argument, with features and labels together",
 }
 
 
@@ -139,55 +137,67 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
         )
     found["callbacks"] = checked_callbacks(found["callbacks"])
     if found["class_weight"] is not None:
-        found["class_weight"] = _class_weights(found["class_weight"])
+        _check_class_weight(found["class_weight"])
     return found
 
 
-def _class_weights(given: Any) -> dict[int, float]:
-    pairs: list[tuple[Any, Any]] = (
-        list(given.items()) if isinstance(given, Mapping) else [(None, 0)]
-    )
-    for number, weight in pairs:
-        is_class = isinstance(number, int | np.integer) and number >= 0
-        is_weight = isinstance(weight, int | float | np.number) and 0 <= float(weight) < np.inf
-        if not (is_class and is_weight):
-            raise ConfigurationError(
-                "`class_weight` must map class numbers to weights of at least 0, such as "
-                f"{{0: 1.0, 1: 5.0}}. Received: class_weight={given!r:.200}."
-            )
-    return {int(number): float(weight) for number, weight in pairs}
-
-
 def weighted_parts(
-    model: Any, training: DataSet, validation: DataSet | None, options: CheckedOptions
-) -> tuple[DataSet, DataSet | None]:
-    """Data in memory as `options` weigh and split it: what is trained, what validates.
+    model: Any, data: Data, validation: Any, options: CheckedOptions, *, seed: int = 0
+) -> tuple[Data, Any]:
+    """The data as `options` weigh and split it: what is trained, what validates.
 
     Raises:
         ConfigurationError: if an option does not suit the network or the data.
         DataError: if weights do not fit the data.
     """
-    if options["sample_weight"] is not None:
-        training = weighted(training, sample_weight=options["sample_weight"])
-    if options["validation_split"]:
-        # As Keras does: the last ones.
-        edge = math.floor(len(training) * (1 - options["validation_split"]))
-        if not 0 < edge < len(training):
+    weights, share, by_class = (
+        options[name] for name in ("sample_weight", "validation_split", "class_weight")
+    )
+    if weights is not None:
+        if isinstance(data, DistributedDataSet) and not isinstance(weights, str):
+            raise ConfigurationError(
+                "`sample_weight` must be the name of a column if the data is on Spark. Received: "
+                f"{type(weights).__name__} {np.shape(weights)}. Put the weights into the data: "
+                "`DataSet(weights=…)`, or `weights=…` of `from_csv` and the like."
+            )
+        data = _mapped(data, partial(weighted, sample_weight=weights), f"weights {weights!r:.99}")
+    if share and isinstance(data, DistributedDataSet):
+        data, validation = data.random_split([1 - share, share], seed=seed)
+    elif share:
+        edge = math.floor(len(data) * (1 - share))  # as Keras does: the last ones
+        if not 0 < edge < len(data):
             raise ConfigurationError(
                 "`validation_split` must leave examples on both sides. Received: "
-                f"validation_split={options['validation_split']!r} of {len(training)} examples."
+                f"validation_split={share!r} of {len(data)} examples."
             )
-        training, validation = training.take(slice(edge)), training.take(slice(edge, None))
-    if options["class_weight"] is not None:
-        check_single_output(model)
-        training = weighted_by_class(training, class_weight=options["class_weight"])
-    return training, validation
+        data, validation = data.take(slice(edge)), data.take(slice(edge, None))
+    if by_class is not None:
+        if len(names := output_names(model)) != 1:
+            raise ConfigurationError(
+                "`class_weight` is for networks with one output. Received: a network with "
+                f"{', '.join(map(repr, names))}. Use `sample_weight={{output: weights}}`."
+            )
+        function = partial(weighted_by_class, class_weight=by_class)
+        data = _mapped(data, function, f"class_weight {by_class}")
+    return data, validation
 
 
-def check_single_output(model: Any) -> None:
-    """Refuse `class_weight` for networks with several outputs, as Keras does."""
-    if len(names := output_names(model)) != 1:
+def _mapped(data: Data, function: Callable[[DataSet], DataSet], step: str) -> Data:
+    """`function` of data in memory now, of data on Spark when it is read."""
+    if isinstance(data, DistributedDataSet):
+        return data.map_chunks(function, step=step)
+    return function(data)
+
+
+def _check_class_weight(given: Any) -> None:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(number, int | np.integer)
+        and number >= 0
+        and isinstance(weight, int | float | np.number)
+        and 0 <= float(weight) < math.inf
+        for number, weight in given.items()  # pyright: ignore[reportUnknownVariableType]
+    ):
         raise ConfigurationError(
-            "`class_weight` is for networks with one output. Received: a network with "
-            f"{', '.join(map(repr, names))}. Use `sample_weight={{output: weights}}`."
+            "`class_weight` must map class numbers to weights of at least 0, such as "
+            f"{{0: 1.0, 1: 5.0}}. Received: class_weight={given!r:.200}."
         )

@@ -129,11 +129,6 @@ class RunRecord:
         """Minibatches of an epoch, of all workers together; None while unknown."""
         return None if self._plan is None else sum(self._plan.minibatches)
 
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """Examples of each worker, as far as they have been counted."""
-        return tuple(status.rows for status in self._status.workers)
-
     def epoch_logs(self, epoch: int) -> dict[str, float]:
         """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation."""
         with self._lock:
@@ -141,19 +136,16 @@ class RunRecord:
         logs = epoch_logs(rows, epoch)
         for point in points:
             if point.epoch == epoch:
-                found = dict(sorted({"loss": point.loss, **point.metrics}.items()))
-                logs |= {f"val_{name}": value for name, value in found.items()}
+                found = {"loss": point.loss, **point.metrics}
+                logs |= {f"val_{name}": value for name, value in sorted(found.items())}
         return logs
 
     def await_rows(self, steps: Sequence[int], timeout_s: float) -> None:
         """Wait until so many minibatches of each worker have been logged, or for `timeout_s`."""
         deadline = time.monotonic() + timeout_s
-        while any(
-            status.steps < expected
-            for status, expected in zip(self._status.workers, steps, strict=True)
+        while time.monotonic() < deadline and any(
+            worker.steps < count for worker, count in zip(self._status.workers, steps, strict=True)
         ):
-            if time.monotonic() > deadline:
-                return
             time.sleep(_LOOK_S)
 
     # -- written by the engine --------------------------------------------------------------
@@ -460,9 +452,7 @@ class RunRecord:
         return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
 
     def _remaining(self, now_s: float) -> float | None:
-        plan = self._plan
-        epochs = self._status.epochs - (plan.first_epoch if plan is not None else 0)
-        total = plan.examples_per_epoch * epochs if plan is not None else 0
+        total = self._plan.examples if self._plan else 0
         rate = self._overall_rate() or self._rate(now_s)
         if self._ended_s is not None or not total or not rate:
             return None

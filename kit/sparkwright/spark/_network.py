@@ -14,6 +14,7 @@ from sparkwright.data import (
     TableSchema,
     load_normalizer,
 )
+from sparkwright.data.from_spark import from_features_and_label
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
@@ -27,15 +28,16 @@ from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.engine import Engine
 from sparkwright.runs.fit_options import (
+    CheckedOptions,
     FitOptions,
     checked_options,
     takes_fit_options,
+    weighted_parts,
 )
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
 
-from ._fit_data import fit_parts
 from ._layout import Exports
 from ._network_evaluation import EvaluatingNetwork
 from ._rounds import SparkRoundsEngine
@@ -172,9 +174,7 @@ class SparkNetwork(EvaluatingNetwork):
                 '`validation`, `resume` and `checkpoint` need `communication="ring"`. Received: '
                 'communication="spark". Evaluate after training with `network.evaluate`.'
             )
-        train, validation = fit_parts(
-            data, given, model=self.model, seed=master.seed or 0, distribute=self._distributed
-        )
+        train, validation = self._parts(data, given, seed=master.seed or 0)
         self.class_names = dict(train.class_names) or self.class_names
         self.schema = train.schema or self.schema
         launcher = SparkLauncher(
@@ -330,6 +330,24 @@ class SparkNetwork(EvaluatingNetwork):
         return network
 
     # -- private ----------------------------------------------------------------------------
+
+    def _parts(
+        self, data: Any, options: CheckedOptions, *, seed: int
+    ) -> tuple[DistributedDataSet, DistributedDataSet | None]:
+        """What is trained and what validates, with their weights."""
+        from pyspark.sql import DataFrame
+
+        weights = options["sample_weight"]
+        if isinstance(data, DataFrame) and isinstance(weights, str):
+            data = from_features_and_label(data, weights=weights)
+            options = {**options, "sample_weight": None}
+        elif not isinstance(data, DataSet):
+            data = self._distributed(data, "data")
+        train, validation = weighted_parts(
+            self.model, data, options["validation"], options, seed=seed
+        )
+        validating = None if validation is None else self._distributed(validation, "validation")
+        return self._distributed(train, "data"), validating
 
     def _require_master(self) -> TrainingMaster:
         if self.master is None:

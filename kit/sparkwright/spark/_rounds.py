@@ -192,7 +192,7 @@ class SparkRoundsEngine:
             vector=b"",
             extras=b"",
             learning_rate=progress.learning_rate,
-            rows=record.rows,
+            rows=tuple(worker.rows for worker in record.status().workers),
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)

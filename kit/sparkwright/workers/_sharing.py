@@ -155,8 +155,6 @@ class SharingWorker:
                 self._meet(order)
             elif order.kind == "deliver":
                 self._deliver()
-            elif order.kind == "rate":
-                self._replica.use_learning_rate(order.fields["learning_rate"])
         if self._piece is None and self._member.synchronised:
             self._rest()
 
