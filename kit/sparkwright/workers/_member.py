@@ -208,11 +208,11 @@ class RunMember:
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
         replica.write(self.average)
+        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
             self.write_extras(extras)
             self.synchronised = True
         replica.iterations = group.progress.iterations
-        replica.use_learning_rate(group.progress.learning_rate)
         if not self.save_updater:
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)

@@ -102,9 +102,9 @@ class Replica:
     def iterations(self, value: int) -> None:
         self.model.optimizer.iterations.assign(value)
 
-    def use_learning_rate(self, rate: float | None) -> None:
-        """Train with `rate` from now on; None: with the one that the network was compiled with."""
-        rate = self._compiled_rate if rate is None else rate
+    def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
+        """Train with `rate` from now on; None: as before or, `afresh`, with the compiled one."""
+        rate = self._compiled_rate if rate is None and afresh else rate
         if rate is not None:
             self.model.optimizer.learning_rate = rate
 

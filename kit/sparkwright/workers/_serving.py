@@ -165,7 +165,8 @@ class Service:
         try:
             with phases.phase(PhaseCode.STATE):
                 replica.write(np.frombuffer(request.vector, replica.state.dtype))
-            if self._round_run != request.run or (request.first and request.epoch == 0):
+            is_new = self._round_run != request.run or (request.first and request.epoch == 0)
+            if is_new:
                 values = unpack_arrays(request.extras, replica.state.read_extras())
                 replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
@@ -173,7 +174,7 @@ class Service:
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
-            replica.use_learning_rate(request.learning_rate)
+            replica.use_learning_rate(request.learning_rate, afresh=is_new)
             if not settings.master.save_updater:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
