@@ -1,6 +1,5 @@
 """Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
 
-import csv
 import threading
 from pathlib import Path
 from typing import Any
@@ -106,9 +105,9 @@ def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, 
     assert (found.epoch, found.params["epochs"], found.params["steps"]) == ([0, 1, 2], 3, 6)
     for name, values in expected.history.items():
         np.testing.assert_allclose(found.history[name], values, atol=1e-6, err_msg=name)
-    files = [list(csv.DictReader((tmp_path / f"{name}.csv").open())) for name in ("here", "there")]
-    assert [row.keys() for row in files[0]] == [row.keys() for row in files[1]]
-    assert [row["epoch"] for row in files[1]] == ["0", "1", "2"]
+    lines = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in ("here", "there")]
+    assert lines[0][0] == lines[1][0]
+    assert [line.partition(",")[0] for line in lines[1]] == ["epoch", "0", "1", "2"]
     # What workers trained with, not only what the driver set.
     rates = run.history.groupby("epoch")["learning_rate"].max()
     np.testing.assert_allclose(rates, [0.08, 0.04, 0.02], rtol=1e-6)

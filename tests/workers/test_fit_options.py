@@ -131,7 +131,7 @@ def test_an_epoch_of_steps_goes_on_where_the_last_one_ended(blobs: DataSet, kind
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
     assert run.history.groupby("epoch").size().tolist() == [4, 4, 4]
     assert run.epoch_history.params["steps"] == 4
-    assert run.configuration["master"]["configuration"]["steps_per_epoch"] == 4
+    assert run.configuration["master"]["steps_per_epoch"] == 4
 
 
 def test_steps_are_shared_out_over_the_workers(blobs: DataSet) -> None:
