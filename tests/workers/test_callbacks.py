@@ -144,7 +144,7 @@ def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kin
     assert seen[-1] == ["accuracy", "epochs", "learning_rate", "loss", "val_accuracy", "val_loss"]
     np.testing.assert_array_equal(weights(model), seen[1][2])
     for epoch, _, expected in seen[:-1]:
-        saved = keras.saving.load_model(tmp_path / f"{epoch + 1}.keras")
+        saved: Any = keras.saving.load_model(tmp_path / f"{epoch + 1}.keras")
         np.testing.assert_array_equal(weights(saved), expected)
         saved.load_weights(tmp_path / f"{epoch + 1}.weights.h5")
         np.testing.assert_array_equal(weights(saved), expected)
@@ -152,7 +152,7 @@ def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kin
 
 def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    callback = keras.callbacks.TensorBoard(tmp_path, histogram_freq=1)
+    callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1)
     fitted(network(), master_of("averaging"), blobs, epochs=2, callbacks=[callback])
     assert list(tmp_path.glob("train/events*"))
 
@@ -230,7 +230,7 @@ def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
             self.seen.append((epoch, logs["loss"]))
             if epoch == self.at:
                 lines[0].hang_up()
-                self.model.optimizer.learning_rate = 0.01
+                model.optimizer.learning_rate = 0.01
 
     found: list[Any] = []
     for at in (-1, 1):  # nobody is lost in the first run
@@ -282,11 +282,14 @@ def test_without_callbacks_the_history_is_that_of_the_log(blobs: DataSet) -> Non
     with sw.ParallelWrapper(model, master_of("averaging"), cores_per_worker=1) as wrapper:
         assert wrapper.history is None
         wrapper.fit(blobs, epochs=3, validation=blobs, display=False)
-        found = wrapper.history
+        found: Any = wrapper.history
     assert list(found.history) == list(local.history)
     for name, values in local.history.items():
         np.testing.assert_allclose(found.history[name], values, atol=1e-6, err_msg=name)
     assert (found.epoch, found.params) == ([0, 1, 2], {"verbose": 0, "epochs": 3, "steps": 6})
+
+
+BY_BATCH: Any = {"save_freq": 10}
 
 
 class Counts(keras.callbacks.Callback):
@@ -309,8 +312,8 @@ class Harmless(keras.callbacks.ModelCheckpoint):
         (keras.callbacks.LambdaCallback(on_test_begin=print), "`on_test_begin`"),
         (keras.callbacks.ProgbarLogger(), r"ProgbarLogger.*`display=True`"),
         (keras.callbacks.BackupAndRestore("/tmp/none"), "`resume=url`"),
-        (keras.callbacks.ModelCheckpoint("a.keras", save_freq=10), r'Use `save_freq="epoch"`\.'),
-        (Harmless("a.keras", save_freq=10), r'Use `save_freq="epoch"`\.'),
+        (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
+        (Harmless("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
         (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
     ],
 )

@@ -67,7 +67,7 @@ def _times(dataset: DataSet, weights: Mapping[str, Array]) -> DataSet:
                 f"Received: {output or 'weights'} of shape {found.shape} and dtype {found.dtype} "
                 f"for {len(dataset)} examples with the labels {sorted(dataset.labels)}."
             )
-        before = columns.get(name, np.float32(1))
+        before: Any = columns.get(name, np.float32(1))
         if np.ndim(before) == 2 > found.ndim:
             found = found[:, None]
         elif np.ndim(before) == 1 < found.ndim:

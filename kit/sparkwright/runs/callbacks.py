@@ -109,7 +109,7 @@ class DriverCallbacks:
 
         model = self._model
         model.stop_training = False
-        params = {"verbose": 0, "epochs": self._epochs, "steps": steps or None}
+        params: dict[str, Any] = {"verbose": 0, "epochs": self._epochs, "steps": steps or None}
         self._list = keras.callbacks.CallbackList(
             self._callbacks, add_history=True, model=model, **params
         )

@@ -18,7 +18,6 @@ from sparkwright.options import check_count, check_flag
 from .callbacks import checked_callbacks
 
 F = TypeVar("F", bound=Callable[..., Any])
-Data = TypeVar("Data", DataSet, DistributedDataSet)
 
 
 class FitOptions(TypedDict, total=False):
@@ -142,9 +141,9 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
 
 
 def weighted_parts(
-    model: Any, data: Data, validation: Any, options: CheckedOptions, *, seed: int = 0
-) -> tuple[Data, Any]:
-    """The data as `options` weigh and split it: what is trained, what validates.
+    model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int = 0
+) -> tuple[Any, Any]:
+    """The DataSet or DistributedDataSet as `options` say: what is trained, what validates.
 
     Raises:
         ConfigurationError: if an option does not suit the network or the data.
@@ -182,7 +181,7 @@ def weighted_parts(
     return data, validation
 
 
-def _mapped(data: Data, function: Callable[[DataSet], DataSet], step: str) -> Data:
+def _mapped(data: Any, function: Callable[[DataSet], DataSet], step: str) -> Any:
     """`function` of data in memory now, of data on Spark when it is read."""
     if isinstance(data, DistributedDataSet):
         return data.map_chunks(function, step=step)

@@ -69,7 +69,7 @@ _LAST_WORDS_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
 # Other workers' rows of an epoch are on their way when its state is there.
-_ROWS_S = 2.0
+_ROWS_S = 0.5
 
 _log = logging.getLogger(__name__)
 
