@@ -9,14 +9,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalData, Normalizer, TfData, read_minibatches
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
@@ -27,6 +27,13 @@ from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning, check_direct
+from sparkwright.runs.fit_options import (
+    CheckedOptions,
+    FitOptions,
+    checked_options,
+    takes_fit_options,
+    weighted_parts,
+)
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
@@ -127,59 +134,32 @@ class ParallelWrapper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def fit(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-    ) -> Any:
+    @takes_fit_options
+    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
         with interrupts_held():
-            return self.start(
-                data,
-                epochs=epochs,
-                validation=validation,
-                early_stopping=early_stopping,
-                resume=resume,
-            ).wait()
+            return self.start(data, **options).wait()
 
-    def start(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
-    ) -> TrainingRun:
+    @takes_fit_options
+    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
             data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
                 return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
                 exported minibatches; a (features, labels) pair of arrays; or a `TfData`.
-            epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: likewise, but for a `TfData`, for the loss after each epoch; default None.
-            early_stopping: when to end earlier, and which state to keep; default None. See
-                `EarlyStopping`.
-            resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
-            display: show the run live; default None: in notebooks.
+            **options: see `FitOptions`; `validation` likewise, but no `TfData`.
 
         Raises:
             ConfigurationError: while another run of this wrapper goes on, or if an option cannot
                 be meant.
         """
+        given = checked_options(options)
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        streams = isinstance(data, TfData)
-        training = data if streams else _dataset(data, "data")
-        validating = None if validation is None else _dataset(validation, "validation")
+        training, validating = self._parts(data, given)
         if self.normalizer is not None:
             training = (
                 replace(training, normalizer=self.normalizer)
@@ -191,14 +171,12 @@ class ParallelWrapper:
             f"local-{next(_numbers)}",
             model=self.model,
             master=self.master,
-            epochs=epochs,
-            resume=resume,
             layout=lambda: training.layout,
-            early_stopping=early_stopping,
-            validates=validating is not None,
+            options=given,
             save=self._save,
         )
-        if early_stopping is not None and early_stopping.saves_files:
+        rules = given["early_stopping"]
+        if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
         with _opening:
             self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
@@ -215,9 +193,21 @@ class ParallelWrapper:
             title=f"{self.model.name} on {self.workers} processes",
             workers=self.workers,
             configuration={},
-            display=display,
+            display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
         )
+
+    @property
+    def history(self) -> Any:
+        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        return None if self._active is None else self._active.epoch_history
+
+    def _parts(self, data: Any, options: CheckedOptions) -> tuple[DataSet | TfData, DataSet | None]:
+        """What is trained and what validates, with their weights."""
+        training = data if isinstance(data, TfData) else _dataset(data, "data")
+        validation = options["validation"]
+        validating = None if validation is None else _dataset(validation, "validation")
+        return weighted_parts(self.model, training, validating, options)
 
     def _save(self, model: Any, url: str) -> None:
         save_model(

@@ -17,6 +17,7 @@ def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
         lends=lends,
     )
     ledger.begin((3200, 3200))
+    ledger.open_epoch()
     return ledger
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_count
@@ -52,6 +52,18 @@ class TfData:
                 "be sent to workers: return it from a function."
             )
         check_count("examples", self.examples, optional=True)
+
+    @property
+    def layout(self) -> NoReturn:
+        """What a model that is not built would be built from.
+
+        Raises:
+            ConfigurationError: always, because examples are drawn on workers only.
+        """
+        raise ConfigurationError(
+            "a model must be built before it is trained on a `TfData`, whose examples the driver "
+            "does not see. Received: a model that is not. Call it once on an example."
+        )
 
     def rows(self, shards: int) -> tuple[int, ...] | None:
         """Examples of each shard in an epoch; None if they have to be counted."""

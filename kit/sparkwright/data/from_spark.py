@@ -54,7 +54,7 @@ def from_dataframe(
         "labels": _column_groups(labels, "labels"),
     }
     wanted = [name for group in groups.values() for names in group.values() for name in names]
-    missing = sorted(set(wanted) - set(frame.columns))
+    missing = sorted({*wanted, *([weights] if weights else [])} - set(frame.columns))
     if missing:
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
     of_texts = _text_inputs(frame, groups["features"])
@@ -80,7 +80,9 @@ def from_dataframe(
     return DistributedDataSet(frame.sparkSession, rdd)
 
 
-def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
+def from_features_and_label(
+    frame: "DataFrame", *, weights: str | None = None
+) -> DistributedDataSet:
     """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels."""
     if "features" not in frame.columns:
         raise DataError(
@@ -89,7 +91,10 @@ def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
             "`sparkwright.data.from_dataframe(frame, features=…, labels=…)`."
         )
     return from_dataframe(
-        frame, features="features", labels="label" if "label" in frame.columns else ()
+        frame,
+        features="features",
+        labels="label" if "label" in frame.columns else (),
+        weights=weights,
     )
 
 

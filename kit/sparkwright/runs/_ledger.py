@@ -35,15 +35,13 @@ class Ledger:
         self._size = 1
 
     def begin(self, rows: Sequence[int]) -> None:
-        """All workers have come; `rows` are the examples of each."""
+        """All workers have come; `rows` are the examples of each. Then open the epoch."""
         self._totals = self._minibatches(rows)
         self._size = max(1, self._piece_size(rows))
-        self.open_epoch()
 
     def begin_anew(self) -> None:
-        """Nobody has what was learnt since `start`, so it is done again."""
+        """Nobody has what was learnt since `start`, so it is done again. Then open the epoch."""
         self.progress = self.start
-        self.open_epoch()
 
     def keep(self) -> None:
         """What has been learnt until now will not be lost any more."""
@@ -82,6 +80,10 @@ class Ledger:
     def count_validation(self, epoch: int) -> None:
         """The network has been validated after so many epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
+
+    def count_answer(self, epoch: int, learning_rate: float | None) -> None:
+        """The callbacks of `epoch` have run and want this learning rate; None: no other."""
+        self.progress = self.progress.after_callbacks(epoch, learning_rate)
 
     # -- pieces -----------------------------------------------------------------------------
 

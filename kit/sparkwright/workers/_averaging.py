@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.masters.plan import minibatch_count
+from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group
@@ -99,15 +99,18 @@ class AveragingWorker:
 
     def _train(self, ring: Ring, group: Group) -> Ending:
         member, epochs = self._member, self._settings.epochs
-        totals = [
-            minibatch_count(rows, self._settings.master.batch_size_per_worker)
-            for rows in group.rows
-        ]
+        master = self._settings.master
+        totals = epoch_minibatches(group.rows, master.batch_size_per_worker, master.steps_per_epoch)
         while True:
+            ends = False
             if self._is_to_evaluate(group):
                 member.validate(ring)
-                if self._settings.judged and member.await_verdict(ring):
-                    return "stopped"
+                ends = self._settings.judged and member.await_verdict(ring)
+            if self._calls_back:
+                member.send_checkpoint(ring, group, write=False)
+                ends = member.await_callbacks(ring) or ends
+            if ends:
+                return "stopped"
             progress = member.progress
             if progress.epoch < epochs:
                 if progress.opened <= progress.epoch:
@@ -129,6 +132,13 @@ class AveragingWorker:
         due = progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs
         done = progress.judged if settings.judged else progress.validated
         return due and done < progress.epoch and self._member.has_validation(group)
+
+    @property
+    def _calls_back(self) -> bool:
+        """Whether this is the end of an epoch whose callbacks have not run."""
+        progress = self._member.progress
+        at_its_end = 0 < progress.epoch >= progress.opened
+        return self._settings.callbacks and at_its_end and progress.answered < progress.epoch
 
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""

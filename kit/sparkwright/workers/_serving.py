@@ -169,12 +169,14 @@ class Service:
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        nobody.rows = request.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
             with phases.phase(PhaseCode.STATE):
                 replica.write(np.frombuffer(request.vector, replica.state.dtype))
-            if self._round_run != request.run or (request.first and request.epoch == 0):
+            is_new = self._round_run != request.run or (request.first and request.epoch == 0)
+            if is_new:
                 values = unpack_arrays(request.extras, replica.state.read_extras())
                 replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
@@ -182,6 +184,7 @@ class Service:
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
+            replica.use_learning_rate(request.learning_rate, afresh=is_new)
             if not settings.master.save_updater:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())

@@ -80,6 +80,8 @@ class RoundRequest:
         vector: the state to start from, as `ModelState.read` gives it.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
         times: as `TrainRequest.times`.
+        learning_rate: what callbacks have set; None: the compiled one.
+        rows: examples of every worker.
     """
 
     definition: ModelDefinition
@@ -94,6 +96,8 @@ class RoundRequest:
     vector: bytes = field(repr=False)
     extras: bytes = field(repr=False)
     times: tuple[float, float] = (0.0, 0.0)
+    learning_rate: float | None = None
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,6 +244,7 @@ class WorkerSettings(Generic[M]):
         evaluate_every: epochs from one evaluation of the validation data to the next; the last
             epoch is evaluated in any case.
         judged: after an evaluation, wait for the driver's verdict.
+        callbacks: after each epoch, wait for the driver's callbacks.
     """
 
     master: M = field(repr=False)
@@ -249,6 +254,7 @@ class WorkerSettings(Generic[M]):
     copies: bool = True
     evaluate_every: int = 1
     judged: bool = False
+    callbacks: bool = False
 
     @property
     def stop_at_non_finite(self) -> bool:

@@ -296,16 +296,22 @@ class RemoteShard:
 
 
 class ShardSource:
-    """Where other workers' shards are; changes with the group."""
+    """Where other workers' shards are; changes with the group.
+
+    Attributes:
+        rows: examples of every worker; empty while unknown.
+    """
 
     def __init__(self, *, secret: bytes, connect_timeout_s: float, peer_timeout_s: float) -> None:
         """Know nobody yet."""
         self._secret = secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
+        self.rows: Sequence[int] = ()
 
     def use(self, addresses: dict[int, Address], rows: Sequence[int]) -> None:
         """Know where each worker is, and how many examples each has."""
+        self.rows = rows
         for worker, (address, shard) in list(self._shards.items()):
             if addresses.get(worker) != address or shard.gone:
                 shard.close()
