@@ -46,7 +46,7 @@ def build(blocks=1, width=32):
     return model
 
 
-def main(spark=None, epochs=10):
+def main(spark=None, epochs=6):
     """Train, evaluate, predict; return the share of right tokens."""
     spark = spark or sw.start_spark(workers=2)
     keras.utils.set_random_seed(1)

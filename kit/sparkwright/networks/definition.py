@@ -11,6 +11,8 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .lora import lora_ranks, restore_lora
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelDefinition:
@@ -76,6 +78,7 @@ class ModelDefinition:
                 f"travels to the workers: {error} Use a Sequential or functional model, and give "
                 "custom layers a `get_config`."
             ) from error
+        serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
         config = json.dumps(serialized, sort_keys=True)
         objects = {**_mentioned(serialized), **_live(model)}
         return cls(
@@ -97,7 +100,10 @@ class ModelDefinition:
 
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
-            return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+            config = json.loads(self.config)
+            model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+            restore_lora(model, config.get("lora", {}))
+            return model
 
 
 @contextlib.contextmanager

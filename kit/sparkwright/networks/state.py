@@ -19,14 +19,13 @@ class ModelState:
 
     Attributes:
         averaged: trainable variables, then the other floating-point state that training changes
-            (BatchNormalization statistics). Variables of frozen layers are not among them: they
-            stay bit for bit what they were.
+            (BatchNormalization statistics). Frozen variables, of a layer or by LoRA, are not among
+            them: they stay bit for bit what they were.
         updater: the optimizer's floating-point state (moments, loss scale), without its
             learning rate, which every worker computes alike.
         counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
             custom layers); never averaged.
-        fixed: what training does not change: the variables of frozen layers. A worker needs them
-            once.
+        fixed: what training does not change: the frozen variables. A worker needs them once.
         trainable: how many of the averaged variables are trainable; they come first.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
@@ -72,8 +71,9 @@ class ModelState:
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
-            if not layer.trainable
-            for variable in layer.variables
+            # Of a layer that is trained: what LoRA froze, which was made to be trained.
+            for variable in (layer._trainable_variables if layer.trainable else layer.variables)
+            if not (layer.trainable and variable.trainable)
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
         iterations: list[Any] = []
