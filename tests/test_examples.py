@@ -2,14 +2,11 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-import sparkwright as sw
+from tests.support.in_process import InProcessPool
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
@@ -24,18 +21,10 @@ def main_of(name: str) -> Any:
     return module.main
 
 
-@pytest.fixture(scope="module")
-def warm_processes() -> Iterator[None]:
-    """Two processes that stay for all ParallelWrappers of this module."""
-    import keras
-
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    ones = np.ones((4, 1), np.float32)
-    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=2)
-    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
-        wrapper.fit((ones, ones))
-        yield
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a ParallelWrapper are threads of this process."""
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
 @pytest.mark.spark
@@ -66,19 +55,19 @@ def test_quantized_network_is_as_good_and_smaller(spark: Any) -> None:
     assert smaller < size / 2
 
 
-@pytest.mark.usefixtures("warm_processes")
+@pytest.mark.usefixtures("in_process")
 def test_autoencoder_explains_most_of_the_variance() -> None:
     assert main_of("autoencoder")() > 0.6
 
 
-@pytest.mark.usefixtures("warm_processes")
+@pytest.mark.usefixtures("in_process")
 def test_lora_adapts_and_sends_less() -> None:
     found = main_of("lora")()
     assert found["after"] > max(0.8, found["before"] + 0.05)
     assert found["bytes"]["LoRA"] < found["bytes"]["all"] / 5
 
 
-@pytest.mark.usefixtures("warm_processes")
+@pytest.mark.usefixtures("in_process")
 def test_keras_hub_classifier_learns() -> None:
     pytest.importorskip("keras_hub")
     assert main_of("keras_hub_classifier")() > 0.8

@@ -27,7 +27,8 @@ def build():
     model = keras_hub.models.BertTextClassifier(
         backbone, num_classes=2, preprocessor=None, activation="softmax", dropout=0.0
     )
-    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", ["accuracy"])
+    optimizer = keras.optimizers.Adam(2e-3)
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 

@@ -32,9 +32,8 @@ def on_top_of(base, classes):
 
 def compile_model(model, learning_rate):
     """Compile again after each change of `trainable`: the optimizer's state depends on it."""
-    model.compile(
-        keras.optimizers.Adam(learning_rate), "sparse_categorical_crossentropy", ["accuracy"]
-    )
+    optimizer = keras.optimizers.Adam(learning_rate)
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
 
 
 def main(spark=None, epochs=12):

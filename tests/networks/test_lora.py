@@ -1,0 +1,75 @@
+"""What LoRA freezes is neither averaged nor changed; LoRA within other layers reaches workers."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+from sparkwright.networks import ModelDefinition, ModelState
+
+TOKENS = np.random.default_rng(0).integers(0, 20, (96, 6), dtype=np.int32)
+LABELS = (TOKENS.mean(axis=1) > 9.5).astype(np.int32)
+MASTERS = [
+    sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1),
+    sw.SharedTrainingMaster(
+        batch_size_per_worker=16, seed=1, threshold=sw.FixedThreshold(threshold=1e-3)
+    ),
+]
+
+
+def adapted() -> Any:
+    """LoRA in an embedding, a dense layer, and within a layer that does not mention it."""
+    tokens = keras.Input((6,), dtype="int32")
+    embedding = keras.layers.Embedding(20, 8)
+    attention = keras.layers.MultiHeadAttention(2, 4)
+    x = embedding(tokens)
+    x = keras.layers.BatchNormalization()(x + attention(x, x))
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    dense = keras.layers.Dense(8, activation="relu")
+    model = keras.Model(tokens, keras.layers.Dense(2, activation="softmax")(dense(x)))
+    for layer in (embedding, dense, attention.query_dense, attention.value_dense):
+        layer.enable_lora(2)
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    return model
+
+
+def paths(variables: Any) -> list[str]:
+    return [variable.path.partition("/")[2] or variable.path for variable in variables]
+
+
+def test_only_what_is_trained_is_averaged() -> None:
+    state = ModelState.of(adapted())
+    statistics = paths(state.averaged[state.trainable :])
+    assert [name.rpartition("/")[2] for name in statistics] == ["moving_mean", "moving_variance"]
+    assert len(state.fixed) == 4
+    assert {v.path.rpartition("/")[2] for v in state.fixed} == {"embeddings", "kernel"}
+
+
+def test_rebuilt_network_has_the_same_variables() -> None:
+    model = adapted()
+    definition = ModelDefinition.of(model)
+    for one, other in zip(model.variables, definition.build().variables, strict=True):
+        assert (one.shape, one.trainable, one.name) == (other.shape, other.trainable, other.name)
+    plain = ModelState.of(definition.build())
+    assert plain.updater_size == ModelState.of(model).updater_size
+
+
+@pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
+def test_fine_tuning_leaves_the_frozen_weights_bit_for_bit(
+    master: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    keras.utils.set_random_seed(1)
+    model = adapted()
+    frozen = [variable for variable in model.weights if not variable.trainable]
+    before = {v.path: v.numpy().copy() for v in frozen if "moving" not in v.path}
+    loss = model.evaluate(TOKENS, LABELS, verbose=0)
+    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+        wrapper.fit((TOKENS, LABELS), epochs=15)
+    assert model.evaluate(TOKENS, LABELS, verbose=0) < 0.8 * loss
+    for variable in frozen:
+        if variable.path in before:
+            np.testing.assert_array_equal(variable.numpy(), before[variable.path])
