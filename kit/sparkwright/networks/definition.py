@@ -81,13 +81,17 @@ class ModelDefinition:
         serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
         config = json.dumps(serialized, sort_keys=True)
         objects = {**_mentioned(serialized), **_live(model)}
-        return cls(
+        described = cls(
             name=model.name,
             config=config,
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=int(model.count_params()),
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
         )
+        modes = {getattr(layer, "quantization_mode", None) for layer in model._flatten_layers()}
+        if "float8" in modes:
+            _check_order(model, described.build())
+        return described
 
     def build(self) -> Any:
         """Build and compile the model again, with fresh weights.
@@ -104,6 +108,16 @@ class ModelDefinition:
             model = keras.saving.deserialize_keras_object(config, safe_mode=False)
             restore_lora(model, config.get("lora", {}))
             return model
+
+
+def _check_order(model: Any, rebuilt: Any) -> None:
+    """Refuse what was quantized after it was built: its variables are in another order."""
+    if [v.shape for v in model.variables] != [v.shape for v in rebuilt.variables]:
+        raise ConfigurationError(
+            "a float8 model must have its variables in the order in which Keras creates them. "
+            f"Received: {model.name!r}, of which `quantize` changed it. Save the model, and load "
+            "it again with `sw.load_model`."
+        )
 
 
 @contextlib.contextmanager

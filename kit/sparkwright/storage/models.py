@@ -19,6 +19,7 @@ import numpy as np
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.lora import lora_ranks, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.state import optimizers
 from sparkwright.networks.training import ALIASES
@@ -59,8 +60,8 @@ def save_model(
         model: a keras.Model.
         url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
         save_updater: with the optimizer's state (default True), so that training can continue. If
-            False, or if the model has never been trained, the optimizer starts anew after
-            loading, with the present learning rate.
+            False, if the model has never been trained, or if it has LoRA, which Keras merges into
+            the weights, the optimizer starts anew after loading, with the present learning rate.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was
@@ -101,6 +102,7 @@ def save_model(
             outer = describe_with_normalizer(model, normalizer)
     given = ModelMetadata.from_dict(metadata or {})
     optimizer = getattr(model, "optimizer", None)
+    save_updater = save_updater and not lora_ranks(model)
     has_updater = save_updater and optimizer is not None and bool(optimizer.built)
     about = _described(model, given, has_updater=has_updater)
     about["normalizer"] = None if normalizer is None else normalizer_place
@@ -157,6 +159,7 @@ def load_model(
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
+    restart_lora(model)
     seeds = about_in(notes).get("seeds")
     if seeds is not None:
         _restore_seeds(model, seeds, url)
