@@ -1,5 +1,6 @@
 """What LoRA freezes is neither averaged nor changed; LoRA within other layers reaches workers."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -73,3 +74,49 @@ def test_fine_tuning_leaves_the_frozen_weights_bit_for_bit(
     for variable in frozen:
         if variable.path in before:
             np.testing.assert_array_equal(variable.numpy(), before[variable.path])
+
+
+def test_saved_network_predicts_the_same_and_its_lora_learns_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    keras.utils.set_random_seed(1)
+    model = adapted()
+    with sw.ParallelWrapper(model, MASTERS[0], workers=2) as wrapper:
+        wrapper.fit((TOKENS, LABELS), epochs=2)
+    sw.save_model(model, str(tmp_path / "adapted.keras"))
+    loaded = sw.load_model(str(tmp_path / "adapted.keras"))
+    np.testing.assert_allclose(
+        loaded.predict(TOKENS, verbose=0), model.predict(TOKENS, verbose=0), atol=1e-6
+    )
+    gone = [v for v in loaded.trainable_variables if "lora" in v.name and v.name.endswith("_b")]
+    assert len(gone) == 2  # LoRA within the attention is part of its weights now
+    with sw.ParallelWrapper(loaded, MASTERS[0], workers=2) as wrapper:
+        wrapper.fit((TOKENS, LABELS), epochs=1)
+    assert all(v.numpy().any() for v in gone)
+
+
+def test_float8_trains_by_averaging_once_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Dense(8, activation="relu"), keras.layers.Dense(2, activation="softmax")]
+    model = keras.Sequential([keras.Input((6,)), *layers])
+    for layer in layers:
+        layer.quantize("float8")
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    numbers = TOKENS.astype(np.float32) / 10 - 1
+    with pytest.raises(sw.ConfigurationError, match=r"load it again with `sw.load_model`"):
+        ModelDefinition.of(model)
+    sw.save_model(model, str(tmp_path / "float8.keras"))
+    loaded = sw.load_model(str(tmp_path / "float8.keras"))
+    with (
+        sw.ParallelWrapper(loaded, MASTERS[1], workers=2) as wrapper,
+        pytest.raises(sw.ConfigurationError, match="float8 networks need parameter averaging"),
+    ):
+        wrapper.fit((numbers, LABELS))
+    before = loaded.evaluate(numbers, LABELS, verbose=0)
+    with sw.ParallelWrapper(loaded, MASTERS[0], workers=2) as wrapper:
+        wrapper.fit((numbers, LABELS), epochs=15)
+    assert loaded.evaluate(numbers, LABELS, verbose=0) < 0.8 * before
