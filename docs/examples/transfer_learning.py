@@ -24,7 +24,7 @@ def on_top_of(base, classes):
     image = keras.Input((28, 28, 1))
     x = keras.layers.ZeroPadding2D(2)(image)
     x = keras.layers.Concatenate()([x, x, x])  # gray values as RGB
-    x = keras.layers.Rescaling(2.0, offset=-1.0)(x)  # 0…1 as -1…1, which MobileNetV2 expects
+    x = keras.layers.Rescaling(2.0, offset=-1.0)(x)  # 0…1 as -1…1, which MobileNet expects
     # training=False: BatchNormalization keeps its statistics, also while the base is fine-tuned.
     x = base(x) if base.trainable else base(x, training=False)
     return keras.Model(image, keras.layers.Dense(classes, activation="softmax")(x))
@@ -36,19 +36,19 @@ def compile_model(model, learning_rate):
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
 
 
-def main(spark=None, epochs=12):
+def main(spark=None, epochs=8):
     """Train on the digits 0 to 4, then transfer to 5 to 9; return the accuracies."""
     spark = spark or sw.start_spark(workers=2)
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=32, seed=1)
     keras.utils.set_random_seed(1)
 
     # Stands for `weights="imagenet"`, which Keras downloads.
-    base = keras.applications.MobileNetV2(
-        (32, 32, 3), alpha=0.35, weights=None, include_top=False, pooling="avg"
+    base = keras.applications.MobileNet(
+        (32, 32, 3), alpha=0.25, weights=None, include_top=False, pooling="avg"
     )
     for layer in base.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
-            layer.momentum = 0.9  # so few minibatches need it; the default is 0.999
+            layer.momentum = 0.9  # so few minibatches need it; the default is 0.99
     pretrained = on_top_of(base, classes=5)
     compile_model(pretrained, learning_rate=3e-3)
     train, test = digits(spark, [0, 1, 2, 3, 4])

@@ -16,7 +16,7 @@ LABELS = (TOKENS.mean(axis=1) > 9.5).astype(np.int32)
 MASTERS = [
     sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1),
     sw.SharedTrainingMaster(
-        batch_size_per_worker=16, seed=1, threshold=sw.FixedThreshold(threshold=1e-3)
+        batch_size_per_worker=16, seed=1, threshold=sw.AdaptiveThreshold(initial=1e-2)
     ),
 ]
 
