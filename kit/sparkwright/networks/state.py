@@ -25,7 +25,8 @@ class ModelState:
             learning rate, which every worker computes alike.
         counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
             custom layers); never averaged.
-        fixed: what training does not change: the frozen variables. A worker needs them once.
+        fixed: what training does not change: the variables of frozen layers. A worker needs them
+            once.
         trainable: how many of the averaged variables are trainable; they come first.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """

@@ -94,6 +94,7 @@ def save_model(
             'the place of a normalizer must be "inside" or "beside". Received: '
             f"{normalizer_place!r}."
         )
+    save_updater = save_updater and not lora_ranks(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None
     if normalizer is not None:
@@ -102,7 +103,6 @@ def save_model(
             outer = describe_with_normalizer(model, normalizer)
     given = ModelMetadata.from_dict(metadata or {})
     optimizer = getattr(model, "optimizer", None)
-    save_updater = save_updater and not lora_ranks(model)
     has_updater = save_updater and optimizer is not None and bool(optimizer.built)
     about = _described(model, given, has_updater=has_updater)
     about["normalizer"] = None if normalizer is None else normalizer_place
@@ -159,10 +159,10 @@ def load_model(
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
         model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
-    restart_lora(model)
     seeds = about_in(notes).get("seeds")
     if seeds is not None:
         _restore_seeds(model, seeds, url)
+    restart_lora(model)
     return model
 
 
