@@ -203,7 +203,8 @@ def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | N
     Args:
         trainable: parameters that training changes.
         optimizer: the name of its class in Keras; one that is not known counts as Adam.
-        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`.
+        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`
+            and `gradient_accumulation_steps`.
 
     Example:
         >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})

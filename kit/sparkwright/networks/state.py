@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from .steps import optimizers, optimizers_of
+
 Vector = NDArray[np.floating[Any]]
 
 
@@ -19,15 +21,19 @@ class ModelState:
 
     Attributes:
         averaged: trainable variables, then the other floating-point state that training changes
-            (BatchNormalization statistics). Frozen variables, of a layer or by LoRA, are not among
-            them: they stay bit for bit what they were.
-        updater: the optimizer's floating-point state (moments, loss scale), without its
+            (BatchNormalization statistics), then what the optimizer keeps of weights and gradients
+            (moving averages, accumulated gradients). Variables that a layer or LoRA freezes are not
+            among them: they stay bit for bit what they were.
+        updater: the rest of the optimizer's floating-point state (moments), without its
             learning rate, which every worker computes alike.
-        counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
-            custom layers); never averaged.
+        counters: each worker's own state, never averaged: the iterations of the optimizers first,
+            the main one's before others', then other integers (seeds of Dropout, counters of
+            custom layers), and the loss scale, a power of 2 that is what the worker's own gradients
+            can bear.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
         trainable: how many of the averaged variables are trainable; they come first.
+        clocks: how many of the counters are iterations: one of each optimizer.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
 
@@ -36,6 +42,7 @@ class ModelState:
     counters: Sequence[Any]
     fixed: Sequence[Any]
     trainable: int
+    clocks: int
     dtype: np.dtype[Any] = field(init=False)
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
@@ -59,16 +66,18 @@ class ModelState:
         if not model.built:
             raise ConfigurationError(
                 "the model must be built, so that its shapes are known. Received: "
-                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`."
+                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`, or call a "
+                "subclassed model on data once."
             )
-        optimizer = getattr(model, "optimizer", None)
-        if optimizer is None and training:
+        used = optimizers_of(model)
+        if not used and training:
             raise ConfigurationError(
                 "the model must be compiled with an optimizer and a loss before training. "
-                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`."
+                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`; a `train_step` "
+                "must apply optimizers that are attributes of the model."
             )
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(model.trainable_variables)
+        if len(used) == 1 and not used[0].built:
+            used[0].build(model.trainable_variables)
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
@@ -77,23 +86,42 @@ class ModelState:
             if not (layer.trainable and variable.trainable)
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        iterations: list[Any] = []
-        slots: list[Any] = []
-        if optimizer is not None:
-            iterations = [optimizer.iterations]
-            rates = {id(getattr(each, "_learning_rate", None)) for each in optimizers(optimizer)}
-            slots = [v for v in optimizer.variables if id(v) not in rates]
+        parts = [part for optimizer in used for part in optimizers(optimizer)]
+        # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
+        clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
+        apart = {id(v) for v in clocks}
+        apart |= {id(getattr(each, "_learning_rate", None)) for each in parts}
+        slots = [v for optimizer in used for v in optimizer.variables if id(v) not in apart]
+        lasting = {id(v) for each in parts for v in _lasting(each)}
+        scales = {id(getattr(each, "dynamic_scale", None)) for each in parts}
+        moments = [v for v in slots if _is_float(v) and id(v) not in lasting | scales]
         return cls(
-            averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
-            updater=[v for v in slots if _is_float(v)],
+            averaged=[
+                *model.trainable_variables,
+                *(v for v in others if _is_float(v)),
+                *(v for v in slots if id(v) in lasting),
+            ],
+            updater=moments,
             counters=[
-                *iterations,
-                *(v for v in slots if not _is_float(v) and all(v is not i for i in iterations)),
+                *clocks,
+                *(v for v in slots if not _is_float(v) or id(v) in scales),
                 *(v for v in others if not _is_float(v)),
             ],
             fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
             trainable=len(model.trainable_variables),
+            clocks=len(clocks),
         )
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches that the optimizer has counted; of several, the main one."""
+        return int(self.counters[0].numpy())
+
+    def set_iterations(self, value: int) -> None:
+        """Have the optimizers go on as after `value` minibatches of the main one."""
+        before = self.iterations
+        for clock in self.counters[: self.clocks]:  # others may step more or less often
+            clock.assign(round(int(clock.numpy()) * value / before) if before else value)
 
     @property
     def averaged_size(self) -> int:
@@ -186,15 +214,15 @@ class ModelState:
                 value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
 
     def read_counters(self) -> list[NDArray[Any]]:
-        """Copies of the integer state, in order."""
+        """Copies of each worker's own state, in order."""
         return [np.array(variable.numpy()) for variable in self.counters]
 
     def read_extras(self) -> list[NDArray[Any]]:
-        """Copies of what is not averaged: the integer state, then the fixed variables."""
+        """Copies of what is not averaged: the counters, then the fixed variables."""
         return [np.array(variable.numpy()) for variable in (*self.counters, *self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set the integer state, and the fixed variables if `values` goes on with them."""
+        """Set the counters, and the fixed variables if `values` goes on with them."""
         for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
             variable.assign(np.asarray(value).reshape(variable.shape))
 
@@ -222,11 +250,16 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
     ]
 
 
-def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those that it wraps, as a LossScaleOptimizer does; None: nothing."""
-    while optimizer is not None:
-        yield optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", None)
+def _lasting(optimizer: Any) -> Iterator[Any]:
+    """State of an optimizer that is averaged with the weights, and survives `reset_updater`.
+
+    Moments may begin anew, because they fade. Averages of weights would be wrong from then on, and
+    gradients be missing from the next update.
+    """
+    yield from getattr(optimizer, "_model_variables_moving_average", ())
+    yield from getattr(optimizer, "_accumulated_gradients", ())
+    if type(optimizer).__name__ == "ScheduleFreeAdamW":
+        yield from optimizer._momentums  # the weights without averaging, despite the name
 
 
 def _is_float(variable: Any) -> bool:

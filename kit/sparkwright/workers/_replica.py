@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.steps import has_own_test_step, has_own_train_step, optimizers_of
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
@@ -32,6 +34,7 @@ class Replica:
         uses_xla: whether the train function is compiled by XLA; None until decided.
         learning_rate: of the last minibatch trained; NaN before the first.
         has_traced: whether the last call of `train` had to trace and compile its function first.
+        own_test_step: whether evaluations call the model's own `test_step`.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
@@ -42,8 +45,9 @@ class Replica:
         """
         self.model = definition.build()
         # A network that only predicts need not have been compiled.
-        has_optimizer = getattr(self.model, "optimizer", None) is not None
-        self.state = ModelState.of(self.model, training=has_optimizer)
+        self._optimizers = optimizers_of(self.model)
+        self.state = ModelState.of(self.model, training=bool(self._optimizers))
+        self.own_test_step = has_own_test_step(self.model)
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
         self.learning_rate = math.nan
@@ -53,6 +57,7 @@ class Replica:
         ]
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
+        self._predict_calls: dict[Any, Callable[..., Any]] = {}
         self._losses_calls: dict[Any, Callable[..., Any]] = {}
         self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
         self._update_share: Any = None  # a variable, once updates are to be scaled
@@ -65,14 +70,9 @@ class Replica:
     # -- state ------------------------------------------------------------------------------
 
     def reset_updater(self) -> None:
-        """Start the optimizer's floating-point state afresh; its iterations go on.
-
-        So does the loss scale of mixed precision: it says what this network's gradients can bear,
-        and is found by steps that do nothing.
-        """
+        """Start the optimizer's moments afresh; its iterations go on."""
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
-            if variable.name != "dynamic_scale":
-                variable.assign(np.broadcast_to(value, variable.shape))
+            variable.assign(np.broadcast_to(value, variable.shape))
 
     def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
         """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
@@ -93,12 +93,12 @@ class Replica:
 
     @property
     def iterations(self) -> int:
-        """Minibatches the optimizer has counted."""
-        return int(self.model.optimizer.iterations.numpy())
+        """Minibatches the optimizer has counted; of several, the main one."""
+        return self.state.iterations
 
     @iterations.setter
     def iterations(self, value: int) -> None:
-        self.model.optimizer.iterations.assign(value)
+        self.state.set_iterations(value)
 
     def share_updates(self, share: float | None) -> None:
         """From now on each step changes the parameters by `share` of what the optimizer wants.
@@ -169,29 +169,40 @@ class Replica:
     def _compile_train(self, layout: BatchLayout, *, xla: bool) -> Callable[..., Any]:
         import tensorflow as tf
 
-        model, optimizer = self.model, self.model.optimizer
+        model, optimizer = self.model, self._optimizers[0]
         trainable: list[Any] = model.trainable_variables
         share = self._update_share
         convert: Any = tf.cast
         signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
+        is_own = has_own_train_step(model)
+        own = _own_step(model, model.train_step, layout)
+        logged: list[str] = []  # by a step of the model's own
 
-        def step(arrays: Sequence[Any]) -> Any:
+        def plain_step(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
             with tf.GradientTape() as tape:
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=True, **keywords)
-                loss = model.compute_loss(
+                predictions = _outputs(model, x, mask, training=True)
+                loss = model._compute_loss(
                     x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
                 )
                 scaled = optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, trainable)
-            before = [] if share is None else [tf.identity(v.value) for v in trainable]
             optimizer.apply_gradients(zip(gradients, trainable, strict=True))
-            for variable, old in zip(trainable, before, strict=False):  # none with `share` None
-                variable.assign(old + convert(share, old.dtype) * (variable.value - old))
             if layout.has_metrics:
                 model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             return tf.cast(loss, tf.float32)
+
+        def own_step(arrays: Sequence[Any]) -> Any:
+            loss, logs = own(arrays)
+            logged[:] = logs
+            return tf.stack([loss, *logs.values()])
+
+        def step(arrays: Sequence[Any]) -> Any:
+            before = [] if share is None else [tf.identity(v.value) for v in trainable]
+            result = own_step(arrays) if is_own else plain_step(arrays)
+            for variable, old in zip(trainable, before, strict=False):  # none with `share` None
+                variable.assign(old + convert(share, old.dtype) * (variable.value - old))
+            return result
 
         def steps(arrays: Sequence[Any]) -> Any:
             count = tf.shape(arrays[0])[0]
@@ -199,13 +210,16 @@ class Replica:
             def body(i: Any, losses: Any) -> Any:
                 return i + 1, losses.write(i, step([array[i] for array in arrays]))
 
-            losses = tf.TensorArray(tf.float32, size=count, element_shape=[])
+            losses = tf.TensorArray(tf.float32, size=count, element_shape=None if is_own else [])
             _, losses = tf.while_loop(lambda i, _: i < count, body, (tf.constant(0), losses))
             losses = losses.stack()
             metrics: dict[str, Any] = {}
             with tf.control_dependencies([losses]):
                 rate: Any = tf.reshape(convert(_last_rate(optimizer), tf.float32), [])
-                if layout.has_metrics:
+                if is_own:
+                    metrics = {name: losses[-1, i] for i, name in enumerate(logged, 1)}
+                    losses = losses[:, 0]
+                elif layout.has_metrics:
                     metrics = {
                         name: tf.cast(tf.identity(value), tf.float32)
                         for name, value in model.get_metrics_result().items()
@@ -244,20 +258,25 @@ class Replica:
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def evaluate(
-        self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]]
-    ) -> tuple[float, list[NDArray[Any]]]:
-        """Mean loss (regularisation included) and outputs of one batch, in inference mode.
+    def loss(self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]]) -> float:
+        """Mean loss (regularisation included) of one batch, in inference mode; metrics count it.
 
         Args:
             layout: from `arrange`.
             columns: flat name -> (batch, ...) array.
 
         Returns:
-            The loss (NaN when `columns` has no labels), and one (batch, ...) array per output.
+            The loss; NaN when `columns` has no labels, unless the model has a `test_step`.
         """
-        loss, outputs = self._evaluate_call(layout)([columns[name] for name in layout.order])
-        return float(loss), [output.numpy() for output in outputs]
+        call = self._call(self._evaluate_calls, self._compile_evaluate, layout)
+        return float(call([columns[name] for name in layout.order]))
+
+    def predict(
+        self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """One (batch, ...) array per output, in inference mode; arguments as for `loss`."""
+        call = self._call(self._predict_calls, self._compile_predict, layout)
+        return [output.numpy() for output in call([columns[name] for name in layout.order])]
 
     def losses(
         self, layout: BatchLayout, columns: Mapping[str, NDArray[Any]], *, regularization: bool
@@ -297,29 +316,48 @@ class Replica:
         results = self.model.get_metrics_result()
         return {name: float(value) for name, value in results.items() if name != "loss"}
 
-    def _evaluate_call(self, layout: BatchLayout) -> Callable[..., Any]:
-        if layout.open_key not in self._evaluate_calls:
-            self._evaluate_calls[layout.open_key] = self._compile_evaluate(layout)
-        return self._evaluate_calls[layout.open_key]
+    def _call(
+        self,
+        known: dict[Any, Callable[..., Any]],
+        compiled: Callable[[BatchLayout], Callable[..., Any]],
+        layout: BatchLayout,
+    ) -> Callable[..., Any]:
+        if layout.open_key not in known:
+            known[layout.open_key] = compiled(layout)
+        return known[layout.open_key]
+
+    def _compile_predict(self, layout: BatchLayout) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        model = self.model
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+
+        def predict(arrays: Sequence[Any]) -> Any:
+            x, _, _, mask = layout.unpack(arrays)
+            return tf.nest.flatten(_outputs(model, x, mask, training=False))
+
+        return tf.function(predict, autograph=False, input_signature=[signature])
 
     def _compile_evaluate(self, layout: BatchLayout) -> Callable[..., Any]:
         import tensorflow as tf
 
         model = self.model
         signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+        own = _own_step(model, model.test_step, layout)
 
         def evaluate(arrays: Sequence[Any]) -> Any:
+            if self.own_test_step:
+                return own(arrays)[0]
             x, y, sample_weight, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
-            loss = tf.constant(np.nan, tf.float32)
-            if y is not None:
-                loss = model.compute_loss(
-                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
-                )
-                if layout.has_metrics:
-                    model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-            return tf.cast(loss, tf.float32), tf.nest.flatten(predictions)
+            if y is None:
+                return tf.constant(np.nan, tf.float32)
+            predictions = _outputs(model, x, mask, training=False)
+            loss = model._compute_loss(
+                x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
+            )
+            if layout.has_metrics:
+                model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            return tf.cast(loss, tf.float32)
 
         return tf.function(evaluate, autograph=False, input_signature=[signature])
 
@@ -332,8 +370,7 @@ class Replica:
 
         def losses(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
+            predictions = _outputs(model, x, mask, training=False)
             outputs = tf.nest.flatten(predictions)
             masks = [getattr(output, "_keras_mask", None) for output in outputs]
             given = {
@@ -359,8 +396,56 @@ class Replica:
             return found + sum(tf.cast(term, tf.float32) for term in terms)
 
         # The compiled loss is built when it is first used, with all labels and outputs at hand.
-        self._evaluate_call(layout)
+        self._call(self._evaluate_calls, self._compile_evaluate, layout)
         return tf.function(losses, autograph=False, input_signature=[signature])
+
+
+def _outputs(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
+    """What `model` makes of `x`; `training` goes to a `call` that takes it, as in Keras' steps."""
+    keywords: dict[str, Any] = {} if mask is None else {"mask": mask}
+    if model._call_has_training_arg:
+        keywords["training"] = training
+    return model(x, **keywords)
+
+
+def _own_step(
+    model: Any, step: Callable[[Any], Any], layout: BatchLayout
+) -> Callable[[Sequence[Any]], tuple[Any, dict[str, Any]]]:
+    """`step`, a `train_step` or `test_step`, as a function of arrays.
+
+    It returns the loss of the minibatch, float32, and the other scalars that `step` returned. The
+    loss is the entry "loss", or else the first one. Where that is the mean of a keras.metrics.Mean
+    of this name, which goes over all minibatches so far, it is what this minibatch added to it.
+    """
+    import keras
+    import tensorflow as tf
+
+    def stepped(arrays: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        means = {m.name: m for m in model.metrics if isinstance(m, keras.metrics.Mean)}
+        before = {
+            name: (tf.identity(mean.total.value), tf.identity(mean.count.value))
+            for name, mean in means.items()
+        }
+        logs: Any = step(layout.data(arrays))
+        found = dict(logs) if isinstance(logs, Mapping) else {"loss": logs}
+        if not found:
+            raise ConfigurationError(
+                f"`{step.__name__}` must return a dict with the loss, or what else is to be "
+                f"logged first. Received: {found} of {type(model).__name__}."
+            )
+        name = "loss" if "loss" in found else next(iter(found))
+        loss: Any = found.pop(name)
+        loss = tf.cast(loss, tf.float32)
+        if name in means:
+            total, count = before[name]
+            added = means[name].count.value - count
+            share = (means[name].total.value - total) / tf.where(added > 0, added, 1.0)
+            loss = tf.where(added > 0, tf.cast(share, tf.float32), loss)
+        others = {key: tf.convert_to_tensor(value) for key, value in found.items()}
+        scalars = {key: value for key, value in others.items() if value.shape.rank == 0}
+        return loss, {key: tf.cast(value, tf.float32) for key, value in scalars.items()}
+
+    return stepped
 
 
 def _last_rate(optimizer: Any) -> Any:
@@ -371,7 +456,7 @@ def _last_rate(optimizer: Any) -> Any:
         optimizer = optimizer.inner_optimizer
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        return rate(keras.ops.maximum(optimizer.iterations - 1, 0))
+        return rate(keras.ops.maximum(optimizer._iterations - 1, 0))
     return getattr(optimizer, "learning_rate", math.nan)
 
 

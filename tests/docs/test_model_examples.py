@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.in_process import InProcessPool
 
-EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def main_of(name: str) -> Any:
