@@ -1,4 +1,4 @@
-"""A text classifier of KerasHub: a small BERT with random weights, fine-tuned as a whole.
+"""A text classifier with a backbone of KerasHub: a small BERT with random weights.
 
 pip install keras-hub, on the executors, too; then python docs/examples/keras_hub_classifier.py
 """
@@ -13,7 +13,11 @@ LENGTH, VOCABULARY = 12, 50
 
 
 def build():
-    """A BERT with two layers; `BertTextClassifier.from_preset` would load trained weights."""
+    """A BERT with two layers, and a classifier on top of it.
+
+    `BertBackbone.from_preset` would load trained weights. KerasHub's own tasks, such as
+    BertTextClassifier, have a `compile` of their own: pass a function that builds one instead.
+    """
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=VOCABULARY,
         num_layers=2,
@@ -23,10 +27,8 @@ def build():
         max_sequence_length=LENGTH,
         dropout=0.0,
     )
-    # Without a preprocessor the inputs are numbers of tokens; tokenize when the data is read.
-    model = keras_hub.models.BertTextClassifier(
-        backbone, num_classes=2, preprocessor=None, activation="softmax", dropout=0.0
-    )
+    kind = keras.layers.Dense(2, activation="softmax")(backbone.output["pooled_output"])
+    model = keras.Model(backbone.input, kind)  # a dict of three inputs
     optimizer = keras.optimizers.Adam(2e-3)
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model

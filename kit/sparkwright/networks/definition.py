@@ -182,6 +182,10 @@ def _is_plain(model: Any) -> bool:
 
 def _difference(model: Any, definition: ModelDefinition) -> str:
     """How the model that `definition` builds differs from `model`; empty: in nothing."""
+    if overrides(model, "compile") and not (
+        definition.builder or overrides(model, "compile_from_config")
+    ):
+        return "not with what its own `compile` was given."
     try:
         other = definition.build()
         mine, theirs = _groups(model), _groups(other)
