@@ -15,6 +15,7 @@ from sparkwright.errors import ConfigurationError
 
 from .adapted import adapted_in_config
 from .building import REMEDY, builder_of, complete, model_of, serialize
+from .lora import lora_ranks, restore_lora
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .signature import Example, example_of, is_graph
 from .state import ModelState
@@ -113,6 +114,7 @@ class ModelDefinition:
 
         objects: dict[str, Any] = {}
         if serialized is not None:
+            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
         return cls(
@@ -186,9 +188,9 @@ class ModelDefinition:
                 with warnings.catch_warnings():
                     if self.example is not None:  # what is not built, or not compiled, is noticed
                         warnings.simplefilter("ignore", UserWarning)
-                    model = keras.saving.deserialize_keras_object(
-                        json.loads(self.config), safe_mode=False
-                    )
+                    config = json.loads(self.config)
+                    model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+                restore_lora(model, config.get("lora", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
         exclude_from_weight_decay(model, self.undecayed)
@@ -201,11 +203,18 @@ def _is_plain(model: Any) -> bool:
 
     if is_traced(model) or overrides(model, "compile"):
         return False
-    return all(is_graph(x) for x in model._flatten_layers() if isinstance(x, keras.Model))
+    layers = list(model._flatten_layers())
+    if any(getattr(layer, "quantization_mode", None) == "float8" for layer in layers):
+        return False  # `quantize` puts variables last that are built before others
+    return all(is_graph(x) for x in layers if isinstance(x, keras.Model))
 
 
 def _difference(model: Any, definition: ModelDefinition) -> str:
     """How the model that `definition` builds differs from `model`; empty: in nothing."""
+    if overrides(model, "compile") and not (
+        definition.builder or overrides(model, "compile_from_config")
+    ):
+        return "not with what its own `compile` was given."
     try:
         other = definition.build()
         mine, theirs = _groups(model), _groups(other)

@@ -23,8 +23,8 @@ class ModelState:
     Attributes:
         averaged: trainable variables, then the other floating-point state that training changes
             (BatchNormalization statistics), then what the optimizer keeps of weights and gradients
-            (moving averages, accumulated gradients). Variables of frozen layers are not among them:
-            they stay bit for bit what they were.
+            (moving averages, accumulated gradients). Variables that a layer or LoRA freezes are not
+            among them: they stay bit for bit what they were.
         updater: the rest of the optimizer's floating-point state (moments), without its
             learning rate, which every worker computes alike.
         counters: each worker's own state, never averaged: the iterations of the optimizers first,
@@ -82,8 +82,9 @@ class ModelState:
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
-            if not layer.trainable
-            for variable in layer.variables
+            # Of a layer that is trained: what LoRA froze, which was made to be trained.
+            for variable in (layer._trainable_variables if layer.trainable else layer.variables)
+            if not (layer.trainable and variable.trainable)
         }
         adapted = {id(variable) for variable in adapted_variables(model)}
         untrained = [v for v in model.non_trainable_variables if id(v) not in adapted]

@@ -95,7 +95,7 @@ class RunBeginning:
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if master.exchange.precision == "threshold":
-            _refuse_half_precision(self.start.state)
+            _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
         self.judged: JudgedRun | None = None
@@ -217,12 +217,17 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
             )
 
 
-def _refuse_half_precision(state: ModelState) -> None:
-    """A threshold below half a unit in a variable's last place would change nothing there."""
+def _refuse_low_precision(state: ModelState) -> None:
+    """Refuse variables that steps of one size cannot change, or must not."""
     for variable in state.averaged[: state.trainable]:
-        if str(variable.dtype) in ("float16", "bfloat16"):
+        if str(variable.dtype) in ("float16", "bfloat16"):  # too few digits for small steps
             raise ConfigurationError(
                 "gradient sharing needs variables of float32 or float64. Received: "
                 f"{variable.path!r} of {variable.dtype}. Compute in half precision with the policy "
                 '"mixed_float16" or "mixed_bfloat16", which keeps variables in float32.'
+            )
+        if getattr(variable, "overwrite_with_gradient", False):  # no optimizer steps to add up
+            raise ConfigurationError(
+                "float8 networks need parameter averaging. Received: a SharedTrainingMaster for "
+                f"{variable.path!r}. Use a ParameterAveragingTrainingMaster."
             )

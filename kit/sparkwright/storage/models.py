@@ -27,6 +27,7 @@ from sparkwright.networks.building import (
     serialize,
 )
 from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.lora import lora_ranks, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.optimizer_checks import (
     exclude_from_weight_decay,
@@ -83,8 +84,8 @@ def save_model(
         model: a keras.Model.
         url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
         save_updater: with the optimizer's state (default True), so that training can continue. If
-            False, or if the model has never been trained, the optimizer starts anew after
-            loading, with the present learning rate.
+            False, if the model has never been trained, or if it has LoRA, which Keras merges into
+            the weights, the optimizer starts anew after loading, with the present learning rate.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was
@@ -117,6 +118,7 @@ def save_model(
             'the place of a normalizer must be "inside" or "beside". Received: '
             f"{normalizer_place!r}."
         )
+    save_updater = save_updater and not lora_ranks(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None
     if normalizer is not None:
@@ -198,6 +200,7 @@ def load_model(
         )
         if path.is_file():
             restore_updater(model, path, url)
+    restart_lora(model)
     about = about_in(notes)
     if about.get("seeds") is not None:
         _restore_seeds(model, about["seeds"], url)
