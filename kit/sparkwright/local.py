@@ -174,8 +174,7 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        streams = isinstance(data, TfData)
-        training = data if streams else _dataset(data, "data")
+        training = data if isinstance(data, TfData) else _dataset(data, "data")
         validating = None if validation is None else _dataset(validation, "validation")
         if self.normalizer is not None:
             training = (
@@ -397,7 +396,6 @@ def _dataset(data: Any, option: str) -> DataSet:
 
     Raises:
         ConfigurationError: if it is of no such kind.
-        DataError: if there is no example.
     """
     if isinstance(data, str | os.PathLike):
         data = read_minibatches(data)
