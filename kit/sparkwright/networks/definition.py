@@ -60,29 +60,22 @@ class ModelDefinition:
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
     @classmethod
-    def of(cls, model: Any) -> "ModelDefinition":
-        """Describe a built and compiled model.
+    def of(cls, model: Any, *, adapted: bool = True) -> "ModelDefinition":
+        """Describe a built and compiled model, or a layer without what it was `adapted` to.
 
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
                 `get_config`, a lambda as a loss, ...); the message carries Keras' own reason. Or
                 if a preprocessing layer has not been adapted.
         """
-        with adapted_in_config(model):
-            return cls._described(model, parameters=int(model.count_params()))
-
-    @classmethod
-    def of_layer(cls, layer: Any) -> "ModelDefinition":
-        """Describe a preprocessing layer, without what it was adapted to."""
-        return cls._described(layer, parameters=0)
-
-    @classmethod
-    def _described(cls, model: Any, *, parameters: int) -> "ModelDefinition":
         import cloudpickle
         import keras
 
         try:
-            serialized = keras.saving.serialize_keras_object(model)
+            with adapted_in_config(model) if adapted else contextlib.nullcontext():
+                serialized = keras.saving.serialize_keras_object(model)
+        except ConfigurationError:
+            raise
         except (TypeError, ValueError, NotImplementedError) as error:
             raise ConfigurationError(
                 f"the model {model.name!r} cannot be written as a configuration, which is how it "
@@ -95,7 +88,7 @@ class ModelDefinition:
             name=model.name,
             config=config,
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=parameters,
+            parameters=int(model.count_params()) if adapted else 0,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
         )
 

@@ -92,7 +92,7 @@ def _check(layer: Any) -> None:
 
 def _described(layer: Any) -> Inference:
     """The layer in place of a network; it has no weights and no outputs."""
-    definition, secret = ModelDefinition.of_layer(layer), driver_secret()
+    definition, secret = ModelDefinition.of(layer, adapted=False), driver_secret()
     sizes: dict[str, Any] = {"batch_size": 1, "workers": None, "outputs": ()}
     return Inference(definition=definition, weights=None, digest="", secret=secret, **sizes)
 
