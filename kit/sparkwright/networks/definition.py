@@ -98,35 +98,6 @@ class ModelDefinition:
                 describes, and there is no function either; the message carries the reason. Or if a
                 preprocessing layer has not been adapted.
         """
-        with adapted_in_config(model):
-            return cls._of_model(model)
-
-    @classmethod
-    def of_layer(cls, layer: Any) -> "ModelDefinition":
-        """Describe a preprocessing layer, without what it was adapted to."""
-        return cls._configured(layer, serialize(layer), parameters=0)
-
-    @classmethod
-    def _configured(
-        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
-    ) -> "ModelDefinition":
-        import cloudpickle
-
-        objects: dict[str, Any] = {}
-        if serialized is not None:
-            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
-            objects = {**_mentioned(serialized), **_live(model)}
-            _leave_out_refused(serialized, objects)
-        return cls(
-            name=model.name,
-            config="" if serialized is None else json.dumps(serialized, sort_keys=True),
-            custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=parameters,
-            policy=getattr(getattr(model, "dtype_policy", None), "name", None),
-        )
-
-    @classmethod
-    def _of_model(cls, model: Any) -> "ModelDefinition":
         import cloudpickle
 
         builder = builder_of(model)
@@ -136,7 +107,8 @@ class ModelDefinition:
                 "the function of a MultiOptimizer must have a name, by which workers find it. "
                 "Received: a lambda. Write it with `def`, or use an OptimizerMap."
             )
-        serialized = serialize(model)
+        with adapted_in_config(model):
+            serialized = serialize(model)
         described = replace(
             cls._configured(model, serialized, parameters=int(model.count_params())),
             undecayed=weight_decay_exclusions(model),
@@ -168,6 +140,30 @@ class ModelDefinition:
                 f"one for {model.name!r}, of which the second differs: {reason}"
             )
         return built
+
+    @classmethod
+    def of_layer(cls, layer: Any) -> "ModelDefinition":
+        """Describe a preprocessing layer, without what it was adapted to."""
+        return cls._configured(layer, serialize(layer), parameters=0)
+
+    @classmethod
+    def _configured(
+        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
+    ) -> "ModelDefinition":
+        import cloudpickle
+
+        objects: dict[str, Any] = {}
+        if serialized is not None:
+            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
+            objects = {**_mentioned(serialized), **_live(model)}
+            _leave_out_refused(serialized, objects)
+        return cls(
+            name=model.name,
+            config="" if serialized is None else json.dumps(serialized, sort_keys=True),
+            custom_objects=cloudpickle.dumps(objects) if objects else b"",
+            parameters=parameters,
+            policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+        )
 
     def build(self) -> Any:
         """Build and compile the model again, with fresh weights.
