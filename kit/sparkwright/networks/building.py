@@ -128,7 +128,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
                 f"`call` {where} must take the data's features. Received: "
                 f"{example.group('features')}, with which it fails: {error}"
             ) from error
-    if traced or not is_built(model):
+    if traced or not (has_call(model) or is_built(model)):
         try:
             trace(model, example)
         except Exception as error:  # likewise
