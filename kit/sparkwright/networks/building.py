@@ -128,7 +128,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
                 f"`call` {where} must take the data's features. Received: "
                 f"{example.group('features')}, with which it fails: {error}"
             ) from error
-    if traced or not is_built(model):
+    if traced or not (has_call(model) or is_built(model)):
         try:
             trace(model, example)
         except Exception as error:  # likewise
@@ -175,9 +175,10 @@ def check_steps(model: Any, *, validates: bool) -> None:
 
 def _build(model: Any, example: Example) -> None:
     if not has_call(model):
+        (_, shape), *_ = example.group("features").values()
         with warnings.catch_warnings():  # `train_step` creates the variables
             warnings.simplefilter("ignore", UserWarning)
-            model.build(None)
+            model.build((None, *shape))
         return
     try:
         symbolic(model, example)
