@@ -81,9 +81,7 @@ def signature_of(model: Any) -> Signature:
         return Signature(
             inputs=inputs,
             outputs=outputs,
-            input_form="dict"
-            if keys and keys.keys() <= {*map(id, model.inputs)}
-            else _form_for(inputs),
+            input_form="dict" if isinstance(given, dict) else _form_for(inputs),
             output_form=_form_for(outputs),
         )
     found = _signatures.get(model)
