@@ -189,7 +189,7 @@ def test_an_optimizer_goes_on_with_the_moments_in_the_file(saved: str, trained: 
 def test_an_optimizer_of_keras_2_begins_anew_with_a_warning(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         group = file["optimizer_weights"]
-        names = [name.decode() for name in group.attrs["weight_names"]]
+        names = list(group.attrs["weight_names"])
         for name in names[2:]:
             group.move(name, f"Adam/m/{name}:0")
         group.attrs["weight_names"] = names[:2]

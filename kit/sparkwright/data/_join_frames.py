@@ -14,7 +14,6 @@ from sparkwright.data._join_sources import Source
 from sparkwright.data._table_source import files_of, piece_bytes
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Piece
-from sparkwright.data.wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -32,19 +31,10 @@ _TYPES = {
 _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
-def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
-    """The source's DataFrame, which has the columns of its key and order."""
-    frame = source.where
-    if isinstance(source.where, str):
-        frame = _csv(spark, source.where, source.form)
-    for option, names in (("key", source.key), ("order", source.order)):
-        missing = sorted(set(names) - set(frame.columns))
-        if missing:
-            raise ConfigurationError(
-                f"`{option}` of source {name!r} must name its columns, "
-                f"{shortened(column_types(frame))}. Received: {shortened(missing)}."
-            )
-    return frame
+def opened(spark: "SparkSession", source: Source) -> "DataFrame":
+    """The source's DataFrame."""
+    is_table = not isinstance(source.where, str)
+    return source.where if is_table else _csv(spark, source.where, source.form)
 
 
 def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
@@ -70,7 +60,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     whole = F.col(_FAULT).isNull()
     columns = [F.col(_quoted(name)) for name in reader.names]
     fitting = [
-        F.bool_and(F.when(whole & c.isNotNull(), c.rlike(look) & c.try_cast(kind).isNotNull()))
+        F.bool_and(F.when(whole & c.isNotNull(), c.rlike(look) & _try_cast(c, kind).isNotNull()))
         for c in columns
         for kind, look in _TYPES.items()
     ]
@@ -80,7 +70,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     kinds = [
         next((k for k, fit in [(k, next(fits)) for k in _TYPES] if fit), "string") for _ in columns
     ]
-    typed = [c.try_cast(k).alias(n) for c, k, n in zip(columns, kinds, reader.names, strict=True)]
+    typed = [_try_cast(c, k).alias(n) for c, k, n in zip(columns, kinds, reader.names, strict=True)]
     return text.select(*typed, _FAULT, _FILE)
 
 
@@ -272,7 +262,7 @@ def _order(
         if not isinstance(source.where, str) or kind != "string":
             order.append(column)
             continue
-        number = column.try_cast("double")
+        number = _try_cast(column, "double")
         received = F.concat(
             F.lit(f"bad value: the `order` of source {name!r} must hold numbers. Received: "),
             F.substring(column, 1, 60),
@@ -282,8 +272,15 @@ def _order(
         )
         faults.append(F.when(column.isNotNull() & (number.isNull() | F.isnan(number)), received))
         # Integers beyond 2**53 may be the same as float64.
-        order += [number, F.coalesce(column.try_cast("bigint"), number.try_cast("bigint"))]
+        order += [number, F.coalesce(_try_cast(column, "bigint"), _try_cast(number, "bigint"))]
     return order, faults
+
+
+def _try_cast(column: Any, kind: str) -> Any:
+    """`column` as another type, null where that is impossible."""
+    # PySpark 3.5 has `cast` alone, which does so unless `spark.sql.ansi.enabled` is set.
+    cast = column.try_cast if hasattr(type(column), "try_cast") else column.cast
+    return cast(kind)
 
 
 def _quoted(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .adapted import adapted_in_config
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
@@ -94,22 +95,50 @@ class ModelDefinition:
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
                 `get_config`, a lambda as a loss, ...), or builds another model from what it
-                describes, and there is no function either; the message carries the reason.
+                describes, and there is no function either; the message carries the reason. Or if a
+                preprocessing layer has not been adapted.
         """
+        with adapted_in_config(model):
+            return cls._of_model(model)
+
+    @classmethod
+    def of_layer(cls, layer: Any) -> "ModelDefinition":
+        """Describe a preprocessing layer, without what it was adapted to."""
+        return cls._configured(layer, serialize(layer), parameters=0)
+
+    @classmethod
+    def _configured(
+        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
+    ) -> "ModelDefinition":
         import cloudpickle
 
-        builder = builder_of(model)
-        serialized, objects = serialize(model), dict[str, Any]()
+        objects: dict[str, Any] = {}
         if serialized is not None:
             serialized |= {"frozen": parts} if (parts := frozen_parts(model)) else {}
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
-        described = cls(
+        return cls(
             name=model.name,
             config="" if serialized is None else json.dumps(serialized, sort_keys=True),
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=int(model.count_params()),
+            parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+        )
+
+    @classmethod
+    def _of_model(cls, model: Any) -> "ModelDefinition":
+        import cloudpickle
+
+        builder = builder_of(model)
+        chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
+        if builder is None and getattr(chooser, "__name__", "") == "<lambda>":
+            raise ConfigurationError(
+                "the function of a MultiOptimizer must have a name, by which workers find it. "
+                "Received: a lambda. Write it with `def`, or use an OptimizerMap."
+            )
+        serialized = serialize(model)
+        described = replace(
+            cls._configured(model, serialized, parameters=int(model.count_params())),
             undecayed=weight_decay_exclusions(model),
             example=example_of(model) if is_traced(model) or not is_graph(model) else None,
             traced=is_traced(model),
@@ -266,9 +295,14 @@ def _live(model: Any) -> dict[str, Any]:
 
     compiled = getattr(model, "_compile_config", None)
     parts = list(optimizers(getattr(model, "optimizer", None)))
-    rates = [getattr(part, "_learning_rate", None) for part in parts]
-    things: list[Any] = [*model._flatten_layers(), *parts, *rates]
+    functions = ("_learning_rate", "_optimizer_map")
+    given = [getattr(part, name, None) for part in parts for name in functions]
+    things: list[Any] = [*model._flatten_layers(), *parts, *given]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
+    # Keras writes down no module of a TextVectorization's own functions.
+    things += [
+        getattr(x, n, None) for x in model._flatten_layers() for n in ("_standardize", "_split")
+    ]
     found: dict[str, Any] = {}
     for thing in things:
         kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from .adapted import adapted_variables
 from .steps import optimizers, optimizers_of
 
 Vector = NDArray[np.floating[Any]]
@@ -31,7 +32,7 @@ class ModelState:
             custom layers), and the loss scale, a power of 2 that is what the worker's own gradients
             can bear.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
-            once.
+            once. What preprocessing layers were adapted to is in the model's definition instead.
         trainable: how many of the averaged variables are trainable; they come first.
         clocks: how many of the counters are iterations: one of each optimizer.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
@@ -85,7 +86,9 @@ class ModelState:
             for variable in (layer._trainable_variables if layer.trainable else layer.variables)
             if not (layer.trainable and variable.trainable)
         }
-        others = [v for v in model.non_trainable_variables if id(v) not in frozen]
+        adapted = {id(variable) for variable in adapted_variables(model)}
+        untrained = [v for v in model.non_trainable_variables if id(v) not in adapted]
+        others = [v for v in untrained if id(v) not in frozen]
         parts = [part for optimizer in used for part in optimizers(optimizer)]
         # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
         clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
@@ -107,7 +110,7 @@ class ModelState:
                 *(v for v in slots if not _is_float(v) or id(v) in scales),
                 *(v for v in others if not _is_float(v)),
             ],
-            fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
+            fixed=[v for v in untrained if id(v) in frozen],
             trainable=len(model.trainable_variables),
             clocks=len(clocks),
         )

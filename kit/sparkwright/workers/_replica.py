@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.learning_rate import learning_rate_of
 from sparkwright.networks.steps import has_own_test_step, has_own_train_step, optimizers_of
 from sparkwright.timeline import PhaseCode
 
@@ -51,6 +52,7 @@ class Replica:
         self._xla: XlaChoice = xla
         self.uses_xla: bool | None = {"on": True, "off": False}.get(xla)
         self.learning_rate = math.nan
+        self._compiled_rate = learning_rate_of(self.model)
         self.has_traced = False
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
@@ -100,6 +102,12 @@ class Replica:
     def iterations(self, value: int) -> None:
         self.state.set_iterations(value)
 
+    def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
+        """Train with `rate` from now on; None: as before or, `afresh`, with the compiled one."""
+        rate = self._compiled_rate if rate is None and afresh else rate
+        if rate is not None:
+            self.model.optimizer.learning_rate = rate
+
     def share_updates(self, share: float | None) -> None:
         """From now on each step changes the parameters by `share` of what the optimizer wants.
 
@@ -148,6 +156,8 @@ class Replica:
         """
         arrays = [columns[name] for name in layout.order]
         known = len(self._train_calls)
+        if layout.has_texts:
+            self.uses_xla = False
         if self.uses_xla is None:
             self.uses_xla = self._choose_xla(layout, arrays)
         call = self._train_call(layout, xla=self.uses_xla)
