@@ -64,8 +64,8 @@ def main(spark=None, epochs=8):
     network.fit(train, epochs=epochs)
     found["frozen base"] = network.evaluate(test).accuracy
 
-    base.trainable = True  # now all of it, in small steps
-    compile_model(model, learning_rate=3e-4)
+    base.trainable = True  # now all of it, in smaller steps
+    compile_model(model, learning_rate=2e-3)
     network.fit(train, epochs=epochs)
     found["fine-tuned"] = network.evaluate(test).accuracy
     for name, accuracy in found.items():
