@@ -15,7 +15,7 @@ from sparkwright.errors import ConfigurationError
 
 from .adapted import adapted_in_config
 from .building import REMEDY, builder_of, complete, model_of, serialize
-from .lora import lora_ranks, restore_lora
+from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .signature import Example, example_of, is_graph
 from .state import ModelState
@@ -154,7 +154,7 @@ class ModelDefinition:
 
         objects: dict[str, Any] = {}
         if serialized is not None:
-            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
+            serialized |= {"frozen": parts} if (parts := frozen_parts(model)) else {}
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
         return cls(
@@ -186,7 +186,7 @@ class ModelDefinition:
                         warnings.simplefilter("ignore", UserWarning)
                     config = json.loads(self.config)
                     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
-                restore_lora(model, config.get("lora", {}))
+                freeze_parts(model, config.get("frozen", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
         exclude_from_weight_decay(model, self.undecayed)
