@@ -51,7 +51,7 @@ class SparkJob:
         self.value: Any = None
         self.error: BaseException | None = None
         self._cancelled = False
-        thread = _inheriting_thread(self._main, spark)
+        thread = inheriting_thread(self._main, spark)
         thread.name, thread.daemon = self.group, True
         self._thread = thread
         thread.start()
@@ -177,7 +177,7 @@ def storage_level(name: str) -> Any:
     return levels[plain]
 
 
-def _inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:
+def inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:
     """A thread with the local properties of the calling one."""
     import inspect
 
