@@ -14,7 +14,7 @@ from typing import Any
 from sparkwright.errors import ConfigurationError
 
 from .building import REMEDY, builder_of, complete, model_of, serialize
-from .signature import Example, example_of, is_graph
+from .signature import Example, example_of, has_call, is_graph
 from .state import ModelState
 from .steps import is_traced, optimizers_of, overrides
 
@@ -99,6 +99,8 @@ class ModelDefinition:
         if serialized is not None:
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
+            if not has_call(model):  # Keras would build the optimizer for no variable
+                serialized.pop("build_config", None)
         described = cls(
             name=model.name,
             config="" if serialized is None else json.dumps(serialized, sort_keys=True),
