@@ -17,7 +17,7 @@ from .adapted import adapted_in_config
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
-from .signature import Example, example_of, is_graph
+from .signature import Example, example_of, has_call, is_graph
 from .state import ModelState
 from .steps import is_traced, optimizers, optimizers_of, overrides
 
@@ -109,6 +109,8 @@ class ModelDefinition:
             )
         with adapted_in_config(model):
             serialized = serialize(model)
+        if serialized is not None and not has_call(model):
+            serialized.pop("build_config", None)  # Keras would build the optimizer for no variable
         described = replace(
             cls._configured(model, serialized, parameters=int(model.count_params())),
             undecayed=weight_decay_exclusions(model),

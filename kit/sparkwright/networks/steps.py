@@ -16,7 +16,10 @@ def overrides(model: Any, *names: str) -> bool:
     """Whether the model's class replaces one of these methods of keras.Model."""
     import keras
 
-    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+    kind: Any = type(model)
+    return issubclass(kind, keras.Model) and any(
+        getattr(kind, name) is not getattr(keras.Model, name) for name in names
+    )
 
 
 def has_own_train_step(model: Any) -> bool:
