@@ -11,6 +11,8 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
+from .backend import Backend, backend_name
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelDefinition:
@@ -24,6 +26,7 @@ class ModelDefinition:
             session or process tree, by the channel that already carries that user's functions.
         parameters: how many numbers the model's weights hold.
         policy: Keras' dtype policy of the model; None: unknown.
+        backend: what Keras computes with where the model was built, and on workers.
     """
 
     name: str
@@ -31,6 +34,7 @@ class ModelDefinition:
     custom_objects: bytes
     parameters: int
     policy: str | None = None
+    backend: Backend = "tensorflow"
 
     @property
     def fingerprint(self) -> str:
@@ -63,10 +67,15 @@ class ModelDefinition:
 
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
-                `get_config`, a lambda as a loss, ...); the message carries Keras' own reason.
+                `get_config`, a lambda as a loss, ...), with Keras' own reason; if Keras' backend is
+                neither TensorFlow nor JAX, or JAX and an input is text.
         """
         import cloudpickle
         import keras
+
+        backend = backend_name()
+        if backend == "jax":
+            _refuse_text(model)
 
         try:
             serialized = keras.saving.serialize_keras_object(model)
@@ -84,6 +93,7 @@ class ModelDefinition:
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=int(model.count_params()),
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+            backend=backend,
         )
 
     def build(self) -> Any:
@@ -142,6 +152,16 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
+def _refuse_text(model: Any) -> None:
+    for tensor in getattr(model, "inputs", None) or ():
+        if str(tensor.dtype) == "string":
+            raise ConfigurationError(
+                "inputs of text need Keras on TensorFlow. Received: input "
+                f"{tensor.name!r} of dtype string, with Keras on JAX. Set KERAS_BACKEND=tensorflow "
+                "before Keras is imported, or turn text into numbers before training."
+            )
+
+
 def _live(model: Any) -> dict[str, Any]:
     """The user's own classes and functions that the live model holds."""
     import keras
@@ -191,4 +211,4 @@ def _is_function(thing: Any) -> bool:
 
 
 def _is_custom(module: str | None) -> bool:
-    return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow"}
+    return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow", "jax"}

@@ -161,7 +161,8 @@ class InferenceSession:
             batch_size=self.inference.batch_size,
             what=what,
         )
-        with self._pool.borrow(**self._device, at_most=self.inference.workers) as trainer:
+        options = {**self._device, "backend": self.inference.definition.backend}
+        with self._pool.borrow(**options, at_most=self.inference.workers) as trainer:
             answer = trainer.ask(request)
             if answer.kind == "weights":
                 answer = self._with_weights(trainer, request)

@@ -90,7 +90,7 @@ class BatchLayout:
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """(x, y, sample_weight, mask) as Keras takes them: bare for one, a list for several."""
-        import tensorflow as tf
+        import keras
 
         named = dict(zip(self.order, arrays, strict=True))
         x = _bare([named[f"features/{name}"] for name in self._inputs])
@@ -98,24 +98,24 @@ class BatchLayout:
         mask = None
         if any(f"features_masks/{name}" in named for name in self._inputs):
             masks = [named.get(f"features_masks/{name}") for name in self._inputs]
-            mask = _bare([None if m is None else tf.cast(m, tf.bool) for m in masks])
+            mask = _bare([None if m is None else keras.ops.cast(m, "bool") for m in masks])
         return x, y, self._sample_weight(named), mask
 
     def _sample_weight(self, named: Mapping[str, Any]) -> Any:
         """Example weights times label masks, per output."""
-        import tensorflow as tf
+        from keras import ops
 
         weights = named.get("weights")
         found: list[Any] = []
         for name in self._outputs:
-            weight = None if weights is None else tf.cast(weights, tf.float32)
+            weight = None if weights is None else ops.cast(weights, "float32")
             mask = named.get(f"labels_masks/{name}")
             if mask is not None:
-                mask = tf.cast(mask, tf.float32)
+                mask = ops.cast(mask, "float32")
                 if weight is None:
                     weight = mask
                 else:
-                    spread = tf.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
+                    spread = ops.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
                     weight = mask * spread
             found.append(weight)
         return None if all(weight is None for weight in found) else _bare(found)

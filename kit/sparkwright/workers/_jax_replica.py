@@ -1,0 +1,241 @@
+"""A replica on JAX: a compiled step, whose state is passed in and out."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.networks import ModelDefinition
+
+from ._batch_layout import BatchLayout
+from ._replica_base import Columns, Replica, last_rate, without_gaps
+
+Values = list[Any]
+
+
+class _TrainCall(NamedTuple):
+    """Compiled functions, and the variables whose values are their state.
+
+    Attributes:
+        variables: trainable ones, then the optimizer's, then all others.
+        step: (state, minibatch, share) -> (state, loss); the state that it is given is used up.
+        finish: state -> (metrics, learning rate of the last step).
+    """
+
+    variables: list[Any]
+    step: Callable[..., Any]
+    finish: Callable[..., Any]
+
+
+class JaxReplica(Replica):
+    """A built and compiled model that trains several minibatches per call.
+
+    JAX compiles a function for each shape. So it compiles one step, called for each minibatch in
+    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. A
+    compiled loop over the minibatches is sixteen times slower on CPUs with convolutions.
+    """
+
+    def __init__(self, definition: ModelDefinition) -> None:
+        """See `Replica`."""
+        super().__init__(definition)
+        self.uses_xla = True
+        self._share: float | None = None
+        self._calls: dict[Any, Any] = {}
+        self._shapes: set[Any] = set()  # those that the step has been compiled for
+
+    @property
+    def device(self) -> tuple[Literal["CPU", "GPU"], int]:
+        """See `Replica`."""
+        import jax
+
+        threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
+        return ("GPU" if jax.default_backend() == "gpu" else "CPU"), threads
+
+    def share_updates(self, share: float | None) -> None:
+        """See `Replica`."""
+        self._share = share
+
+    # -- training ---------------------------------------------------------------------------
+
+    def train(
+        self, layout: BatchLayout, columns: Columns
+    ) -> tuple[NDArray[np.float32], dict[str, float]]:
+        """See `Replica`."""
+        import jax
+
+        arrays = [columns[name] for name in layout.order]
+        if layout.key not in self._calls:
+            self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])
+        call: _TrainCall = self._calls[layout.key]
+        shape = (layout.key, arrays[0].shape[1], self._share is None)
+        self.has_traced = shape not in self._shapes
+        self._shapes.add(shape)
+        state, losses = _values(call.variables), list[Any]()
+        for minibatch in zip(*arrays, strict=True):
+            state, loss = call.step(state, minibatch, self._share)
+            losses.append(loss)
+        found, metrics, rate = jax.device_get((losses, *call.finish(state)))
+        _assign(call.variables, state)
+        self.learning_rate = float(rate)
+        return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
+
+    def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
+        import jax
+        import keras
+
+        self._build_compiled(layout, arrays)
+        model, optimizer, others = self.model, self.model.optimizer, self._others()
+        trainable: list[Any] = list(model.trainable_variables)
+        variables = [*trainable, *optimizer.variables, *others]
+        first, last = len(trainable), len(variables) - len(others)
+
+        def forward(values: Values, rest: Values, minibatch: Values) -> Any:
+            state = zip(variables, [*values, *rest], strict=True)
+            with keras.StatelessScope(state, collect_losses=True) as scope:
+                x, y, sample_weight, mask = layout.unpack(minibatch)
+                keywords = {} if mask is None else {"mask": mask}
+                predictions = model(x, training=True, **keywords)
+                loss = model.compute_loss(
+                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
+                )
+                scaled = optimizer.scale_loss(loss)
+                if layout.has_metrics:
+                    model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            after = [scope.get_current_value(variable) for variable in others]
+            return scaled, (after, keras.ops.cast(loss, "float32"))
+
+        def step(state: Values, minibatch: Values, share: Any) -> Any:
+            before, updater = state[:first], state[first:last]
+            with_gradients = jax.value_and_grad(forward, has_aux=True)
+            (_, (rest, loss)), gradients = with_gradients(before, state[first:], minibatch)
+            after, updater = optimizer.stateless_apply(updater, gradients, before)
+            if share is not None:
+                pairs = zip(before, after, strict=True)
+                after = [old + share.astype(old.dtype) * (new - old) for old, new in pairs]
+            return [*after, *updater, *rest], loss
+
+        def finish(state: Values) -> Any:
+            with keras.StatelessScope(zip(variables, state, strict=True)):
+                found = model.get_metrics_result() if layout.has_metrics else {}
+                metrics = {name: value for name, value in found.items() if name != "loss"}
+                return metrics, keras.ops.cast(last_rate(optimizer), "float32")
+
+        return _TrainCall(variables, jax.jit(step, donate_argnums=0), jax.jit(finish))
+
+    def _others(self) -> list[Any]:
+        """The variables that are neither trainable nor the optimizer's, each once."""
+        found = (*self.model.non_trainable_variables, *self.model.metrics_variables)
+        return [*{id(variable): variable for variable in found}.values()]
+
+    def _build_compiled(self, layout: BatchLayout, arrays: Values) -> None:
+        """Have the compiled loss and metrics make their variables, which no trace may do."""
+        x, y, sample_weight, _ = layout.unpack(arrays)
+        if y is not None:
+            self.model._symbolic_build(data_batch=(x, y, sample_weight))
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
+        """See `Replica`."""
+        import jax
+
+        arrays = [columns[name] for name in layout.order]
+        call, others = self._evaluate_call(layout, arrays)
+        trainable = _values(self.model.trainable_variables)
+        rest, loss, outputs = call(trainable, _values(others), arrays)
+        _assign(others, rest)
+        return float(loss), [np.asarray(output) for output in jax.device_get(outputs)]
+
+    def losses(
+        self, layout: BatchLayout, columns: Columns, *, regularization: bool
+    ) -> NDArray[np.float32]:
+        """See `Replica`."""
+        arrays = [columns[name] for name in layout.order]
+        key = (layout.open_key, regularization)
+        if key not in self._calls:
+            self._build_compiled(layout, arrays)
+            self._calls[key] = self._compile_losses(layout, regularization=regularization)
+        call, others = self._calls[key]
+        found = call(_values(self.model.trainable_variables), _values(others), arrays)
+        return np.asarray(found)
+
+    def _evaluate_call(self, layout: BatchLayout, arrays: Values) -> Any:
+        key = ("evaluate", layout.open_key)
+        if key not in self._calls:
+            self._build_compiled(layout, arrays)
+            self._calls[key] = self._compile_evaluate(layout)
+        return self._calls[key]
+
+    def _compile_evaluate(self, layout: BatchLayout) -> Any:
+        import jax
+        import keras
+
+        model, others = self.model, self._others()
+        trainable = list(model.trainable_variables)
+
+        def evaluate(values: Values, rest: Values, minibatch: Values) -> Any:
+            state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
+            with keras.StatelessScope(state, collect_losses=True) as scope:
+                x, y, sample_weight, mask = layout.unpack(minibatch)
+                keywords = {} if mask is None else {"mask": mask}
+                predictions = model(x, training=False, **keywords)
+                loss: Any = np.nan
+                if y is not None:
+                    loss = model.compute_loss(
+                        x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
+                    )
+                    if layout.has_metrics:
+                        model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            rest = [scope.get_current_value(variable) for variable in others]
+            return rest, keras.ops.cast(loss, "float32"), keras.tree.flatten(predictions)
+
+        return jax.jit(evaluate, donate_argnums=1), others
+
+    def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Any:
+        import jax
+        import keras
+        from keras.src.backend import get_keras_mask, set_keras_mask
+
+        model, others = self.model, self._others()
+        trainable = list(model.trainable_variables)
+
+        def losses(values: Values, rest: Values, minibatch: Values) -> Any:
+            state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
+            with keras.StatelessScope(state, collect_losses=True):
+                x, y, sample_weight, mask = layout.unpack(minibatch)
+                keywords = {} if mask is None else {"mask": mask}
+                predictions = model(x, training=False, **keywords)
+                outputs = keras.tree.flatten(predictions)
+                weights = without_gaps(sample_weight)
+                given = (y, outputs, [get_keras_mask(output) for output in outputs], weights)
+
+                def loss_of(*one: Any) -> Any:
+                    one = jax.tree.map(lambda part: part[None], one)
+                    labels, predicted, masks, its_weights = one
+                    for output, its_mask in zip(predicted, masks, strict=True):
+                        if its_mask is not None:
+                            set_keras_mask(output, its_mask)
+                    structured = keras.tree.pack_sequence_as(predictions, predicted)
+                    its_weights = None if sample_weight is None else its_weights
+                    return model._compile_loss(labels, structured, its_weights)
+
+                found = keras.ops.cast(jax.vmap(loss_of)(*given), "float32")
+                terms = [keras.ops.sum(term) for term in model.losses] if regularization else []
+                return found + sum(keras.ops.cast(term, "float32") for term in terms)
+
+        return jax.jit(losses), others
+
+
+def _values(variables: Sequence[Any]) -> Values:
+    """The variables' arrays, each its own: JAX gives none away twice."""
+    values = [variable.value for variable in variables]
+    if len({id(value) for value in values}) == len(values):
+        return values
+    return [value.copy() for value in values]
+
+
+def _assign(variables: Sequence[Any], values: Values) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
