@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-
 import numpy as np
 import psutil
 import pytest

@@ -28,9 +28,7 @@ class InProcessPool:
         self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
 
     @contextlib.contextmanager
-    def borrow(
-        self, *, device: str, cores: int, backend: str
-    ) -> Generator["InProcessTrainer"]:
+    def borrow(self, *, device: str, cores: int, backend: str) -> Generator["InProcessTrainer"]:
         del cores, backend
         with _lock:
             service = (

@@ -101,7 +101,9 @@ def trained() -> dict[str, tuple[Any, Any]]:
         for master in (averaging(), sharing()):
             workers = master.workers or 1
             data = data_of(build.__name__, workers)
-            with sw.ParallelWrapper(build(), master, workers=workers, cores_per_worker=1) as wrapper:
+            with sw.ParallelWrapper(
+                build(), master, workers=workers, cores_per_worker=1
+            ) as wrapper:
                 run = wrapper.start(data, validation=data.take(slice(0, 64)), display=False)
                 run.wait(200)
             found[f"{build.__name__} {type(master).__name__}"] = wrapper.model, run

@@ -211,4 +211,9 @@ def _is_function(thing: Any) -> bool:
 
 
 def _is_custom(module: str | None) -> bool:
-    return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow", "jax"}
+    return bool(module) and str(module).split(".")[0] not in {
+        "keras",
+        "builtins",
+        "tensorflow",
+        "jax",
+    }

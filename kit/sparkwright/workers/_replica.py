@@ -154,9 +154,7 @@ class TensorFlowReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def evaluate(
-        self, layout: BatchLayout, columns: Columns
-    ) -> tuple[float, list[NDArray[Any]]]:
+    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
         """See `Replica`."""
         loss, outputs = self._evaluate_call(layout)([columns[name] for name in layout.order])
         return float(loss), [output.numpy() for output in outputs]

@@ -141,9 +141,7 @@ class Replica(ABC):
     # -- evaluation -------------------------------------------------------------------------
 
     @abstractmethod
-    def evaluate(
-        self, layout: BatchLayout, columns: Columns
-    ) -> tuple[float, list[NDArray[Any]]]:
+    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
         """Mean loss (regularisation included) and outputs of one batch, in inference mode.
 
         Args:
