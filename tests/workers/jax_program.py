@@ -90,8 +90,13 @@ def averaging() -> sw.ParameterAveragingTrainingMaster:
 
 
 def sharing(workers: int = 1) -> sw.SharedTrainingMaster:
-    """Of one worker, because the order in which messages of several arrive is left to chance."""
-    return sw.SharedTrainingMaster(workers=workers, batch_size_per_worker=_BATCH, seed=1)
+    """Of one worker: the order in which messages of several arrive is left to chance.
+
+    So is how many minibatches a message holds, unless it is given.
+    """
+    return sw.SharedTrainingMaster(
+        workers=workers, batch_size_per_worker=_BATCH, minibatches_per_message=1, seed=1
+    )
 
 
 def trained() -> dict[str, tuple[Any, Any]]:
@@ -115,7 +120,7 @@ def results(found: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, (model, run) in found.items():
         arrays[f"{name}: weights"] = np.concatenate([w.ravel() for w in model.get_weights()])
-        arrays[f"{name}: losses"] = run.history.loss.to_numpy()
+        arrays[f"{name}: losses"] = run.history.sort_values(["worker", "step"]).loss.to_numpy()
         arrays[f"{name}: validation"] = np.array([point.loss for point in run.status.validation])
     return arrays
 
