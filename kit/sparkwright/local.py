@@ -17,6 +17,7 @@ from sparkwright._interrupts import interrupts_held
 from sparkwright.data import DataSet, LocalTable, Normalizer
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.networks.building import model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
     place_for,
@@ -77,7 +78,8 @@ class ParallelWrapper:
         """Prepare; processes start with the first `fit`.
 
         Args:
-            model: a built and compiled keras.Model.
+            model: a compiled keras.Model, or a function without arguments that builds and compiles
+                one; see `SparkNetwork`.
             master: how to train; repartitioning is always balanced here.
             workers: default None: the master's number, or one a core; with GPUs one for each.
             cores_per_worker: default None: the machine's cores shared out evenly.
@@ -120,6 +122,7 @@ class ParallelWrapper:
                 "`normalizer` must be a normalizer or None. Received: "
                 f"{type(normalizer).__name__}. See `sparkwright.data.Standardize.fit`."
             )
+        model = model_of(model)
         if normalizer is not None:
             refuse_second_normalizer(model)
         self.model, self.master, self.normalizer = model, master, normalizer
@@ -194,6 +197,7 @@ class ParallelWrapper:
             master=self.master,
             epochs=epochs,
             resume=resume,
+            layout=lambda: training.layout,
             early_stopping=early_stopping,
             validates=validating is not None,
             save=self._save,

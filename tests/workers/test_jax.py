@@ -55,26 +55,30 @@ def test_two_workers_share_updates(found: Any) -> None:
     assert last < first / 2
 
 
-def test_other_backends_and_inputs_of_text_are_refused() -> None:
+def test_other_backends_steps_and_inputs_of_text_are_refused() -> None:
     program = """
 import os, keras, sparkwright as sw
 from sparkwright.networks import ModelDefinition
+
+class Own(keras.Sequential):
+    def train_step(self, state, data):
+        return {}, state
+
 text = keras.Input((1,), dtype="string", name="text")
-model = keras.Model(text, text)
-try:
-    ModelDefinition.of(model)
-except sw.ConfigurationError as error:
-    print(error)
-keras.backend.backend = lambda: "torch"
-try:
-    ModelDefinition.of(model)
-except sw.ConfigurationError as error:
-    print(error)
+own = Own([keras.Input((1,)), keras.layers.Dense(1)])
+for model in (keras.Model(text, text), own, own):
+    try:
+        ModelDefinition.of(model)
+    except sw.ConfigurationError as error:
+        print(error)
+    if model is own:
+        keras.backend.backend = lambda: "torch"
 """
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
     )
-    text, torch = done.stdout.splitlines()
-    assert "Received: input 'text' of dtype string" in text
+    text, own, torch = done.stdout.splitlines()
+    assert "Received: ['text']" in text
+    assert "`train_step`" in own
     assert "Received: backend='torch'" in torch

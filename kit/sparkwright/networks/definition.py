@@ -1,17 +1,23 @@
-"""A compiled Keras model as text, so that a worker can build it again: no pickled models."""
+"""A compiled Keras model as text or as the function that builds it, so that workers can, too."""
 
 import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import sys
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from .backend import Backend, backend_name
+from .backend import Backend
+from .building import REMEDY, builder_of, complete, model_of, serialize
+from .signature import Example, example_of, is_graph
+from .state import ModelState
+from .steps import backend_for, is_traced, optimizers_of, overrides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,13 +26,20 @@ class ModelDefinition:
 
     Attributes:
         name: the model's name.
-        config: `keras.saving.serialize_keras_object(model)`'s JSON, compile settings included.
+        config: `keras.saving.serialize_keras_object(model)`'s JSON, compile settings included;
+            empty if `builder` takes its place.
         custom_objects: cloudpickled dict of the user's own layers, losses and metrics, by the name
             under which the configuration mentions them; made and read only inside one user's Spark
             session or process tree, by the channel that already carries that user's functions.
         parameters: how many numbers the model's weights hold.
         policy: Keras' dtype policy of the model; None: unknown.
         backend: what Keras computes with where the model was built, and on workers.
+        builder: cloudpickled function of the user that builds the model, where no configuration
+            describes it; it travels as `custom_objects` do. Empty: none.
+        layout: (name, dtype, shape) of each variable, then the optimizers' classes, if there is a
+            `builder`.
+        example: what a subclassed model is built from; None: not needed.
+        traced: whether a trace of `train_step` tells which optimizers it uses.
     """
 
     name: str
@@ -35,6 +48,10 @@ class ModelDefinition:
     parameters: int
     policy: str | None = None
     backend: Backend = "tensorflow"
+    builder: bytes = b""
+    layout: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    example: Example | None = None
+    traced: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -42,15 +59,21 @@ class ModelDefinition:
 
         How weights begin does not count: they come from the driver.
         """
-        return _fingerprint(self.config, self.custom_objects, self.policy)
+        code = self.custom_objects + self.builder
+        if self.example is not None:
+            code += repr((self.example, self.traced)).encode()
+        return _fingerprint(self.config, code, self.policy)
 
     @property
     def architecture(self) -> str:
         """The same for networks built by the same code, also in another process.
 
         Unlike the `fingerprint` it leaves out names, which Keras counts on within a process, and
-        the code of custom layers.
+        the code of custom layers. Of a model with a `builder` its variables count.
         """
+        if self.builder:
+            content = json.dumps(self.layout)
+            return hashlib.sha256(content.encode()).hexdigest()[:24]
         config = _without_initializers(self.config)
         names: dict[str, str] = {}
         for entry in _entries(config):
@@ -63,51 +86,129 @@ class ModelDefinition:
 
     @classmethod
     def of(cls, model: Any) -> "ModelDefinition":
-        """Describe a built and compiled model.
+        """Describe a built and compiled model: by its configuration, or the function that built it.
+
+        A subclassed model is built once more here, to see that the same variables come out.
 
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
-                `get_config`, a lambda as a loss, ...), with Keras' own reason; if Keras' backend is
-                neither TensorFlow nor JAX, or JAX and an input is text.
+                `get_config`, a lambda as a loss, ...), or builds another model from what it
+                describes, and there is no function either; the message carries the reason;
+                if Keras' backend is neither TensorFlow nor JAX, or JAX and an input is text or
+                a step of the model's own.
         """
         import cloudpickle
-        import keras
 
-        backend = backend_name()
-        if backend == "jax":
-            _refuse_text(model)
-
-        try:
-            serialized = keras.saving.serialize_keras_object(model)
-        except (TypeError, ValueError, NotImplementedError) as error:
-            raise ConfigurationError(
-                f"the model {model.name!r} cannot be written as a configuration, which is how it "
-                f"travels to the workers: {error} Use a Sequential or functional model, and give "
-                "custom layers a `get_config`."
-            ) from error
-        config = json.dumps(serialized, sort_keys=True)
-        objects = {**_mentioned(serialized), **_live(model)}
-        return cls(
+        backend = backend_for(model)
+        builder = builder_of(model)
+        serialized, objects = serialize(model), dict[str, Any]()
+        if serialized is not None:
+            objects = {**_mentioned(serialized), **_live(model)}
+            _leave_out_refused(serialized, objects)
+        described = cls(
             name=model.name,
-            config=config,
+            config="" if serialized is None else json.dumps(serialized, sort_keys=True),
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=int(model.count_params()),
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
             backend=backend,
+            example=example_of(model) if is_traced(model) or not is_graph(model) else None,
+            traced=is_traced(model),
         )
+        if serialized is not None and _is_plain(model):
+            return described
+        reason = "none" if serialized is None else _difference(model, described)
+        if not reason:
+            return described
+        if builder is None:
+            raise ConfigurationError(
+                f"workers must be able to build the model {model.name!r} again. Received: a "
+                f"{type(model).__name__} of whose configuration Keras makes another model: "
+                f"{reason} {REMEDY}"
+            )
+        built = replace(
+            described,
+            config="",
+            custom_objects=b"",
+            builder=cloudpickle.dumps(builder),
+            layout=tuple((v.name, str(v.dtype), tuple(v.shape)) for v in model.variables)
+            + tuple((type(each).__name__, "", ()) for each in optimizers_of(model)),
+        )
+        if reason := _difference(model, built):
+            raise ConfigurationError(
+                "the function that builds the model must build the same one each time. Received: "
+                f"one for {model.name!r}, of which the second differs: {reason}"
+            )
+        return built
 
     def build(self) -> Any:
         """Build and compile the model again, with fresh weights.
 
         Raises:
-            Whatever a user's layer raises while it is built.
+            ConfigurationError: if the user's function returns no model, or the model's variables
+                cannot be created.
+            Whatever else a user's layer raises while it is built.
         """
         import cloudpickle
         import keras
 
         objects = cloudpickle.loads(self.custom_objects) if self.custom_objects else {}
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
-            return keras.saving.deserialize_keras_object(json.loads(self.config), safe_mode=False)
+            if self.builder:
+                model = model_of(cloudpickle.loads(self.builder))
+            else:
+                with warnings.catch_warnings():
+                    if self.example is not None:  # what is not built, or not compiled, is noticed
+                        warnings.simplefilter("ignore", UserWarning)
+                    model = keras.saving.deserialize_keras_object(
+                        json.loads(self.config), safe_mode=False
+                    )
+            if self.example is not None:
+                complete(model, self.example, traced=self.traced)
+            return model
+
+
+def _is_plain(model: Any) -> bool:
+    """Whether a model's configuration says all that there is to say of its variables."""
+    import keras
+
+    if is_traced(model) or overrides(model, "compile"):
+        return False
+    return all(is_graph(x) for x in model._flatten_layers() if isinstance(x, keras.Model))
+
+
+def _difference(model: Any, definition: ModelDefinition) -> str:
+    """How the model that `definition` builds differs from `model`; empty: in nothing."""
+    try:
+        other = definition.build()
+        mine, theirs = _groups(model), _groups(other)
+    except Exception as error:  # of the user's own code
+        return [type(error).__name__, *str(error).strip().splitlines()][-1]
+    for what, variables in mine.items():
+        if variables != theirs[what]:
+            return f"{what}: {_shortened(theirs[what])} instead of {_shortened(variables)}."
+    return ""
+
+
+def _groups(model: Any) -> dict[str, list[Any]]:
+    used = optimizers_of(model)
+    state = ModelState.of(model, training=bool(used))
+    return {
+        "its optimizers": [type(optimizer).__name__ for optimizer in used],
+        "its trained variables": _shapes(state.averaged),
+        "its integer state": _shapes(state.counters),
+        "its frozen variables": _shapes(state.fixed),
+        "its optimizers' variables": _shapes(state.updater),
+    }
+
+
+def _shapes(variables: Sequence[Any]) -> list[Any]:
+    return [(str(variable.dtype), *variable.shape) for variable in variables]
+
+
+def _shortened(values: Sequence[Any]) -> str:
+    text = ", ".join(map(str, values[:4])) or "none"
+    return f"{text}, … ({len(values)})" if len(values) > 4 else text
 
 
 @contextlib.contextmanager
@@ -141,7 +242,7 @@ def _without_initializers(config: str) -> Any:
     def kept(items: dict[str, Any]) -> dict[str, Any]:
         return {key: v for key, v in items.items() if not key.endswith("_initializer")}
 
-    return json.loads(config, object_hook=kept)
+    return json.loads(config or "{}", object_hook=kept)
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -150,16 +251,6 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_renamed(inner, names) for inner in value]
     return names.get(value, value) if isinstance(value, str) else value
-
-
-def _refuse_text(model: Any) -> None:
-    for tensor in getattr(model, "inputs", None) or ():
-        if str(tensor.dtype) == "string":
-            raise ConfigurationError(
-                "inputs of text need Keras on TensorFlow. Received: input "
-                f"{tensor.name!r} of dtype string, with Keras on JAX. Set KERAS_BACKEND=tensorflow "
-                "before Keras is imported, or turn text into numbers before training."
-            )
 
 
 def _live(model: Any) -> dict[str, Any]:
@@ -204,6 +295,20 @@ def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
         value = [*value.values()]
     for inner in value if isinstance(value, list | tuple) else ():
         yield from _entries(inner)
+
+
+def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
+    """Leave out what Keras writes for every layer, where the user's `__init__` does not take it.
+
+    The default policy is the model's own when it is built again, and layers are trained.
+    """
+    for entry in _entries(serialized):
+        kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")
+        if isinstance(kind, type) and isinstance(config, dict) and config.get("trainable"):
+            taken = inspect.signature(kind).parameters
+            if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
+                for name in {"trainable", "dtype"} - set(taken):
+                    config.pop(name, None)
 
 
 def _is_function(thing: Any) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from .state import optimizers
+from .steps import has_own_train_step, optimizers, optimizers_of
 
 
 def check_optimizer(model: Any) -> None:
@@ -15,7 +15,7 @@ def check_optimizer(model: Any) -> None:
         ConfigurationError: naming the option.
     """
     optimizer = getattr(model, "optimizer", None)
-    if getattr(optimizer, "built", False):
+    if getattr(optimizer, "built", False) and not has_own_train_step(model):
         # Keras builds the optimizer of a model in HDF5 for no variable at all.
         known = len(getattr(optimizer, "_trainable_variables", None) or ())
         if known < len(model.trainable_variables):
@@ -25,7 +25,7 @@ def check_optimizer(model: Any) -> None:
                 f"{len(model.trainable_variables)}, as Keras leaves it after reading HDF5. Its "
                 "state is lost. Compile the model again, and keep it as `.keras`."
             )
-    for each in optimizers(optimizer):
+    for each in (part for used in optimizers_of(model) for part in optimizers(used)):
         for option, received, remedy in _unsupported(each):
             raise ConfigurationError(
                 f"`{option}` of an optimizer is not supported by a run. Received: "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 
 from .backend import variables
+from .steps import optimizers, optimizers_of
 
 Vector = NDArray[np.floating[Any]]
 
@@ -25,8 +26,8 @@ class ModelState:
             stay bit for bit what they were.
         updater: the optimizer's floating-point state (moments, loss scale), without its
             learning rate, which every worker computes alike.
-        counters: integer state (the optimizer's iterations first, seeds of Dropout, counters of
-            custom layers); never averaged.
+        counters: integer state (the iterations of the optimizers first, the main one's before
+            others', then seeds of Dropout and counters of custom layers); never averaged.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once.
         trainable: how many of the averaged variables are trainable; they come first.
@@ -61,16 +62,18 @@ class ModelState:
         if not model.built:
             raise ConfigurationError(
                 "the model must be built, so that its shapes are known. Received: "
-                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`."
+                f"{model.name!r}, not built. Start it with `keras.Input(shape=…)`, or call a "
+                "subclassed model on data once."
             )
-        optimizer = getattr(model, "optimizer", None)
-        if optimizer is None and training:
+        used = optimizers_of(model)
+        if not used and training:
             raise ConfigurationError(
                 "the model must be compiled with an optimizer and a loss before training. "
-                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`."
+                f"Received: {model.name!r}, not compiled. Call `model.compile(…)`; a `train_step` "
+                "must apply optimizers that are attributes of the model."
             )
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(model.trainable_variables)
+        if len(used) == 1 and not used[0].built:
+            used[0].build(model.trainable_variables)
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
@@ -78,12 +81,10 @@ class ModelState:
             for variable in layer.variables
         }
         others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        iterations: list[Any] = []
-        slots: list[Any] = []
-        if optimizer is not None:
-            iterations = [optimizer.iterations]
-            rates = {id(getattr(each, "_learning_rate", None)) for each in optimizers(optimizer)}
-            slots = [v for v in optimizer.variables if id(v) not in rates]
+        iterations = [optimizer.iterations for optimizer in used]
+        parts = [part for optimizer in used for part in optimizers(optimizer)]
+        rates = {id(getattr(part, "_learning_rate", None)) for part in parts}
+        slots = [v for optimizer in used for v in optimizer.variables if id(v) not in rates]
         return cls(
             averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
             updater=[v for v in slots if _is_float(v)],
@@ -220,13 +221,6 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
         np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy()
         for array, (start, stop) in zip(like, pairwise(ends), strict=True)
     ]
-
-
-def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those that it wraps, as a LossScaleOptimizer does; None: nothing."""
-    while optimizer is not None:
-        yield optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
 def _widened(variable: Any) -> NDArray[Any]:

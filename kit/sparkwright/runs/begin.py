@@ -1,6 +1,6 @@
 """Begins a run: what a network on Spark and one on this machine do alike."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,9 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.building import check_steps, prepare
 from sparkwright.networks.optimizer_checks import check_optimizer
+from sparkwright.networks.signature import Shape
 from sparkwright.options import check_count
 from sparkwright.storage import save_model
 
@@ -42,6 +44,7 @@ class RunBeginning:
         master: TrainingMaster,
         epochs: int | None,
         resume: str | None,
+        layout: Callable[[], Mapping[str, tuple[Any, Shape]]],
         early_stopping: EarlyStopping | None = None,
         validates: bool = False,
         save: Callable[[Any, str], None] | None = None,
@@ -54,13 +57,14 @@ class RunBeginning:
             master: how to train.
             epochs: passes over the data; None: those of `early_stopping`, or 1 without it.
             resume: URL of a checkpoint, or None.
+            layout: of the data, see `prepare`.
             early_stopping: when to end before the last epoch; default None: never.
             validates: whether there is validation data.
             save: writes a model to a URL, for early stopping; default None: `save_model`.
 
         Raises:
-            ConfigurationError: if `epochs` or `early_stopping` cannot be meant, or the checkpoint
-                is of other settings.
+            ConfigurationError: if `epochs` or `early_stopping` cannot be meant, the checkpoint is
+                of other settings, or workers cannot build the model.
             OSError, DataError: if the checkpoint cannot be read.
         """
         if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
@@ -75,6 +79,8 @@ class RunBeginning:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
         check_optimizer(model)
+        prepare(model, layout)
+        check_steps(model, validates=validates)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if master.exchange.precision == "threshold":

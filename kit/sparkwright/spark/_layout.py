@@ -4,10 +4,11 @@ import logging
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.data import DistributedDataSet
+from sparkwright.cluster.jobs import run_job
+from sparkwright.data import DistributedDataSet, from_bytes
 from sparkwright.data.export import write_partitions
 from sparkwright.data.paths import check_reached
 from sparkwright.errors import DataError
@@ -218,3 +219,15 @@ def _facts(data: DistributedDataSet) -> dict[str, Any]:
         ),
         **({"schema": data.schema.to_dict()} if data.schema is not None else {}),
     }
+
+
+def first_layout(data: DistributedDataSet) -> Mapping[str, Any]:
+    """`DataSet.layout` of the first examples; a Spark job.
+
+    Raises:
+        DataError: if there are no examples.
+    """
+    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
+    if not chunks:
+        raise DataError("the data has no examples. Received: only empty partitions.")
+    return from_bytes(chunks[0]).layout

@@ -18,6 +18,7 @@ from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.networks.building import Builder, model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
     place_for,
@@ -30,7 +31,7 @@ from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
 
-from ._layout import Exports
+from ._layout import Exports, first_layout
 from ._network_evaluation import EvaluatingNetwork
 from ._rounds import SparkRoundsEngine
 from ._saved_networks import distributed_master, training_summary
@@ -69,26 +70,23 @@ class SparkNetwork(EvaluatingNetwork):
         *,
         normalizer: Normalizer | None = None,
     ) -> None:
-        """Take a built keras.Model, Sequential or functional.
+        """Take a keras.Model.
 
         Args:
             spark: the session.
-            model: the model.
+            model: the model; or a function without arguments that builds and compiles it, for a
+                model that Keras cannot describe by a configuration. Workers call the function, too:
+                it travels in Spark's closure, and is never written to a file.
             master: how to train; default None: evaluation only.
             normalizer: applied on the executors to everything that is trained on, evaluated or
                 scored, and saved with the model. Default None: data is taken as it is.
 
         Raises:
-            ConfigurationError: if `model` is no Keras model, `master` no training master or
-                `normalizer` no normalizer; or if `model` holds one already, as Keras alone reads it
-                from a file that has it inside.
+            ConfigurationError: if `model` is no Keras model and builds none, `master` no training
+                master or `normalizer` no normalizer; or if `model` holds one already, as Keras
+                alone reads it from a file that has it inside.
         """
-        import keras
-
-        if not isinstance(model, keras.Model):
-            raise ConfigurationError(
-                f"`model` must be a keras.Model. Received: {type(model).__name__}."
-            )
+        model = model_of(model)
         if master is not None and not isinstance(master, TrainingMaster):
             raise ConfigurationError(
                 f"`master` must be a training master or None. Received: {type(master).__name__}."
@@ -181,6 +179,7 @@ class SparkNetwork(EvaluatingNetwork):
             master=self._require_master(),
             epochs=epochs,
             resume=resume,
+            layout=lambda: first_layout(self._normalized(self._distributed(data, "data"))),
             early_stopping=early_stopping,
             validates=validation is not None,
             save=save,
@@ -341,6 +340,7 @@ class SparkNetwork(EvaluatingNetwork):
         *,
         custom_objects: dict[str, Any] | None = None,
         safe_mode: bool = True,
+        build_model: Builder | None = None,
     ) -> "SparkNetwork":
         """A network with all that `save` kept at `url`; see `load_model`.
 
@@ -349,7 +349,9 @@ class SparkNetwork(EvaluatingNetwork):
         """
         if master is None:
             master = distributed_master(url)
-        model = load_model(url, custom_objects=custom_objects, safe_mode=safe_mode)
+        model = load_model(
+            url, custom_objects=custom_objects, safe_mode=safe_mode, build_model=build_model
+        )
         network = cls(spark, model, master, normalizer=load_normalizer(url))
         notes = read_notes(url)
         class_names = notes.get("class_names", {})

@@ -16,6 +16,7 @@ from sparkwright.evaluation import (
     WorstExamples,
 )
 from sparkwright.networks.signature import output_names
+from sparkwright.networks.steps import check_example_losses
 
 from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score, worst_examples
 from ._network_prediction import PredictingNetwork
@@ -234,6 +235,7 @@ class EvaluatingNetwork(PredictingNetwork):
             DataError: when the RDD is computed, if the data does not fit the network, has no
                 labels, or a key not exactly one example.
         """
+        check_example_losses(self.model)
         inference = self._lasting_inference(batch_size, eval_workers)
         given = _require_rdd(data) if keyed else self._distributed(data, "data")
         scored: Any = score_keyed if keyed else score_examples
@@ -259,6 +261,7 @@ class EvaluatingNetwork(PredictingNetwork):
             ConfigurationError: if `count` is no integer of at least 1.
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
+        check_example_losses(self.model)
         data = self._distributed(data, "data")
         with self._inference(batch_size, eval_workers) as inference:
             return worst_examples(

@@ -21,7 +21,8 @@ from .archive import DAMAGE, Member, blocks_of, read_entry, write_members
 
 NOTES = "sparkwright.json"
 CONFIG = "config.json"
-_WEIGHTS = ("model.weights.h5", "model.weights.npz")
+WEIGHTS = "model.weights.h5"
+_WEIGHTS = (WEIGHTS, "model.weights.npz")
 _FILES = ("metadata.json", CONFIG, *_WEIGHTS)
 _ASSETS = "assets"
 _BLOCK_BYTES = 1 << 22

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,30 @@ import numpy as np
 
 from sparkwright._version import __version__
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.networks.building import (
+    Builder,
+    complete,
+    example_as_json,
+    example_from_json,
+    model_of,
+    serialize,
+)
 from sparkwright.networks.definition import dtype_policy
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
-from sparkwright.networks.state import optimizers
+from sparkwright.networks.signature import Spec, is_known, remember, signature_of
+from sparkwright.networks.state import ModelState
+from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
 
 from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
-from ._model_archive import CONFIG, NOTES, read_json_member, unpack_model, write_model_archive
+from ._model_archive import (
+    CONFIG,
+    NOTES,
+    WEIGHTS,
+    read_json_member,
+    unpack_model,
+    write_model_archive,
+)
 from ._normalizer_inside import put_normalizer_inside, take_normalizer_out
 from .files import open_to_read, write_atomically
 from .model_metadata import AUTOMATIC, ModelMetadata
@@ -56,6 +73,9 @@ def save_model(
     the states of random generators, which Keras does not save: training continues as if it had
     never stopped.
 
+    Of a model that Keras cannot describe, and that a function built (`SparkNetwork(spark, build)`),
+    the file holds the weights: `load_model` then needs that function.
+
     Args:
         model: a keras.Model.
         url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
@@ -74,8 +94,8 @@ def save_model(
             either case.
 
     Raises:
-        ConfigurationError: if `metadata` or `notes` are invalid, or if layers cannot express the
-            normalizer, or not around this model.
+        ConfigurationError: if `metadata` or `notes` are invalid, if Keras cannot describe the
+            model, or if layers cannot express the normalizer, or not around this model.
         OSError: of the store, naming the URL.
     """
     import keras
@@ -101,14 +121,21 @@ def save_model(
         if normalizer_place == "inside":
             outer = describe_with_normalizer(model, normalizer)
     given = ModelMetadata.from_dict(metadata or {})
-    optimizer = getattr(model, "optimizer", None)
-    has_updater = save_updater and optimizer is not None and bool(optimizer.built)
+    used = optimizers_of(model)
+    has_updater = save_updater and any(optimizer.built for optimizer in used)
     about = _described(model, given, has_updater=has_updater)
     about["normalizer"] = None if normalizer is None else normalizer_place
+    described = serialize(model) is not None
+    if not described:
+        about["weights_only"] = True
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
         # A folder, because Keras would build an archive in memory.
-        with contextlib.nullcontext() if save_updater else _updater_left_out(optimizer):
-            keras.saving.save_model(model, folder, zipped=False)
+        with contextlib.nullcontext() if save_updater else _updater_left_out(used):
+            if described:
+                keras.saving.save_model(model, folder, zipped=False)
+            else:
+                model.save_weights(Path(folder) / WEIGHTS)
+                (Path(folder) / CONFIG).write_text("{}")
         if outer is not None:
             put_normalizer_inside(Path(folder), outer, str(model.name))
         with write_atomically(url, durable=True) as target:
@@ -120,7 +147,11 @@ def save_model(
 
 
 def load_model(
-    url: str, *, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
+    url: str,
+    *,
+    custom_objects: dict[str, Any] | None = None,
+    safe_mode: bool = True,
+    build_model: Builder | None = None,
 ) -> Any:
     """Read a model that `save_model` or Keras wrote.
 
@@ -132,6 +163,8 @@ def load_model(
         custom_objects: the user's own layers, losses and metrics, by name; default None.
         safe_mode: refuse files that carry code, such as a lambda in a layer (default True). With
             False, loading EXECUTES code of the file: only for files from trusted authors.
+        build_model: builds and compiles the model, whose weights then come from the file; needed
+            for a model that Keras could not describe. Default None: the file says how.
 
     Raises:
         OSError: of the store, naming the URL.
@@ -157,7 +190,9 @@ def load_model(
         if path.is_file():
             with path.open("rb") as copy:
                 check_hdf5(copy, url, safe_mode=safe_mode)
-        model = _built(path, url, custom_objects, safe_mode=safe_mode, notes=notes)
+        model = _built(
+            path, url, custom_objects, safe_mode=safe_mode, notes=notes, build_model=build_model
+        )
     seeds = about_in(notes).get("seeds")
     if seeds is not None:
         _restore_seeds(model, seeds, url)
@@ -215,8 +250,9 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         },
         "parameters": int(model.count_params()) if model.built else None,
         "trainable_parameters": sum(int(np.prod(v.shape)) for v in model.trainable_weights),
-        "inputs": _shapes(model, "input"),
-        "outputs": _shapes(model, "output"),
+        "inputs": _shapes(model, "inputs"),
+        "outputs": _shapes(model, "outputs"),
+        "example": example_as_json(model),
         "has_updater": has_updater,
         "dtype_policy": str(model.dtype_policy.name),
         "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
@@ -225,9 +261,10 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
 
 def _shapes(model: Any, side: str) -> dict[str, list[int | None]]:
     """Return name -> shape; empty for a model without known shapes."""
-    tensors = getattr(model, f"{side}s", None) or []
-    names = getattr(model, f"{side}_names", None) or [tensor.name for tensor in tensors]
-    return {str(n): list(tensor.shape) for n, tensor in zip(names, tensors, strict=False)}
+    if not is_known(model):
+        return {}
+    specs: Mapping[str, Spec] = getattr(signature_of(model), side)
+    return {name: [None, *shape] for name, (_, shape) in specs.items()}
 
 
 def _user() -> str:
@@ -238,9 +275,9 @@ def _user() -> str:
 
 
 @contextlib.contextmanager
-def _updater_left_out(optimizer: Any) -> Generator[None]:
-    """Have Keras save nothing of `optimizer` in the block."""
-    parts = list(optimizers(optimizer))
+def _updater_left_out(used: Sequence[Any]) -> Generator[None]:
+    """Have Keras save nothing of these optimizers in the block."""
+    parts = [part for optimizer in used for part in optimizers(optimizer)]
     with _without_updater:
         for part in parts:
             part.save_own_variables = lambda store: None
@@ -258,10 +295,17 @@ def _built(
     *,
     safe_mode: bool,
     notes: Mapping[str, Any],
+    build_model: Builder | None,
 ) -> Any:
     import keras
 
     about = about_in(notes)
+    example = about.get("example")
+    if build_model is None and about.get("weights_only"):
+        raise DataError(
+            "a file that holds weights alone needs the function that builds the model. Received: "
+            f"{url} without one. Pass it as `build_model`."
+        )
     if path.is_file():
         # Keras writes losses by their short names into HDF5, and does not find them when it loads.
         known = vars(keras.losses)
@@ -274,9 +318,20 @@ def _built(
             warnings.filterwarnings(action, "Skipping variable loading for optimizer")
         try:
             with dtype_policy(about.get("dtype_policy")):
-                return keras.saving.load_model(
+                if build_model is not None:
+                    model = model_of(build_model)
+                    if example is not None:
+                        traced = bool(example["traced"])
+                        complete(model, example_from_json(example), traced=traced)
+                    ModelState.of(model, training=False)  # the optimizer's variables
+                    model.load_weights(path / WEIGHTS if path.is_dir() else path)
+                    return model
+                model = keras.saving.load_model(
                     path, custom_objects=custom_objects, safe_mode=safe_mode
                 )
+                if example is not None:
+                    remember(model, example_from_json(example))
+                return model
         except MemoryError:
             raise
         except Exception as error:  # Keras', h5py's, those of the user's own layers

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError
-from sparkwright.networks.signature import output_names
+from sparkwright.networks.signature import Signature, is_graph, pack, signature_of
+from sparkwright.networks.steps import label_order, takes_any_labels
 
 _SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
 
@@ -23,18 +24,20 @@ class BatchLayout:
         specs: (dtype, shape of one example) of each.
         open_specs: the same, with None for every size that the model leaves open: one compiled
             function serves sequences of any length.
-        has_metrics: whether the model was compiled with metrics.
+        has_metrics: whether the model has metrics, compiled ones or its own.
     """
 
     def __init__(
         self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]],
         open_specs: list[tuple[str, tuple[int | None, ...]]], inputs: list[str],
-        outputs: list[str], has_metrics: bool,
+        outputs: list[str], labels: list[str], has_metrics: bool, signature: Signature,
+        takes_masks: bool,
     ) -> None:  # fmt: skip
         """Use `BatchLayout.of`."""
         self.order, self.specs, self.open_specs = order, specs, open_specs
         self.has_metrics = has_metrics
-        self._inputs, self._outputs = inputs, outputs
+        self._inputs, self._outputs, self._labels = inputs, outputs, labels
+        self._signature, self._takes_masks = signature, takes_masks
         self.key = (tuple(order), tuple(specs))
         self.open_key = (tuple(order), tuple(open_specs))
 
@@ -44,16 +47,25 @@ class BatchLayout:
     ) -> "BatchLayout":
         """Match `columns` with `model`; see `Replica.arrange`."""
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
-        input_names = [tensor.name for tensor in model.inputs]
-        inputs = _match("features", list(groups.features), input_names)
-        outputs = _match("labels", list(groups.labels), output_names(model))
-        for name, tensor in zip(inputs, model.inputs, strict=True):
-            _check_shape(name, groups.features[name].shape[1:], tuple(tensor.shape[1:]))
-        for name, tensor in zip(outputs, model.outputs, strict=bool(outputs)):
-            _check_label(name, groups.labels[name], tuple(tensor.shape[1:]))
-        labels = {name: columns[f"labels/{name}"] for name in outputs}
-        of_outputs = dict(zip(output_names(model), outputs, strict=False))
-        check_labels(model, labels, of_outputs, training=training)
+        signature = signature_of(model)
+        inputs = _match("features", list(groups.features), list(signature.inputs))
+        shapes = {
+            f"features/{name}": shape
+            for name, (_, shape) in zip(inputs, signature.inputs.values(), strict=True)
+        }
+        for name in inputs:
+            _check_shape(name, groups.features[name].shape[1:], shapes[f"features/{name}"])
+        if takes_any_labels(model) or not signature.outputs:
+            names = outputs = label_order(signature, list(groups.labels))
+        else:
+            names = list(signature.outputs)
+            outputs = _match("labels", list(groups.labels), list(signature.outputs))
+            for name, (_, shape) in zip(outputs, signature.outputs.values(), strict=bool(outputs)):
+                _check_label(name, groups.labels[name], shape)
+                shapes[f"labels/{name}"] = shape
+            labels = {name: columns[f"labels/{name}"] for name in outputs}
+            of_outputs = dict(zip(signature.outputs, outputs, strict=False))
+            check_labels(model, labels, of_outputs, training=training)
         order = [
             *(f"features/{name}" for name in inputs),
             *(f"labels/{name}" for name in outputs),
@@ -68,44 +80,65 @@ class BatchLayout:
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
         specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
-        shapes = {
-            **{f"features/{n}": t.shape[1:] for n, t in zip(inputs, model.inputs, strict=True)},
-            **{f"labels/{n}": t.shape[1:] for n, t in zip(outputs, model.outputs, strict=False)},
-        }
         open_specs = [
             (dtype, _opened(shape, shapes.get(name.replace("_masks/", "/"), ())))
             for name, (dtype, shape) in zip(order, specs, strict=True)
         ]
-        has_metrics = bool(
-            model._compile_metrics is not None if hasattr(model, "_compile_metrics") else False
-        )
         return cls(
             order=order,
             specs=specs,
             open_specs=open_specs,
             inputs=inputs,
             outputs=outputs,
-            has_metrics=has_metrics,
+            labels=names,
+            has_metrics=_has_metrics(model),
+            signature=signature,
+            takes_masks=is_graph(model),
         )
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-        """(x, y, sample_weight, mask) as Keras takes them: bare for one, a list for several."""
-        import keras
+        """(x, y, sample_weight, mask) as Keras takes them: bare, a list, or a dict by name."""
+        from keras import ops
+        from keras.src.backend import set_keras_mask
 
         named = dict(zip(self.order, arrays, strict=True))
-        x = _bare([named[f"features/{name}"] for name in self._inputs])
-        y = _bare([named[f"labels/{name}"] for name in self._outputs]) if self._outputs else None
+        form, inputs = self._signature.input_form, list(self._signature.inputs)
+        x = pack(form, inputs, [named[f"features/{name}"] for name in self._inputs])
+        y = self._by_output([named[f"labels/{name}"] for name in self._outputs])
         mask = None
         if any(f"features_masks/{name}" in named for name in self._inputs):
             masks = [named.get(f"features_masks/{name}") for name in self._inputs]
-            mask = _bare([None if m is None else keras.ops.cast(m, "bool") for m in masks])
+            masks = [None if m is None else ops.cast(m, "bool") for m in masks]
+            if self._takes_masks:
+                mask = pack(form, inputs, masks)
+            else:  # where layers look for them
+                for name, its_mask in zip(self._inputs, masks, strict=True):
+                    set_keras_mask(named[f"features/{name}"], its_mask)
         return x, y, self._sample_weight(named), mask
+
+    def data(self, arrays: Sequence[Any]) -> Any:
+        """What Keras gives to `train_step` and `test_step`: x, (x, y) or (x, y, sample_weight)."""
+        import keras
+        import tensorflow as tf
+
+        x, y, sample_weight, mask = self.unpack(arrays)
+        for tensor, its_mask in zip(tf.nest.flatten(x), tf.nest.flatten(mask), strict=False):
+            tensor._keras_mask = its_mask
+        return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+
+    def _by_output(self, values: list[Any]) -> Any:
+        form = self._signature.output_form
+        if form != "dict":
+            form = "bare" if len(values) == 1 else "list"
+        return pack(form, self._labels if values else (), values)
 
     def _sample_weight(self, named: Mapping[str, Any]) -> Any:
         """Example weights times label masks, per output."""
         from keras import ops
 
         weights = named.get("weights")
+        if not self._outputs and weights is not None:
+            return ops.cast(weights, "float32")
         found: list[Any] = []
         for name in self._outputs:
             weight = None if weights is None else ops.cast(weights, "float32")
@@ -118,7 +151,14 @@ class BatchLayout:
                     spread = ops.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
                     weight = mask * spread
             found.append(weight)
-        return None if all(weight is None for weight in found) else _bare(found)
+        return None if all(weight is None for weight in found) else self._by_output(found)
+
+
+def _has_metrics(model: Any) -> bool:
+    """Whether the model counts anything but losses."""
+    losses = getattr(getattr(model, "_compile_loss", None), "metrics", ())
+    known = {id(metric) for metric in (model._loss_tracker, *losses)}
+    return any(id(metric) not in known for metric in model.metrics)
 
 
 def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int | None, ...]:
@@ -127,10 +167,6 @@ def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int |
     return tuple(
         None if open_size is None else size for size, open_size in zip(shape, kept, strict=False)
     )
-
-
-def _bare(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else values
 
 
 def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
@@ -202,13 +238,14 @@ def check_labels(
             "training needs labels, because the network was compiled with a loss. Received: "
             "features alone. Give the data labels; those that are the features themselves, too."
         )
-    losses = map(_name, losses_of(model.loss, list(outputs)))
-    for name, tensor, loss in zip(outputs.values(), model.outputs, losses, strict=False):
-        classes = tensor.shape[-1]
+    losses = map(_name, losses_of(getattr(model, "loss", None), list(outputs)))
+    shapes = [shape for _, shape in signature_of(model).outputs.values()]
+    for name, shape, loss in zip(outputs.values(), shapes, losses, strict=False):
+        classes = shape[-1] if shape else None
         if loss not in (_SPARSE, _DENSE) or classes is None or classes < 2:
             continue
         array = labels[name]
-        one_hot = array.ndim == len(tensor.shape) and array.shape[-1] == classes
+        one_hot = array.ndim == len(shape) + 1 and array.shape[-1] == classes
         if loss == _DENSE and not one_hot:
             raise DataError(
                 f"labels {name!r} must be one-hot for the loss {_DENSE!r}. Received: class "

@@ -1,5 +1,6 @@
 """A replica on JAX: a compiled step, whose state is passed in and out."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, last_rate, without_gaps
+from ._replica_base import Columns, Replica, last_rate, outputs_of, without_gaps
 
 Values = list[Any]
 
@@ -86,7 +87,7 @@ class JaxReplica(Replica):
         import keras
 
         self._build_compiled(layout, arrays)
-        model, optimizer, others = self.model, self.model.optimizer, self._others()
+        model, optimizer, others = self.model, self._optimizers[0], self._others()
         trainable: list[Any] = list(model.trainable_variables)
         variables = [*trainable, *optimizer.variables, *others]
         first, last = len(trainable), len(variables) - len(others)
@@ -95,9 +96,8 @@ class JaxReplica(Replica):
             state = zip(variables, [*values, *rest], strict=True)
             with keras.StatelessScope(state, collect_losses=True) as scope:
                 x, y, sample_weight, mask = layout.unpack(minibatch)
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=True, **keywords)
-                loss = model.compute_loss(
+                predictions = outputs_of(model, x, mask, training=True)
+                loss = model._compute_loss(
                     x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
                 )
                 scaled = optimizer.scale_loss(loss)
@@ -137,16 +137,31 @@ class JaxReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
+    def loss(self, layout: BatchLayout, columns: Columns) -> float:
         """See `Replica`."""
+        if not any(name.startswith("labels/") for name in layout.order):
+            return math.nan
+        return float(self._infer(layout, columns, with_loss=True)[0])
+
+    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
+        """See `Replica`."""
+        outputs = self._infer(layout, columns, with_loss=False)
+        return [np.asarray(output) for output in outputs]
+
+    def _infer(self, layout: BatchLayout, columns: Columns, *, with_loss: bool) -> Values:
         import jax
 
         arrays = [columns[name] for name in layout.order]
-        call, others = self._evaluate_call(layout, arrays)
+        key = ("infer", layout.open_key, with_loss)
+        if key not in self._calls:
+            if with_loss:
+                self._build_compiled(layout, arrays)
+            self._calls[key] = self._compile_inference(layout, with_loss=with_loss)
+        call, others = self._calls[key]
         trainable = _values(self.model.trainable_variables)
-        rest, loss, outputs = call(trainable, _values(others), arrays)
+        rest, found = call(trainable, _values(others), arrays)
         _assign(others, rest)
-        return float(loss), [np.asarray(output) for output in jax.device_get(outputs)]
+        return jax.device_get(found)
 
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
@@ -161,37 +176,29 @@ class JaxReplica(Replica):
         found = call(_values(self.model.trainable_variables), _values(others), arrays)
         return np.asarray(found)
 
-    def _evaluate_call(self, layout: BatchLayout, arrays: Values) -> Any:
-        key = ("evaluate", layout.open_key)
-        if key not in self._calls:
-            self._build_compiled(layout, arrays)
-            self._calls[key] = self._compile_evaluate(layout)
-        return self._calls[key]
-
-    def _compile_evaluate(self, layout: BatchLayout) -> Any:
+    def _compile_inference(self, layout: BatchLayout, *, with_loss: bool) -> Any:
         import jax
         import keras
 
         model, others = self.model, self._others()
         trainable = list(model.trainable_variables)
 
-        def evaluate(values: Values, rest: Values, minibatch: Values) -> Any:
+        def infer(values: Values, rest: Values, minibatch: Values) -> Any:
             state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
             with keras.StatelessScope(state, collect_losses=True) as scope:
                 x, y, sample_weight, mask = layout.unpack(minibatch)
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=False, **keywords)
-                loss: Any = np.nan
-                if y is not None:
-                    loss = model.compute_loss(
+                predictions = outputs_of(model, x, mask, training=False)
+                found = keras.tree.flatten(predictions)
+                if with_loss:
+                    loss = model._compute_loss(
                         x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
                     )
+                    found = [keras.ops.cast(loss, "float32")]
                     if layout.has_metrics:
                         model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-            rest = [scope.get_current_value(variable) for variable in others]
-            return rest, keras.ops.cast(loss, "float32"), keras.tree.flatten(predictions)
+            return [scope.get_current_value(variable) for variable in others], found
 
-        return jax.jit(evaluate, donate_argnums=1), others
+        return jax.jit(infer, donate_argnums=1), others
 
     def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Any:
         import jax
@@ -205,8 +212,7 @@ class JaxReplica(Replica):
             state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
             with keras.StatelessScope(state, collect_losses=True):
                 x, y, sample_weight, mask = layout.unpack(minibatch)
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=False, **keywords)
+                predictions = outputs_of(model, x, mask, training=False)
                 outputs = keras.tree.flatten(predictions)
                 weights = without_gaps(sample_weight)
                 given = (y, outputs, [get_keras_mask(output) for output in outputs], weights)

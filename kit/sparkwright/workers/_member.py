@@ -289,7 +289,7 @@ class RunMember:
                 self.control.check()
                 block = {name: a[start : start + batch_size] for name, a in shard.columns.items()}
                 assert self._validation_layout is not None
-                loss, _ = replica.evaluate(self._validation_layout, block)
+                loss = replica.loss(self._validation_layout, block)
                 loss_sum += loss * min(batch_size, shard.rows - start)
                 self.control.activity.steps += 1
         sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])

@@ -2,16 +2,18 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
+from sparkwright.networks.steps import has_own_test_step, has_own_train_step
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, XlaChoice, last_rate, without_gaps
+from ._replica_base import Columns, Replica, XlaChoice, last_rate, outputs_of, without_gaps
 
 Arrays = list[NDArray[Any]]
 
@@ -28,10 +30,12 @@ class TensorFlowReplica(Replica):
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
         """See `Replica`."""
         super().__init__(definition)
+        self.own_test_step = has_own_test_step(self.model)
         self._xla: XlaChoice = xla
         self.uses_xla = {"on": True, "off": False}.get(xla)
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
+        self._predict_calls: dict[Any, Callable[..., Any]] = {}
         self._losses_calls: dict[Any, Callable[..., Any]] = {}
         self._update_share: Any = None  # a variable, once updates are to be scaled
 
@@ -79,29 +83,40 @@ class TensorFlowReplica(Replica):
     def _compile_train(self, layout: BatchLayout, *, xla: bool) -> Callable[..., Any]:
         import tensorflow as tf
 
-        model, optimizer = self.model, self.model.optimizer
+        model, optimizer = self.model, self._optimizers[0]
         trainable: list[Any] = model.trainable_variables
         share = self._update_share
         convert: Any = tf.cast
         signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
+        is_own = has_own_train_step(model)
+        own = _own_step(model, model.train_step, layout)
+        logged: list[str] = []  # by a step of the model's own
 
-        def step(arrays: Sequence[Any]) -> Any:
+        def plain_step(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
             with tf.GradientTape() as tape:
-                keywords = {} if mask is None else {"mask": mask}
-                predictions = model(x, training=True, **keywords)
-                loss = model.compute_loss(
+                predictions = outputs_of(model, x, mask, training=True)
+                loss = model._compute_loss(
                     x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
                 )
                 scaled = optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, trainable)
-            before = [] if share is None else [tf.identity(v.value) for v in trainable]
             optimizer.apply_gradients(zip(gradients, trainable, strict=True))
-            for variable, old in zip(trainable, before, strict=False):  # none with `share` None
-                variable.assign(old + convert(share, old.dtype) * (variable.value - old))
             if layout.has_metrics:
                 model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             return tf.cast(loss, tf.float32)
+
+        def own_step(arrays: Sequence[Any]) -> Any:
+            loss, logs = own(arrays)
+            logged[:] = logs
+            return tf.stack([loss, *logs.values()])
+
+        def step(arrays: Sequence[Any]) -> Any:
+            before = [] if share is None else [tf.identity(v.value) for v in trainable]
+            result = own_step(arrays) if is_own else plain_step(arrays)
+            for variable, old in zip(trainable, before, strict=False):  # none with `share` None
+                variable.assign(old + convert(share, old.dtype) * (variable.value - old))
+            return result
 
         def steps(arrays: Sequence[Any]) -> Any:
             count = tf.shape(arrays[0])[0]
@@ -109,13 +124,16 @@ class TensorFlowReplica(Replica):
             def body(i: Any, losses: Any) -> Any:
                 return i + 1, losses.write(i, step([array[i] for array in arrays]))
 
-            losses = tf.TensorArray(tf.float32, size=count, element_shape=[])
+            losses = tf.TensorArray(tf.float32, size=count, element_shape=None if is_own else [])
             _, losses = tf.while_loop(lambda i, _: i < count, body, (tf.constant(0), losses))
             losses = losses.stack()
             metrics: dict[str, Any] = {}
             with tf.control_dependencies([losses]):
                 rate: Any = tf.reshape(convert(last_rate(optimizer), tf.float32), [])
-                if layout.has_metrics:
+                if is_own:
+                    metrics = {name: losses[-1, i] for i, name in enumerate(logged, 1)}
+                    losses = losses[:, 0]
+                elif layout.has_metrics:
                     metrics = {
                         name: tf.cast(tf.identity(value), tf.float32)
                         for name, value in model.get_metrics_result().items()
@@ -154,10 +172,15 @@ class TensorFlowReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
+    def loss(self, layout: BatchLayout, columns: Columns) -> float:
         """See `Replica`."""
-        loss, outputs = self._evaluate_call(layout)([columns[name] for name in layout.order])
-        return float(loss), [output.numpy() for output in outputs]
+        call = self._call(self._evaluate_calls, self._compile_evaluate, layout)
+        return float(call([columns[name] for name in layout.order]))
+
+    def predict(self, layout: BatchLayout, columns: Columns) -> Arrays:
+        """See `Replica`."""
+        call = self._call(self._predict_calls, self._compile_predict, layout)
+        return [output.numpy() for output in call([columns[name] for name in layout.order])]
 
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
@@ -168,29 +191,48 @@ class TensorFlowReplica(Replica):
             self._losses_calls[key] = self._compile_losses(layout, regularization=regularization)
         return self._losses_calls[key]([columns[name] for name in layout.order]).numpy()
 
-    def _evaluate_call(self, layout: BatchLayout) -> Callable[..., Any]:
-        if layout.open_key not in self._evaluate_calls:
-            self._evaluate_calls[layout.open_key] = self._compile_evaluate(layout)
-        return self._evaluate_calls[layout.open_key]
+    def _call(
+        self,
+        known: dict[Any, Callable[..., Any]],
+        compiled: Callable[[BatchLayout], Callable[..., Any]],
+        layout: BatchLayout,
+    ) -> Callable[..., Any]:
+        if layout.open_key not in known:
+            known[layout.open_key] = compiled(layout)
+        return known[layout.open_key]
+
+    def _compile_predict(self, layout: BatchLayout) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        model = self.model
+        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+
+        def predict(arrays: Sequence[Any]) -> Any:
+            x, _, _, mask = layout.unpack(arrays)
+            return tf.nest.flatten(outputs_of(model, x, mask, training=False))
+
+        return tf.function(predict, autograph=False, input_signature=[signature])
 
     def _compile_evaluate(self, layout: BatchLayout) -> Callable[..., Any]:
         import tensorflow as tf
 
         model = self.model
         signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+        own = _own_step(model, model.test_step, layout)
 
         def evaluate(arrays: Sequence[Any]) -> Any:
+            if self.own_test_step:
+                return own(arrays)[0]
             x, y, sample_weight, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
-            loss = tf.constant(np.nan, tf.float32)
-            if y is not None:
-                loss = model.compute_loss(
-                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
-                )
-                if layout.has_metrics:
-                    model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-            return tf.cast(loss, tf.float32), tf.nest.flatten(predictions)
+            if y is None:
+                return tf.constant(np.nan, tf.float32)
+            predictions = outputs_of(model, x, mask, training=False)
+            loss = model._compute_loss(
+                x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
+            )
+            if layout.has_metrics:
+                model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+            return tf.cast(loss, tf.float32)
 
         return tf.function(evaluate, autograph=False, input_signature=[signature])
 
@@ -203,8 +245,7 @@ class TensorFlowReplica(Replica):
 
         def losses(arrays: Sequence[Any]) -> Any:
             x, y, sample_weight, mask = layout.unpack(arrays)
-            keywords = {} if mask is None else {"mask": mask}
-            predictions = model(x, training=False, **keywords)
+            predictions = outputs_of(model, x, mask, training=False)
             outputs = tf.nest.flatten(predictions)
             masks = [getattr(output, "_keras_mask", None) for output in outputs]
             given = {
@@ -230,5 +271,45 @@ class TensorFlowReplica(Replica):
             return found + sum(tf.cast(term, tf.float32) for term in terms)
 
         # The compiled loss is built when it is first used, with all labels and outputs at hand.
-        self._evaluate_call(layout)
+        self._call(self._evaluate_calls, self._compile_evaluate, layout)
         return tf.function(losses, autograph=False, input_signature=[signature])
+
+
+def _own_step(
+    model: Any, step: Callable[[Any], Any], layout: BatchLayout
+) -> Callable[[Sequence[Any]], tuple[Any, dict[str, Any]]]:
+    """`step`, a `train_step` or `test_step`, as a function of arrays.
+
+    It returns the loss of the minibatch, float32, and the other scalars that `step` returned. The
+    loss is the entry "loss", or else the first one. Where that is the mean of a keras.metrics.Mean
+    of this name, which goes over all minibatches so far, it is what this minibatch added to it.
+    """
+    import keras
+    import tensorflow as tf
+
+    def stepped(arrays: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+        means = {m.name: m for m in model.metrics if isinstance(m, keras.metrics.Mean)}
+        before = {
+            name: (tf.identity(mean.total.value), tf.identity(mean.count.value))
+            for name, mean in means.items()
+        }
+        logs: Any = step(layout.data(arrays))
+        found = dict(logs) if isinstance(logs, Mapping) else {"loss": logs}
+        if not found:
+            raise ConfigurationError(
+                f"`{step.__name__}` must return a dict with the loss, or what else is to be "
+                f"logged first. Received: {found} of {type(model).__name__}."
+            )
+        name = "loss" if "loss" in found else next(iter(found))
+        loss: Any = found.pop(name)
+        loss = tf.cast(loss, tf.float32)
+        if name in means:
+            total, count = before[name]
+            added = means[name].count.value - count
+            share = (means[name].total.value - total) / tf.where(added > 0, added, 1.0)
+            loss = tf.where(added > 0, tf.cast(share, tf.float32), loss)
+        others = {key: tf.convert_to_tensor(value) for key, value in found.items()}
+        scalars = {key: value for key, value in others.items() if value.shape.rank == 0}
+        return loss, {key: tf.cast(value, tf.float32) for key, value in scalars.items()}
+
+    return stepped

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.steps import optimizers_of
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
@@ -27,6 +28,7 @@ class Replica(ABC):
         uses_xla: whether the train function is compiled by XLA; None until decided.
         learning_rate: of the last minibatch trained; NaN before the first.
         has_traced: whether the last call of `train` had to trace and compile its function first.
+        own_test_step: whether evaluations call the model's own `test_step`.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
@@ -37,8 +39,9 @@ class Replica(ABC):
         """
         self.model = definition.build()
         # A network that only predicts need not have been compiled.
-        has_optimizer = getattr(self.model, "optimizer", None) is not None
-        self.state = ModelState.of(self.model, training=has_optimizer)
+        self._optimizers = optimizers_of(self.model)
+        self.state = ModelState.of(self.model, training=bool(self._optimizers))
+        self.own_test_step = False
         self.uses_xla: bool | None = None
         self.learning_rate = math.nan
         self.has_traced = False
@@ -88,12 +91,15 @@ class Replica(ABC):
 
     @property
     def iterations(self) -> int:
-        """Minibatches the optimizer has counted."""
-        return int(self.model.optimizer.iterations.numpy())
+        """Minibatches the optimizer has counted; of several, the main one."""
+        return int(self._optimizers[0].iterations.numpy())
 
     @iterations.setter
     def iterations(self, value: int) -> None:
-        self.model.optimizer.iterations.assign(value)
+        before = max(1, self.iterations)
+        self._optimizers[0].iterations.assign(value)
+        for other in self._optimizers[1:]:  # which may step more or less often
+            other.iterations.assign(round(int(other.iterations.numpy()) * value / before))
 
     @abstractmethod
     def share_updates(self, share: float | None) -> None:
@@ -141,16 +147,20 @@ class Replica(ABC):
     # -- evaluation -------------------------------------------------------------------------
 
     @abstractmethod
-    def evaluate(self, layout: BatchLayout, columns: Columns) -> tuple[float, list[NDArray[Any]]]:
-        """Mean loss (regularisation included) and outputs of one batch, in inference mode.
+    def loss(self, layout: BatchLayout, columns: Columns) -> float:
+        """Mean loss (regularisation included) of one batch, in inference mode; metrics count it.
 
         Args:
             layout: from `arrange`.
             columns: flat name -> (batch, ...) array.
 
         Returns:
-            The loss (NaN when `columns` has no labels), and one (batch, ...) array per output.
+            The loss; NaN when `columns` has no labels, unless the model has a `test_step`.
         """
+
+    @abstractmethod
+    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
+        """One (batch, ...) array per output, in inference mode; arguments as for `loss`."""
 
     @abstractmethod
     def losses(
@@ -186,6 +196,14 @@ class Replica(ABC):
             start = stop
         results = self.model.get_metrics_result()
         return {name: float(value) for name, value in results.items() if name != "loss"}
+
+
+def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
+    """What `model` makes of `x`; `training` goes to a `call` that takes it, as in Keras' steps."""
+    keywords: dict[str, Any] = {} if mask is None else {"mask": mask}
+    if model._call_has_training_arg:
+        keywords["training"] = training
+    return model(x, **keywords)
 
 
 def last_rate(optimizer: Any) -> Any:

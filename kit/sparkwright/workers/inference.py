@@ -42,7 +42,8 @@ def run_inference(replica: Replica, request: InferRequest, gone: threading.Event
         DataError: if labels are needed and missing, or the data does not fit the network.
     """
     has_labels = any(name.startswith("labels/") for name in request.columns)
-    if not has_labels and not isinstance(request.what, Predicting):
+    scores = isinstance(request.what, Scoring) and replica.own_test_step
+    if not (has_labels or scores or isinstance(request.what, Predicting)):
         what = "an evaluation" if isinstance(request.what, Evaluating) else "a score"
         raise DataError(
             f"{what} needs labels. Received: columns {sorted(request.columns)}. Give the data "
@@ -79,7 +80,7 @@ def _score(
         return np.concatenate(losses or [np.empty(0)]).astype(np.float64)
     examples, total = 0, 0.0
     for batch in batches:
-        loss, _ = replica.evaluate(layout, batch)
+        loss = replica.loss(layout, batch)
         rows = len(batch[layout.order[0]])
         examples += rows
         total += loss * rows if replica.averages_loss else loss
@@ -93,7 +94,7 @@ def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> 
     names = output_names(replica.model)
     found: list[list[Array]] = [[] for _ in names]
     for batch in _batches(request, columns, gone):
-        for parts, output in zip(found, replica.evaluate(layout, batch)[1], strict=True):
+        for parts, output in zip(found, replica.predict(layout, batch), strict=True):
             # NumPy has no half precision of the brain kind.
             parts.append(output.astype(np.float32) if output.dtype.kind == "V" else output)
     return {name: np.concatenate(parts) for name, parts in zip(names, found, strict=True) if parts}

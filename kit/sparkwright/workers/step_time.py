@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
-from sparkwright.networks.signature import output_names
+from sparkwright.networks.signature import output_names, signature_of
 
 from ._batch_layout import losses_of
 from ._replica_base import Replica, XlaChoice
@@ -167,13 +167,13 @@ def _random_batch(
     """
     draw = np.random.default_rng(0)
     found: dict[str, NDArray[Any]] = {}
-    for tensor in model.inputs:
-        shape = (batch_size, *_closed(tensor.shape[1:]))
-        values = draw.random(shape, np.float32)
-        found[f"features/{tensor.name}"] = values.astype(_numpy_type(str(tensor.dtype)))
-    names = output_names(model)
-    for name, tensor, loss in zip(names, model.outputs, losses_of(model.loss, names), strict=True):
-        shape = (batch_size, *_closed(tensor.shape[1:]))
+    signature = signature_of(model)
+    for name, (dtype, inside) in signature.inputs.items():
+        values = draw.random((batch_size, *_closed(inside)), np.float32)
+        found[f"features/{name}"] = values.astype(_numpy_type(dtype))
+    losses = losses_of(getattr(model, "loss", None), list(signature.outputs))
+    for (name, (_, inside)), loss in zip(signature.outputs.items(), losses, strict=True):
+        shape = (batch_size, *_closed(inside))
         if loss is None:
             continue
         if _is_sparse(loss) != (other_labels and not _is_known(loss)):

@@ -242,11 +242,16 @@ def test_closing_closes_what_is_shown_too(panel):
 # --- what an output is for
 
 
+def tensor(width):
+    return SimpleNamespace(name="x", shape=(None, width), dtype="float32")
+
+
 def model(*, width=1, activation=None, loss=None, name="y"):
     kind = None if activation is None else SimpleNamespace(__name__=activation)
     return SimpleNamespace(
+        inputs=[tensor(4)],
         output_names=[name],
-        outputs=[SimpleNamespace(shape=(None, width))],
+        outputs=[tensor(width)],
         layers=[SimpleNamespace(name=name, activation=kind)],
         loss=loss,
     )
@@ -274,8 +279,9 @@ def test_the_task_follows_from_loss_activation_and_width(width, activation, loss
 
 def test_each_output_has_its_own_loss():
     two = SimpleNamespace(
+        inputs=[tensor(4)],
         output_names=["a", "b"],
-        outputs=[SimpleNamespace(shape=(None, 1)), SimpleNamespace(shape=(None, 5))],
+        outputs=[tensor(1), tensor(5)],
         layers=[],
         loss={"a": "mse", "b": "sparse_categorical_crossentropy"},
     )

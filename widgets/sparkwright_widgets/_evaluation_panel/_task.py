@@ -14,7 +14,7 @@ from sparkwright.evaluation import (
     ROCBinary,
     ROCMultiClass,
 )
-from sparkwright.networks.signature import output_names
+from sparkwright.networks.signature import output_types
 
 Task = Literal["classes", "two classes", "answers", "numbers"]
 Kind = Literal["roc", "calibration", "worst"]
@@ -71,14 +71,15 @@ class Output:
 
 def outputs_of(model: Any) -> list[Output]:
     """The outputs, in order, of a Keras model that is built, or anything like one."""
-    names = output_names(model)
+    types = output_types(model)
+    names = list(types)
     losses = _losses(getattr(model, "loss", None), names)
     layers: Sequence[Any] = getattr(model, "layers", ())
     known = {layer.name: layer for layer in layers}
     last = layers[-1] if len(names) == 1 and layers else None
     found: list[Output] = []
-    for name, tensor, loss in zip(names, model.outputs, losses, strict=False):
-        width = tensor.shape[-1] if len(tensor.shape) > 1 else 1
+    for (name, (_, shape)), loss in zip(types.items(), losses, strict=False):
+        width = shape[-1] if shape else 1
         layer = known.get(name, last)
         width = None if width is None else int(width)
         found.append(Output(name=name, width=width, activation=_activation(layer), loss=loss))

@@ -1,0 +1,185 @@
+"""Getting any model ready for a run: from a function, from its first examples, from symbols."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError
+
+from .signature import (
+    Example,
+    Shape,
+    example_from,
+    example_of,
+    has_call,
+    is_graph,
+    is_known,
+    pack,
+    remember,
+    signature_of,
+    symbolic,
+)
+from .steps import backend_for, is_traced, must_be_traced, overrides, trace
+
+Builder = Callable[[], Any]
+REMEDY = (
+    "Give the class a complete `get_config` (and, if it has a `compile` of its own, "
+    "`get_compile_config` and `compile_from_config`); or pass a function that builds and compiles "
+    "the model in place of the model."
+)
+
+_builders: "WeakKeyDictionary[Any, Builder]" = WeakKeyDictionary()
+
+
+def model_of(given: Any) -> Any:
+    """`given` itself, or the model that the function `given` builds and compiles.
+
+    Raises:
+        ConfigurationError: if it is neither a keras.Model nor a function that returns one.
+    """
+    import keras
+
+    if isinstance(given, keras.Model):
+        return given
+    model = given() if callable(given) else given
+    if not isinstance(model, keras.Model):
+        raise ConfigurationError(
+            "`model` must be a keras.Model, or a function without arguments that builds and "
+            f"compiles one. Received: {'a function of a ' * callable(given)}{type(model).__name__}."
+        )
+    _builders[model] = given
+    return model
+
+
+def builder_of(model: Any) -> Builder | None:
+    """The user's function that built `model`; None: none did."""
+    return _builders.get(model)
+
+
+def serialize(model: Any) -> dict[str, Any] | None:
+    """Keras' configuration of `model`, compile settings included.
+
+    Returns:
+        None if Keras has none, and a function of the user's builds the model.
+
+    Raises:
+        ConfigurationError: if Keras has none, with its reason, and there is no function.
+    """
+    import keras
+
+    try:
+        return keras.saving.serialize_keras_object(model)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        if builder_of(model) is not None:
+            return None
+        raise ConfigurationError(
+            f"the model {model.name!r} cannot be written as a configuration, which is how it "
+            f"travels to the workers: {error} {REMEDY}"
+        ) from error
+
+
+def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -> None:
+    """Create all variables of a compiled model, as Keras does when `fit` begins.
+
+    Args:
+        model: a keras.Model; most Sequential and functional ones stay as they are.
+        layout: returns that of the data, see `DataSet.layout`; called only if the model does not
+            know what it takes.
+
+    Raises:
+        ConfigurationError: if the model cannot be described, or built from this data, or
+            `train_step` cannot be traced with it; if Keras' backend cannot train it.
+    """
+    backend_for(model)
+    traced = must_be_traced(model)
+    if traced or not (is_graph(model) or (is_known(model) and is_built(model))):
+        serialize(model)  # refuses a model before Spark looks at data
+        columns = {name: (str(dtype), shape) for name, (dtype, shape) in layout().items()}
+        complete(model, example_from(model, columns), traced=traced)
+
+
+def complete(model: Any, example: Example, *, traced: bool) -> None:
+    """Create all variables of a model that is to be built from `example`.
+
+    Args:
+        model: a keras.Model.
+        example: what it is built from.
+        traced: whether to trace `train_step`, for the optimizers that it uses.
+
+    Raises:
+        ConfigurationError: if `call` or `train_step` fails.
+    """
+    remember(model, example)
+    where = f"of {model.name!r} ({type(model).__name__})"
+    if not is_built(model):
+        try:
+            _build(model, example)
+        except Exception as error:  # of the user's own code
+            raise ConfigurationError(
+                f"`call` {where} must take the data's features. Received: "
+                f"{example.group('features')}, with which it fails: {error}"
+            ) from error
+    if traced:
+        try:
+            trace(model, example)
+        except Exception as error:  # likewise
+            raise ConfigurationError(
+                f"TensorFlow must be able to trace `train_step` {where}. Received: one that "
+                f"fails: {error}"
+            ) from error
+
+
+def example_as_json(model: Any) -> dict[str, Any] | None:
+    """What `model` is to be built from, JSON-able; None for a model that knows."""
+    if not is_known(model) or (is_graph(model) and not is_traced(model)):
+        return None
+    example = example_of(model)
+    return {"form": example.form, "columns": example.columns, "traced": is_traced(model)}
+
+
+def example_from_json(found: Mapping[str, Any]) -> Example:
+    """What `example_as_json` wrote."""
+    columns = ((str(name), str(dtype), tuple(shape)) for name, dtype, shape in found["columns"])
+    return Example(form=found["form"], columns=tuple(columns))
+
+
+def is_built(model: Any) -> bool:
+    """Whether all layers have their variables."""
+    return all(layer.built for layer in model._flatten_layers())
+
+
+def check_steps(model: Any, *, validates: bool) -> None:
+    """Refuse a model, once it is built, that a run could not train, or not validate.
+
+    Raises:
+        ConfigurationError: naming the method that is missing, or wrong.
+    """
+    wanted = ["train_step", *(["test_step"] if validates else [])]
+    for step in wanted:
+        if not has_call(model) and not overrides(model, step):
+            raise ConfigurationError(
+                f"a model must have a `call`, or a `{step}` of its own. Received: "
+                f"{model.name!r} ({type(model).__name__}) with neither. Add one"
+                f"{', or leave `validation` out' if step == 'test_step' else ''}."
+            )
+    if not (overrides(model, "train_step") or signature_of(model).outputs):
+        raise ConfigurationError(
+            "`call` must take its inputs as one argument: an array, a list or a dict; and "
+            f"TensorFlow must be able to trace it. Received: {model.name!r} "
+            f"({type(model).__name__}), where one of both is not so."
+        )
+
+
+def _build(model: Any, example: Example) -> None:
+    if not has_call(model):
+        (_, shape), *_ = example.group("features").values()
+        model.build((None, *shape))
+        return
+    try:
+        symbolic(model, example)
+    except Exception:  # `call` may compute with numbers alone
+        specs = example.group("features")
+        zeros = [np.zeros([1, *(n or 1 for n in shape)], dtype) for dtype, shape in specs.values()]
+        model(pack(example.form, list(specs), zeros), training=False)
