@@ -1,7 +1,7 @@
 """Keras' backend of this process, and the values of its variables as NumPy arrays."""
 
 import functools
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def backend_name() -> Backend:
             f'Keras\' backend must be "tensorflow" or "jax". Received: backend={name!r}. Set '
             "KERAS_BACKEND to one of them before Keras is imported."
         )
-    return cast(Backend, name)
+    return name
 
 
 class Variables(Protocol):

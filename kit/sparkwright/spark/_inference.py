@@ -143,7 +143,11 @@ class InferenceSession:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        self.inference, self._device = inference, device_of(context)
+        self.inference = inference
+        self._device: dict[str, Any] = {
+            **device_of(context),
+            "backend": inference.definition.backend,
+        }
         self._pool = TrainerPool(owner=os.getppid(), secret=inference.secret)
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:
@@ -161,8 +165,7 @@ class InferenceSession:
             batch_size=self.inference.batch_size,
             what=what,
         )
-        options = {**self._device, "backend": self.inference.definition.backend}
-        with self._pool.borrow(**options, at_most=self.inference.workers) as trainer:
+        with self._pool.borrow(**self._device, at_most=self.inference.workers) as trainer:
             answer = trainer.ask(request)
             if answer.kind == "weights":
                 answer = self._with_weights(trainer, request)

@@ -141,8 +141,8 @@ class BatchLayout:
             return ops.cast(weights, "float32")
         found: list[Any] = []
         for name in self._outputs:
-            weight = None if weights is None else ops.cast(weights, "float32")
-            mask = named.get(f"labels_masks/{name}")
+            weight: Any = None if weights is None else ops.cast(weights, "float32")
+            mask: Any = named.get(f"labels_masks/{name}")
             if mask is not None:
                 mask = ops.cast(mask, "float32")
                 if weight is None:

@@ -227,9 +227,12 @@ class JaxReplica(Replica):
                     its_weights = None if sample_weight is None else its_weights
                     return model._compile_loss(labels, structured, its_weights)
 
-                found = keras.ops.cast(jax.vmap(loss_of)(*given), "float32")
-                terms = [keras.ops.sum(term) for term in model.losses] if regularization else []
-                return found + sum(keras.ops.cast(term, "float32") for term in terms)
+                found: Any = keras.ops.cast(jax.vmap(loss_of)(*given), "float32")
+                terms: Values = (
+                    [keras.ops.sum(term) for term in model.losses] if regularization else []
+                )
+                cast: Any = keras.ops.cast
+                return found + sum(cast(term, "float32") for term in terms)
 
         return jax.jit(losses), others
 

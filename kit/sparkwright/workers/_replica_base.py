@@ -226,7 +226,8 @@ def without_gaps(weights: Any) -> Any:
         return ()
     if not isinstance(weights, list):
         return weights
-    examples = ops.shape(next(weight for weight in weights if weight is not None))[:1]
+    shape: Any = ops.shape(next(weight for weight in weights if weight is not None))
+    examples = shape[:1]
     return [ops.ones(examples) if weight is None else weight for weight in weights]
 
 
