@@ -45,10 +45,6 @@ class Gan(keras.Model):
         """Start anew in each epoch."""
         return [self.d_loss, self.g_loss]
 
-    def call(self, noise):
-        """Make points of (n, latent) normal numbers."""
-        return self.generator(noise)
-
     def train_step(self, real):
         """Train the discriminator, then the generator, with (n, 2) real points."""
         shape = (tf.shape(real)[0], self.latent)
@@ -95,7 +91,8 @@ def main():
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
     with sw.ParallelWrapper(build, master, workers=options.workers) as wrapper:
         model = wrapper.fit(sw.DataSet(circle(2000)), epochs=options.epochs)
-    made = model.predict(np.random.default_rng(1).normal(size=(500, model.latent)), verbose=0)
+    noise = np.random.default_rng(1).normal(size=(500, model.latent))
+    made = model.generator.predict(noise, verbose=0)
     radius = np.linalg.norm(made, axis=1)
     print(f"distance from the center: {radius.mean():.2f} on average, {radius.std():.2f} of spread")
     return radius

@@ -178,6 +178,22 @@ def gan() -> Any:
     return model
 
 
+class Stepped(keras.Model):
+    """Without `call`, and not built before its `train_step` is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = keras.Sequential([dense(6, 1, "tanh"), dense(3, 2)])
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.one_hot(y, 3) - self.kinds(x, training=True)) ** 2)
+        weights = self.kinds.trainable_weights
+        self.optimizer.apply(tape.gradient(loss, weights), weights)
+        return {"loss": loss}
+
+
 def undescribed() -> Any:
     return compiled(Undescribed(lambda x: x * 2.0))
 

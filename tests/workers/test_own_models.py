@@ -18,6 +18,7 @@ from tests.support.own_models import (
     OwnTrainStep,
     Pair,
     Plain,
+    Stepped,
     compiled,
     gan,
     undescribed,
@@ -90,6 +91,7 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
     "compute_loss": (lambda: compiled(OwnLoss()), DataSet(examples().features, np.eye(60)[:, :5])),
     "test_step": (lambda: compiled(OwnTestStep()), examples()),
     "gan": (gan, without_labels()),
+    "stepped": (lambda: compiled(Stepped()), examples()),
 }
 kinds = pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
 

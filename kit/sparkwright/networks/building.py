@@ -1,5 +1,6 @@
 """Getting any model ready for a run: from a function, from its first examples, from symbols."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -70,7 +71,7 @@ def serialize(model: Any) -> dict[str, Any] | None:
     import keras
 
     try:
-        return keras.saving.serialize_keras_object(model)
+        described: Any = keras.saving.serialize_keras_object(model)
     except (TypeError, ValueError, NotImplementedError) as error:
         if builder_of(model) is not None:
             return None
@@ -78,6 +79,7 @@ def serialize(model: Any) -> dict[str, Any] | None:
             f"the model {model.name!r} cannot be written as a configuration, which is how it "
             f"travels to the workers: {error} {REMEDY}"
         ) from error
+    return described
 
 
 def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -> None:
@@ -98,6 +100,12 @@ def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -
         serialize(model)  # refuses a model before Spark looks at data
         columns = {name: (str(dtype), shape) for name, (dtype, shape) in layout().items()}
         complete(model, example_from(model, columns), traced=traced)
+    if not (overrides(model, "train_step") or signature_of(model).outputs):
+        raise ConfigurationError(
+            "`call` must take its inputs as one argument: an array, a list or a dict; and "
+            f"TensorFlow must be able to trace it. Received: {model.name!r} "
+            f"({type(model).__name__}), where one of both is not so."
+        )
 
 
 def complete(model: Any, example: Example, *, traced: bool) -> None:
@@ -121,7 +129,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
                 f"`call` {where} must take the data's features. Received: "
                 f"{example.group('features')}, with which it fails: {error}"
             ) from error
-    if traced:
+    if traced or not (has_call(model) or is_built(model)):
         try:
             trace(model, example)
         except Exception as error:  # likewise
@@ -151,10 +159,10 @@ def is_built(model: Any) -> bool:
 
 
 def check_steps(model: Any, *, validates: bool) -> None:
-    """Refuse a model, once it is built, that a run could not train, or not validate.
+    """Refuse a model that a run could not train, or not validate.
 
     Raises:
-        ConfigurationError: naming the method that is missing, or wrong.
+        ConfigurationError: naming the method that is missing.
     """
     wanted = ["train_step", *(["test_step"] if validates else [])]
     for step in wanted:
@@ -164,18 +172,13 @@ def check_steps(model: Any, *, validates: bool) -> None:
                 f"{model.name!r} ({type(model).__name__}) with neither. Add one"
                 f"{', or leave `validation` out' if step == 'test_step' else ''}."
             )
-    if not (overrides(model, "train_step") or signature_of(model).outputs):
-        raise ConfigurationError(
-            "`call` must take its inputs as one argument: an array, a list or a dict; and "
-            f"TensorFlow must be able to trace it. Received: {model.name!r} "
-            f"({type(model).__name__}), where one of both is not so."
-        )
 
 
 def _build(model: Any, example: Example) -> None:
     if not has_call(model):
-        (_, shape), *_ = example.group("features").values()
-        model.build((None, *shape))
+        with warnings.catch_warnings():  # `train_step` creates the variables
+            warnings.simplefilter("ignore", UserWarning)
+            model.build(None)
         return
     try:
         symbolic(model, example)

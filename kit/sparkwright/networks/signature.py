@@ -177,7 +177,7 @@ def example_from(model: Any, columns: Mapping[str, Spec]) -> Example:
         shapes = [shape for _, shape in inputs.values()]
         return _example(form, zip(names, zip(types, shapes, strict=True), strict=True), given)
     if len(features) == 1:
-        return _example("bare", [("features", *features.values())], given)
+        return _example("bare", zip(["features"], features.values(), strict=True), given)
     failed = ""
     for form in ("dict", "list"):
         example = _example(form, features.items(), given)

@@ -79,8 +79,8 @@ class RunBeginning:
             epochs = early_stopping.epochs_of(epochs)
         self.id, self.epochs, self._model = id, epochs, model
         check_optimizer(model)
-        prepare(model, layout)
         check_steps(model, validates=validates)
+        prepare(model, layout)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if master.exchange.precision == "threshold":
