@@ -137,6 +137,8 @@ class _JaxVariables:
 
     def subtract_at(self, held: Any, places: Array, values: Array) -> None:
         changed = np.array(self.read(held))
-        flat = np.ravel_multi_index(tuple(places.T), changed.shape) if changed.ndim else 0
+        flat = np.zeros(len(values), np.int64)
+        if changed.ndim:
+            flat = np.ravel_multi_index(tuple(places.T), changed.shape)
         np.subtract.at(changed.reshape(-1), flat, values.astype(changed.dtype, copy=False))
         self.assign(held, changed)
