@@ -12,12 +12,14 @@ NOTEBOOK = notebooks/01_quickstart.ipynb
 RUNS = 100
 FIRST = 0
 CHAOS = chaos
+# Versions of PySpark for make spark-versions; none: those that .ci/spark-versions names.
+VERSIONS =
 SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder chaos
-.PHONY: check bench clean
+.PHONY: check bench clean spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -30,6 +32,7 @@ help:
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
+	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
 	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
 	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
 	@echo 'make check   check format, lint, types and spelling'
@@ -75,6 +78,10 @@ stores:
 notebooks:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests/notebooks -m notebook $(ARGS)
+
+spark-versions:
+	@bash .ci/setup test
+	@bash .ci/spark-versions $(VERSIONS) $(ARGS)
 
 binder:
 	@bash .ci/setup test

@@ -10,6 +10,7 @@ and the fields of forms (`plain_options`, `nested_options`).
 
 import functools
 import json
+import sys
 import textwrap
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -346,8 +347,8 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
     Args:
         settings: a configuration, another dataclass, or plain values in lists, tuples and
             dictionaries. Options that are code are left out.
-        prefix: stands before names of classes; default "sw.". Those of `sparkwright.data` have
-            "data." in addition.
+        prefix: stands before names of classes; default "sw.". Those that `sparkwright` itself does
+            not offer have the name of their package in addition.
         named: option -> Python source that stands in place of its value, such as a name; such an
             option is written in any case. Default None: none.
 
@@ -367,7 +368,8 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
         for name in _changed(settings, named)
     )
     kind = type(settings)
-    place = "data." if kind.__module__.startswith("sparkwright.data.") else ""
+    top, package, *_ = f"{kind.__module__}..".split(".")
+    place = "" if hasattr(sys.modules.get(top), kind.__name__) else f"{package}."
     return f"{prefix}{place}{kind.__name__}({', '.join(given)})"
 
 

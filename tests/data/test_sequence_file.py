@@ -305,6 +305,8 @@ def hadoop_writes(spark: Any, pairs: list[Any], folder: Path, kind: str, codec: 
 @pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec", "BZip2Codec"])
 @pytest.mark.parametrize("kind", ["NONE", "RECORD", "BLOCK"])
 def test_what_hadoop_writes_is_read(spark: Any, tmp_path: Path, kind: str, codec: str) -> None:
+    if codec == "GzipCodec" and kind != "NONE" and spark.version < "4":
+        pytest.skip("Hadoop 3.3 cannot write this without its native library")
     pairs = [(text, float(i)) for i, text in enumerate(["", "a", "né€😀", "x" * 300])]
     hadoop_writes(spark, pairs, tmp_path / "out", kind, codec)
     found = reader_of((tmp_path / "out" / "part-r-00000").read_bytes())

@@ -136,16 +136,32 @@ def lacks_gpu(**found: Any) -> Findings:
     return replace(with_spark(gpus=1), executors=executors)
 
 
-OLD = with_versions(PyArrow="17.0")
+def everywhere(findings: Findings, **versions: str) -> Findings:
+    """Driver and executors have these versions."""
+    found = with_versions(**versions)
+    executors = tuple(replace(each, **found) for each in findings.executors)
+    return replace(findings, driver=replace(findings.driver, **found), executors=executors)
+
+
+OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
 CASES: list[tuple[Findings, str, str, str]] = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
     (with_driver(environment={"KERAS_BACKEND": "jax"}), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),
-    (with_both(**with_versions(Java="11.0.2")), "Java", "warning", "11.0.2 was not tried"),
+    (with_both(**with_versions(Java="11.0.2")), "Java", "warning", "Install Java 17 or 21."),
+    (OLD_SPARK, "PySpark", "ok", "3.5.9"),
     (
-        replace(with_both(**OLD), driver=replace(DRIVER, **OLD)),
+        everywhere(OLD_SPARK, PySpark="3.5.9", Java="21.0.1"),
+        *("Java", "warning", "PySpark 3.5.9 does not support Java 21.0.1"),
+    ),
+    (
+        everywhere(OLD_SPARK, PySpark="3.5.9", Python="3.12.1"),
+        *("Python", "warning", "Use Python 3.11, or a newer PySpark."),
+    ),
+    (
+        everywhere(FINE, PyArrow="17.0"),
         *("PyArrow", "problem", "driver, all 2 executors: 17.0; 18 is needed"),
     ),
     (with_driver(environment={"KERAS_BACKEND": "torch"}), "Keras' backend", "problem", "torch"),

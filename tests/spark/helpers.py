@@ -144,8 +144,7 @@ class Paced:
 @contextlib.contextmanager
 def busy(spark: Any, slots: int) -> Generator[None]:
     """Tasks of another job hold so many task slots until the block ends."""
-    from pyspark import InheritableThread
-
+    from sparkwright.cluster.jobs import inheriting_thread
     from sparkwright.cluster.slots import wait_for_slots
 
     with tempfile.NamedTemporaryFile() as marker:
@@ -158,7 +157,7 @@ def busy(spark: Any, slots: int) -> Generator[None]:
         marker_path = marker.name
         job = spark.sparkContext.parallelize(range(slots), slots)
         wait_for_slots(spark, slots)  # executors may have been lost, or not have come yet
-        thread: Any = InheritableThread(target=lambda: job.foreach(hold), session=spark)
+        thread = inheriting_thread(lambda: job.foreach(hold), spark)
         thread.start()
         tracker = spark.sparkContext.statusTracker()
         # Tasks of an earlier test may have to end first.

@@ -62,6 +62,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.swc"))
 
 
+@pytest.mark.versions
 @pytest.mark.spark
 def test_a_resumed_run_ends_with_the_same_bits(
     spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None

@@ -12,6 +12,7 @@ from sparkwright.data import DataSet
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.versions
 def test_averaging_every_step_equals_the_large_batch(spark: Any, blobs: DataSet) -> None:
     import keras
 
@@ -54,6 +55,7 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(model), expected, atol=1e-5)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("save_updater", [True, False])
 def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_updater: bool) -> None:
     found = []

@@ -32,6 +32,7 @@ def network(spark: Any) -> sw.SparkNetwork:
     return sw.SparkNetwork(spark, dense())
 
 
+@pytest.mark.versions
 def test_several_evaluations_in_one_pass_equal_the_local_ones(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -166,6 +167,7 @@ def test_results_go_to_json_at_a_url_and_back(
         assert (sw.load_evaluation(url) + found).examples == 240
 
 
+@pytest.mark.versions
 def test_an_exact_roc_of_many_rows_is_summed_up_on_the_cluster(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

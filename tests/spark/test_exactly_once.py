@@ -70,6 +70,7 @@ def test_every_example_is_trained_once_an_epoch(
     assert network.delete_temp_files()
 
 
+@pytest.mark.versions
 def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_an_evaluation_knows_the_names_of_the_datas_classes(spark: Any, blobs: D
     assert network.evaluate(data, class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
 
 
+@pytest.mark.versions
 def test_dataframes_and_pairs_are_data_too(spark: Any, blobs: DataSet) -> None:
     x, y = blobs.features["features"], blobs.labels["labels"]
     rows = [(*map(float, row), int(label)) for row, label in zip(x, y, strict=True)]

@@ -54,6 +54,7 @@ def test_what_goes_in_comes_out(network: sw.SparkNetwork, blobs: DataSet) -> Non
     assert np.array_equal(found.labels["labels"], blobs.labels["labels"])
 
 
+@pytest.mark.versions
 def test_distributed_data_keeps_its_order_and_labels(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -125,6 +126,7 @@ def test_sequences_of_different_length_with_masks_by_key(spark: Any, masked_mode
         assert close(found, expected[0])
 
 
+@pytest.mark.versions
 def test_a_column_of_outputs_beside_the_users_columns(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_column_of_outputs_beside_the_users_columns(
         network.predict(flat)
 
 
+@pytest.mark.versions
 def test_a_network_is_a_function_in_queries(
     spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
 ) -> None:
@@ -197,6 +200,7 @@ def test_outputs_of_a_regression_come_in_the_labels_own_units(spark: Any) -> Non
     assert is_near([[row["prediction"]] for row in udf.collect()])
 
 
+@pytest.mark.versions
 def test_a_table_with_texts_is_predicted_by_the_schema_it_was_trained_with(
     spark: Any, tmp_path: Any
 ) -> None:

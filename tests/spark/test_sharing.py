@@ -29,6 +29,7 @@ def master_of(workers: int | None = 2, **options: Any) -> sw.SharedTrainingMaste
     return sw.SharedTrainingMaster(workers=workers, **settings)
 
 
+@pytest.mark.versions
 def test_the_loss_falls_and_the_encoding_is_told(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:

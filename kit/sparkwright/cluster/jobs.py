@@ -41,8 +41,6 @@ class SparkJob:
 
         With `needs_engine`, executors must have the driver's engine.
         """
-        from pyspark import InheritableThread
-
         self._spark, self._context = spark, spark.sparkContext
         self.group = f"sparkwright-{uuid.uuid4().hex[:8]}"
         self._description = description
@@ -52,7 +50,7 @@ class SparkJob:
         self.value: Any = None
         self.error: BaseException | None = None
         self._cancelled = False
-        thread: Any = InheritableThread(target=self._main, session=spark)
+        thread = inheriting_thread(self._main, spark)
         thread.name, thread.daemon = self.group, True
         self._thread = thread
         thread.start()
@@ -116,12 +114,9 @@ def run_partition(rdd: Any, partition: int) -> list[Any]:
 
     `SparkContext.runJob` would make, and serialize, a new RDD for each partition.
     """
-    from pyspark.util import _load_from_socket  # pyright: ignore[reportPrivateUsage]
-
     context = rdd.context
     socket_info = context._jvm.PythonRDD.runJob(context._jsc.sc(), rdd._jrdd, [partition])
-    with _load_from_socket(socket_info, rdd._jrdd_deserializer) as elements:
-        return list(elements)
+    return _elements_from(socket_info, rdd._jrdd_deserializer)
 
 
 def run_job(
@@ -169,6 +164,34 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
         if isinstance(element, DataError):
             raise element
     return found
+
+
+def inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:
+    """A thread with the local properties of the calling one."""
+    import inspect
+
+    from pyspark import InheritableThread
+
+    made: Any = InheritableThread
+    if "session" in inspect.signature(made).parameters:  # PySpark 4.0 and later
+        return made(target=target, session=spark)
+    return made(target=target)
+
+
+def _elements_from(socket_info: Any, deserializer: Any) -> list[Any]:
+    """The elements that Spark sends to a socket of the driver."""
+    try:
+        from pyspark.util import _load_from_socket  # pyright: ignore[reportPrivateUsage]
+    except ImportError:  # PySpark 3.5
+        from pyspark.rdd import (  # pyright: ignore[reportMissingImports]
+            _load_from_socket,  # pyright: ignore
+        )
+
+    loaded: Any = _load_from_socket(socket_info, deserializer)
+    if hasattr(loaded, "__enter__"):  # PySpark 4.1 and later close the socket afterwards
+        with loaded as elements:
+            return list(elements)
+    return list(loaded)
 
 
 def _with_error_returned(elements: Iterable[Any], *, met: Any) -> Iterator[Any]:

@@ -70,7 +70,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     whole = F.col(_FAULT).isNull()
     columns = [F.col(_quoted(name)) for name in reader.names]
     fitting = [
-        F.bool_and(F.when(whole & c.isNotNull(), c.rlike(look) & c.try_cast(kind).isNotNull()))
+        F.bool_and(F.when(whole & c.isNotNull(), c.rlike(look) & _try_cast(c, kind).isNotNull()))
         for c in columns
         for kind, look in _TYPES.items()
     ]
@@ -80,7 +80,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
     kinds = [
         next((k for k, fit in [(k, next(fits)) for k in _TYPES] if fit), "string") for _ in columns
     ]
-    typed = [c.try_cast(k).alias(n) for c, k, n in zip(columns, kinds, reader.names, strict=True)]
+    typed = [_try_cast(c, k).alias(n) for c, k, n in zip(columns, kinds, reader.names, strict=True)]
     return text.select(*typed, _FAULT, _FILE)
 
 
@@ -272,7 +272,7 @@ def _order(
         if not isinstance(source.where, str) or kind != "string":
             order.append(column)
             continue
-        number = column.try_cast("double")
+        number = _try_cast(column, "double")
         received = F.concat(
             F.lit(f"bad value: the `order` of source {name!r} must hold numbers. Received: "),
             F.substring(column, 1, 60),
@@ -282,8 +282,15 @@ def _order(
         )
         faults.append(F.when(column.isNotNull() & (number.isNull() | F.isnan(number)), received))
         # Integers beyond 2**53 may be the same as float64.
-        order += [number, F.coalesce(column.try_cast("bigint"), number.try_cast("bigint"))]
+        order += [number, F.coalesce(_try_cast(column, "bigint"), _try_cast(number, "bigint"))]
     return order, faults
+
+
+def _try_cast(column: Any, kind: str) -> Any:
+    """`column` as another type, null where that is impossible."""
+    # PySpark 3.5 has `cast` alone, which does so unless `spark.sql.ansi.enabled` is set.
+    cast = column.try_cast if hasattr(type(column), "try_cast") else column.cast
+    return cast(kind)
 
 
 def _quoted(name: str) -> str:

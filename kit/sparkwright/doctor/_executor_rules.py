@@ -74,7 +74,7 @@ PACKAGES = {
         needed=False,
         why="Code was changed on one side; `spark.stop()` and start again, or do not ship by hand.",
     ),
-    "PySpark": _Rule(least=(4, 1), why="Driver and Python workers of PySpark speak one protocol."),
+    "PySpark": _Rule(least=(3, 5), why="Driver and Python workers of PySpark speak one protocol."),
     "TensorFlow": _Rule(least=(2, 18), why="Workers would compute with different code."),
     "JAX": _Rule(least=(0, 7), why="Workers would compute with different code."),
     "Keras": _Rule(
@@ -85,7 +85,10 @@ PACKAGES = {
     "pandas": _Rule(fails=0, warns=1, least=(2, 2), needed=False, why="DataFrames may be refused."),
     "Java": _Rule(fails=0, warns=1, needed=False, why="Driver and executors are one application."),
 }
-_TESTED_JAVAS = (17, 21)
+# PySpark's first two numbers -> the newest Python and the Java versions that it supports, of those
+# that the kit supports too.
+_SUPPORTED = {(3, 5): ((3, 11), (17,)), (4, 0): ((3, 13), (17, 21))}
+_SUPPORTED_SINCE = ((3, 13), (17, 21))
 _NUMBER = re.compile(r"\d+")
 
 
@@ -139,8 +142,9 @@ def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note |
     if rule.least and numbers and numbers < rule.least:
         least = ".".join(map(str, rule.least))
         return fault(f"{version}; {least} is needed", f"Install {name} {least} or later.")
-    if name == "Java" and numbers and numbers[0] not in _TESTED_JAVAS:
-        return warning(f"{version} was not tried", "Install Java 17 or 21.")
+    if name in ("Python", "Java") and numbers and (remedy := _unsupported(name, numbers, place)):
+        pyspark = place.versions.get("PySpark")
+        return warning(f"PySpark {pyspark} does not support {name} {version}", remedy)
     if place is driver or wanted is None or version == wanted:
         return ok(version)
     found = f"{version}, but the driver has {wanted}"
@@ -151,6 +155,16 @@ def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note |
     if numbers[: rule.warns] != theirs[: rule.warns]:
         return warning(found, remedy)
     return ok(found)
+
+
+def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
+    """What to install where PySpark does not support this Python or Java; "": it does."""
+    pyspark = _numbers(place.versions.get("PySpark") or "")[:2]
+    python, javas = _SUPPORTED.get((*pyspark,), _SUPPORTED_SINCE)
+    if name == "Java":
+        return "" if numbers[0] in javas else f"Install Java {' or '.join(map(str, javas))}."
+    newest = ".".join(map(str, python))
+    return "" if numbers[:2] <= python else f"Use Python {newest}, or a newer PySpark."
 
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:

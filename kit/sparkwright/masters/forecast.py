@@ -26,6 +26,7 @@ POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
 WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
 _LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
 _SHARE_TRAINING = 0.9
+_MOST_WORKERS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -340,7 +341,7 @@ def prospect(
             raise ConfigurationError(
                 "`rows` or `workers` must say how many workers there are. Received: neither."
             )
-        check_count("workers", workers)
+        check_count("workers", workers, maximum=_MOST_WORKERS)
     elif not rows:
         raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
     if step_s is not None:

@@ -159,6 +159,11 @@ class MeshConfig(Configuration):
         """Check each option; a port may be given as a number."""
         if isinstance(self.ports, int) and not isinstance(self.ports, bool):
             object.__setattr__(self, "ports", f"{self.ports:d}")
+        elif not (self.ports is None or isinstance(self.ports, str)):
+            raise ConfigurationError(
+                "`ports` must be a port, a range such as 50000-50100, or None (any free port). "
+                f"Received: ports={self.ports!r}."
+            )
         Configuration.__post_init__(self)
 
     def _check(self) -> None:

@@ -97,6 +97,31 @@ class Connection:
         except OSError as error:
             raise NetworkError(f"the peer went away while {kind!r} was sent: {error}.") from error
 
+    def send_now(self, head: bytes) -> Sequence[memoryview]:
+        """Send of a message without payload what can go without waiting; return the rest.
+
+        The rest must be sent by `send_left` before anything else is sent.
+
+        Raises:
+            OSError: if the peer is gone.
+        """
+        with self._sending:
+            (buffers,) = self.sealed(head)
+            try:
+                sent = self.socket.sendmsg(buffers, [], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                sent = 0
+        return _after(sent, deque(memoryview(buffer) for buffer in buffers if len(buffer)))
+
+    def send_left(self, left: Sequence[memoryview]) -> None:
+        """Send what `send_now` returned.
+
+        Raises:
+            OSError: if the peer is gone.
+        """
+        with self._sending:
+            _send_all(self.socket, left)
+
     def sealed(self, head: bytes, views: Sequence[Buffer] = ()) -> Iterator[tuple[Buffer, ...]]:
         """What to send of one message, in parts; sealed as they are taken.
 
@@ -289,8 +314,13 @@ def _send_all(sock: socket.socket, buffers: Sequence[Buffer]) -> None:
     """
     left = deque(memoryview(buffer) for buffer in buffers if len(buffer))
     while left:
-        sent = sock.sendmsg(left)
-        while left and sent >= len(left[0]):
-            sent -= len(left.popleft())
-        if sent:
-            left[0] = left[0][sent:]
+        left = _after(sock.sendmsg(left), left)
+
+
+def _after(sent: int, left: deque[memoryview]) -> deque[memoryview]:
+    """What is left of some buffers after so many bytes."""
+    while left and sent >= len(left[0]):
+        sent -= len(left.popleft())
+    if sent:
+        left[0] = left[0][sent:]
+    return left

@@ -188,7 +188,7 @@ class CoordinatorServer:
         for peer in peers:
             peer.finish()  # dismissals among it
         for peer in peers:
-            peer.thread.join(_LAST_WORDS_S)
+            peer.join(_LAST_WORDS_S)
             peer.connection.close()
         for thread in (self._timer, *self._threads):
             if thread is not threading.current_thread():
@@ -203,17 +203,13 @@ class CoordinatorServer:
                 return
             self._count += 1
             number = self._count
-            peer = self._peers[number] = Peer(connection, name=f"{self._name}-sender")
+            self._peers[number] = Peer(connection, name=f"{self._name}-sender")
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
-            self._start_thread(peer.thread)
-            self._start_thread(thread)
-
-    def _start_thread(self, thread: threading.Thread) -> None:
-        """With the lock held: whoever waits for threads meets none that has not begun."""
-        self._threads.append(thread)
-        thread.start()
+            # Under the lock: whoever joins the threads finds none that has not started.
+            self._threads.append(thread)
+            thread.start()
 
     def _read(self, number: int) -> None:
         peer = self._peers[number]
@@ -439,7 +435,7 @@ class CoordinatorServer:
         if self._told is None or self._told[0] is not group:
             self._told = group, encode_head("group", group.to_dict(), 0)
         if (peer := self._peers.get(number)) is not None:
-            peer.send_encoded("group", self._told[1])
+            peer.send_encoded(self._told[1])
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
         if (peer := self._peers.get(number)) is not None:

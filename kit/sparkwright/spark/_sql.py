@@ -104,7 +104,6 @@ def sql_function(
         normalizer: applied to the features; outputs are brought to the labels' units. None: none.
     """
     import pyarrow as pa
-    from pyspark.sql.functions import arrow_udf
 
     def predict(batches: Any) -> Any:
         session = InferenceSession(inference)
@@ -120,7 +119,42 @@ def sql_function(
     kind = next(iter(fields.values()))
     if len(fields) > 1:
         kind = f"struct<{', '.join(f'`{name}`: {field}' for name, field in fields.items())}>"
-    return arrow_udf(predict, returnType=kind)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return _udf(predict, kind)
+
+
+def _udf(predict: Any, kind: str) -> Any:
+    """`predict`, from batches of pyarrow columns to pyarrow columns, as a function of SQL.
+
+    Before PySpark 4.1 Spark hands over pandas' columns. pandas has one value for missing numbers
+    and NaN: a NaN counts as missing then.
+    """
+    from pyspark.sql import functions
+
+    if hasattr(functions, "arrow_udf"):
+        return functions.arrow_udf(predict, returnType=kind)  # pyright: ignore
+
+    import pandas as pd
+    import pyarrow as pa
+
+    def predict_pandas(batches: Any) -> Any:
+        def columns() -> Iterator[Any]:
+            for batch in batches:
+                given = batch if isinstance(batch, tuple) else (batch,)
+                yield tuple(pa.Array.from_pandas(column) for column in given)
+
+        for found in predict(columns()):
+            if pa.types.is_struct(found.type):
+                names = [field.name for field in found.type]
+                yield pd.DataFrame(dict(zip(names, map(_to_pandas, found.flatten()), strict=True)))
+            else:
+                yield _to_pandas(found)
+
+    several = kind.startswith("struct")
+    predict_pandas.__annotations__ = {
+        "batches": Iterator[tuple[pd.Series, ...]],
+        "return": Iterator[pd.DataFrame if several else pd.Series],
+    }
+    return functions.pandas_udf(predict_pandas, returnType=kind)  # pyright: ignore
 
 
 def schema_columns(schema: TableSchema) -> list[str]:
@@ -252,6 +286,12 @@ def _is_list(column: Any) -> bool:
     import pyarrow as pa
 
     return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+
+
+def _to_pandas(column: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(column.to_numpy(zero_copy_only=False))
 
 
 def _indices(rows: NDArray[np.intp]) -> Any:
