@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, last_rate, outputs_of, without_gaps
+from ._replica_base import Columns, Replica, example_losses, last_rate, loss_of, outputs_of
 
 Values = list[Any]
 
@@ -95,14 +96,8 @@ class JaxReplica(Replica):
         def forward(values: Values, rest: Values, minibatch: Values) -> Any:
             state = zip(variables, [*values, *rest], strict=True)
             with keras.StatelessScope(state, collect_losses=True) as scope:
-                x, y, sample_weight, mask = layout.unpack(minibatch)
-                predictions = outputs_of(model, x, mask, training=True)
-                loss = model._compute_loss(
-                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
-                )
+                loss = loss_of(model, layout, minibatch, training=True)
                 scaled = optimizer.scale_loss(loss)
-                if layout.has_metrics:
-                    model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             after = [scope.get_current_value(variable) for variable in others]
             return scaled, (after, keras.ops.cast(loss, "float32"))
 
@@ -141,100 +136,62 @@ class JaxReplica(Replica):
         """See `Replica`."""
         if not any(name.startswith("labels/") for name in layout.order):
             return math.nan
-        return float(self._infer(layout, columns, with_loss=True)[0])
+        compute = partial(loss_of, self.model, layout, training=False)
+        return float(self._infer("loss", compute, layout, columns))
 
     def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
         """See `Replica`."""
-        outputs = self._infer(layout, columns, with_loss=False)
-        return [np.asarray(output) for output in outputs]
-
-    def _infer(self, layout: BatchLayout, columns: Columns, *, with_loss: bool) -> Values:
         import jax
 
-        arrays = [columns[name] for name in layout.order]
-        key = ("infer", layout.open_key, with_loss)
-        if key not in self._calls:
-            if with_loss:
-                self._build_compiled(layout, arrays)
-            self._calls[key] = self._compile_inference(layout, with_loss=with_loss)
-        call, others = self._calls[key]
-        trainable = _values(self.model.trainable_variables)
-        rest, found = call(trainable, _values(others), arrays)
-        _assign(others, rest)
-        return jax.device_get(found)
+        def predict(arrays: Values) -> Values:
+            x, _, _, mask = layout.unpack(arrays)
+            return jax.tree.leaves(outputs_of(self.model, x, mask, training=False))
+
+        return [np.asarray(output) for output in self._infer("predict", predict, layout, columns)]
 
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
         """See `Replica`."""
+        import jax
+
+        def losses(arrays: Values) -> Any:
+            return example_losses(
+                self.model,
+                layout,
+                arrays,
+                lambda function, given: jax.vmap(function)(given),
+                regularization=regularization,
+            )
+
+        return np.asarray(self._infer(f"losses {regularization}", losses, layout, columns))
+
+    def _infer(
+        self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
+    ) -> Any:
+        """What `function` returns for the columns; it is compiled under `name`."""
+        import jax
+        import keras
+
         arrays = [columns[name] for name in layout.order]
-        key = (layout.open_key, regularization)
+        trainable = list(self.model.trainable_variables)
+        key = (name, layout.open_key)
         if key not in self._calls:
-            self._build_compiled(layout, arrays)
-            self._calls[key] = self._compile_losses(layout, regularization=regularization)
+            if name != "predict":
+                self._build_compiled(layout, arrays)
+            others = self._others()
+
+            def infer(values: Values, rest: Values, minibatch: Values) -> Any:
+                state = zip([*trainable, *others], [*values, *rest], strict=True)
+                with keras.StatelessScope(state, collect_losses=True) as scope:
+                    found = function(minibatch)
+                return [scope.get_current_value(variable) for variable in others], found
+
+            self._calls[key] = jax.jit(infer, donate_argnums=1), others
         call, others = self._calls[key]
-        found = call(_values(self.model.trainable_variables), _values(others), arrays)
-        return np.asarray(found)
-
-    def _compile_inference(self, layout: BatchLayout, *, with_loss: bool) -> Any:
-        import jax
-        import keras
-
-        model, others = self.model, self._others()
-        trainable = list(model.trainable_variables)
-
-        def infer(values: Values, rest: Values, minibatch: Values) -> Any:
-            state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
-            with keras.StatelessScope(state, collect_losses=True) as scope:
-                x, y, sample_weight, mask = layout.unpack(minibatch)
-                predictions = outputs_of(model, x, mask, training=False)
-                found = keras.tree.flatten(predictions)
-                if with_loss:
-                    loss = model._compute_loss(
-                        x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
-                    )
-                    found = [keras.ops.cast(loss, "float32")]
-                    if layout.has_metrics:
-                        model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-            return [scope.get_current_value(variable) for variable in others], found
-
-        return jax.jit(infer, donate_argnums=1), others
-
-    def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Any:
-        import jax
-        import keras
-        from keras.src.backend import get_keras_mask, set_keras_mask
-
-        model, others = self.model, self._others()
-        trainable = list(model.trainable_variables)
-
-        def losses(values: Values, rest: Values, minibatch: Values) -> Any:
-            state = [*zip(trainable, values, strict=True), *zip(others, rest, strict=True)]
-            with keras.StatelessScope(state, collect_losses=True):
-                x, y, sample_weight, mask = layout.unpack(minibatch)
-                predictions = outputs_of(model, x, mask, training=False)
-                outputs = keras.tree.flatten(predictions)
-                weights = without_gaps(sample_weight)
-                given = (y, outputs, [get_keras_mask(output) for output in outputs], weights)
-
-                def loss_of(*one: Any) -> Any:
-                    one = jax.tree.map(lambda part: part[None], one)
-                    labels, predicted, masks, its_weights = one
-                    for output, its_mask in zip(predicted, masks, strict=True):
-                        if its_mask is not None:
-                            set_keras_mask(output, its_mask)
-                    structured = keras.tree.pack_sequence_as(predictions, predicted)
-                    its_weights = None if sample_weight is None else its_weights
-                    return model._compile_loss(labels, structured, its_weights)
-
-                found: Any = keras.ops.cast(jax.vmap(loss_of)(*given), "float32")
-                terms: Values = (
-                    [keras.ops.sum(term) for term in model.losses] if regularization else []
-                )
-                cast: Any = keras.ops.cast
-                return found + sum(cast(term, "float32") for term in terms)
-
-        return jax.jit(losses), others
+        rest, found = call(_values(trainable), _values(others), arrays)
+        _assign(others, rest)
+        return jax.device_get(found)
 
 
 def _values(variables: Sequence[Any]) -> Values:

@@ -13,7 +13,15 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.steps import has_own_test_step, has_own_train_step
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, XlaChoice, last_rate, outputs_of, without_gaps
+from ._replica_base import (
+    Columns,
+    Replica,
+    XlaChoice,
+    example_losses,
+    last_rate,
+    loss_of,
+    outputs_of,
+)
 
 Arrays = list[NDArray[Any]]
 
@@ -223,52 +231,23 @@ class TensorFlowReplica(Replica):
         def evaluate(arrays: Sequence[Any]) -> Any:
             if self.own_test_step:
                 return own(arrays)[0]
-            x, y, sample_weight, mask = layout.unpack(arrays)
-            if y is None:
+            if not any(name.startswith("labels/") for name in layout.order):
                 return tf.constant(np.nan, tf.float32)
-            predictions = outputs_of(model, x, mask, training=False)
-            loss = model._compute_loss(
-                x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=False
-            )
-            if layout.has_metrics:
-                model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
-            return tf.cast(loss, tf.float32)
+            return tf.cast(loss_of(model, layout, arrays, training=False), tf.float32)
 
         return tf.function(evaluate, autograph=False, input_signature=[signature])
 
     def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Callable[..., Any]:
-        import keras
         import tensorflow as tf
 
         model = self.model
         signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
 
+        def over(function: Callable[[Any], Any], given: Any) -> Any:
+            return tf.map_fn(function, given, fn_output_signature=tf.float32)
+
         def losses(arrays: Sequence[Any]) -> Any:
-            x, y, sample_weight, mask = layout.unpack(arrays)
-            predictions = outputs_of(model, x, mask, training=False)
-            outputs = tf.nest.flatten(predictions)
-            masks = [getattr(output, "_keras_mask", None) for output in outputs]
-            given = {
-                "y": y,
-                "outputs": outputs,
-                "masks": {str(i): mask for i, mask in enumerate(masks) if mask is not None},
-                "weights": without_gaps(sample_weight),
-            }
-
-            # The network runs once for all; how labels and outputs become a number is the loss'
-            # own affair, so it is asked about one example at a time.
-            def loss_of(one: Any) -> Any:
-                one = tf.nest.map_structure(lambda part: part[None], one)
-                for i, its_mask in one["masks"].items():
-                    one["outputs"][int(i)]._keras_mask = its_mask
-                structured: Any = tf.nest.pack_sequence_as(predictions, one["outputs"])
-                weights = None if sample_weight is None else one["weights"]
-                loss = model._compile_loss(one["y"], structured, weights)
-                return tf.cast(loss, tf.float32)
-
-            found = tf.map_fn(loss_of, given, fn_output_signature=tf.float32)
-            terms: Any = [keras.ops.sum(term) for term in model.losses] if regularization else []
-            return found + sum(tf.cast(term, tf.float32) for term in terms)
+            return example_losses(model, layout, arrays, over, regularization=regularization)
 
         # The compiled loss is built when it is first used, with all labels and outputs at hand.
         self._call(self._evaluate_calls, self._compile_evaluate, layout)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -206,6 +206,59 @@ def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
     return model(x, **keywords)
 
 
+def loss_of(model: Any, layout: BatchLayout, arrays: Sequence[Any], *, training: bool) -> Any:
+    """The loss of a minibatch with labels; the compiled metrics count it."""
+    x, y, sample_weight, mask = layout.unpack(arrays)
+    predictions = outputs_of(model, x, mask, training=training)
+    loss = model._compute_loss(
+        x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=training
+    )
+    if layout.has_metrics:
+        model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+    return loss
+
+
+def example_losses(
+    model: Any,
+    layout: BatchLayout,
+    arrays: Sequence[Any],
+    over: Callable[[Callable[[Any], Any], Any], Any],
+    *,
+    regularization: bool,
+) -> Any:
+    """(batch,) losses, see `Replica.losses`; `over` applies a function to each example of a tree.
+
+    The network runs once for all; how labels and outputs become a number is the loss' own affair,
+    so it is asked about one example at a time.
+    """
+    from keras import ops, tree
+    from keras.src.backend import get_keras_mask, set_keras_mask
+
+    cast: Any = ops.cast
+    x, y, sample_weight, mask = layout.unpack(arrays)
+    predictions = outputs_of(model, x, mask, training=False)
+    outputs = tree.flatten(predictions)
+    masks = {str(i): get_keras_mask(output) for i, output in enumerate(outputs)}
+    given = {
+        "y": y,
+        "outputs": outputs,
+        "masks": {i: mask for i, mask in masks.items() if mask is not None},
+        "weights": _without_gaps(sample_weight),
+    }
+
+    def of_one(one: Any) -> Any:
+        one = tree.map_structure(lambda part: part[None], one)
+        for i, its_mask in one["masks"].items():
+            set_keras_mask(one["outputs"][int(i)], its_mask)
+        structured = tree.pack_sequence_as(predictions, one["outputs"])
+        weights = None if sample_weight is None else one["weights"]
+        return cast(model._compile_loss(one["y"], structured, weights), "float32")
+
+    found = over(of_one, given)
+    terms: list[Any] = [ops.sum(term) for term in model.losses] if regularization else []
+    return found + sum(cast(term, "float32") for term in terms)
+
+
 def last_rate(optimizer: Any) -> Any:
     """The learning rate of the optimizer's last step; NaN if it has none."""
     import keras
@@ -218,7 +271,7 @@ def last_rate(optimizer: Any) -> Any:
     return getattr(optimizer, "learning_rate", math.nan)
 
 
-def without_gaps(weights: Any) -> Any:
+def _without_gaps(weights: Any) -> Any:
     """Sample weights with ones for the outputs that have none; () where there are none at all."""
     from keras import ops
 
