@@ -54,7 +54,7 @@ class Trainer:
         self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
-    def set_up(self, cores: int, backend: str) -> None:
+    def set_up(self, cores: int, backend: str = "tensorflow") -> None:
         """Fix devices and threads before Keras' backend starts; it cannot change them later."""
         os.environ["KERAS_BACKEND"] = backend
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
