@@ -54,12 +54,11 @@ def test_a_function_builds_the_model_on_executors(
     np.testing.assert_allclose(again.predict(features), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_train_steps_run_on_executors(spark: Any, blobs: DataSet, communication: str) -> None:
-    network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master(communication=communication))
+def test_train_steps_run_in_rounds_of_spark(spark: Any, blobs: DataSet) -> None:
+    network = sw.SparkNetwork(spark, compiled(OwnTrainStep()), master(communication="spark"))
     run = network.start(blobs, epochs=3, display=False)
     run.wait(120)
-    assert run.history["largest"].notna().all()
+    assert run.history["largest"].iloc[-1] > 0
     losses = run.history.groupby("epoch")["loss"].mean()
     assert losses.iloc[-1] < losses.iloc[0]
 

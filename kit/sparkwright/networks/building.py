@@ -176,9 +176,10 @@ def check_steps(model: Any, *, validates: bool) -> None:
 
 def _build(model: Any, example: Example) -> None:
     if not has_call(model):
+        (_, shape), *_ = example.group("features").values()
         with warnings.catch_warnings():  # `train_step` creates the variables
             warnings.simplefilter("ignore", UserWarning)
-            model.build(None)
+            model.build((None, *shape))
         return
     try:
         symbolic(model, example)
