@@ -44,6 +44,7 @@ PURE = [
     "data/_alignment.py",
     "data/_tensors.py",
     "data/dataset.py",
+    "data/texts.py",
     "data/_data_preview.py",
     "data/guessing.py",
     "data/_augmentation.py",

@@ -43,6 +43,7 @@ PUBLIC = {
     "TargetSparsity",
     "TrainingHook",
     "TrainingRun",
+    "adapt",
     "compare",
     "data",
     "errors",

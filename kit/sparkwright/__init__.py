@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .spark import (
         SparkNetwork as SparkNetwork,
         SparkSettings as SparkSettings,
+        adapt as adapt,
         load_distributed_model as load_distributed_model,
         start_spark as start_spark,
     )

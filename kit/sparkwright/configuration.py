@@ -9,6 +9,7 @@ and the fields of forms (`plain_options`, `nested_options`).
 """
 
 import functools
+import importlib
 import json
 import sys
 import textwrap
@@ -92,8 +93,10 @@ def configuration(cls: type[T]) -> type[T]:
 class Configuration:
     """What all configurations share: checks, and settings as dictionaries, JSON, YAML and Python.
 
-    In settings an option that is an object is nested, by its own `to_dict`. Of an object without
-    one, such as the user's own, only the name of its class is kept.
+    In settings an option that is an object is nested, by its own `to_dict`. An object of the user's
+    own stands there as `{"name": "module.Class", "configuration": {…}}`, with what its `to_dict`
+    returns. The readers import its class only if `allow` names it, and give the configuration to
+    its `from_dict`, or the options in it to the class as keyword arguments.
     """
 
     __slots__ = ()
@@ -114,18 +117,21 @@ class Configuration:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able settings; options that are code are left out."""
         options = {
-            each.name: _plain(self.shown(each.name)) for each in _fields(type(self), "saved")
+            each.name: _setting(each, self.shown(each.name))
+            for each in _fields(type(self), "saved")
         }
         if self._kind:
             return {"name": self._kind, "configuration": options}
         return {"name": type(self).__name__, **options} if self._tagged else options
 
     @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+    def from_dict(cls, settings: Mapping[str, Any], *, allow: Collection[str] = ()) -> Self:
         """The inverse of `to_dict`; options left out take their defaults.
 
+        Classes of the user's own are imported if `allow` names them, as "package.module.Class".
+
         Raises:
-            ConfigurationError: if an option is unknown or invalid.
+            ConfigurationError: if an option is unknown or invalid, or its class is not allowed.
         """
         given = checked_dict(settings)
         if cls._kind:
@@ -150,7 +156,7 @@ class Configuration:
             )
         for nested in nested_options(cls):
             if given.get(nested.name) is not None:
-                given[nested.name] = nested.from_setting(given[nested.name])
+                given[nested.name] = nested.from_setting(given[nested.name], allow=allow)
         missing = [
             name
             for name, each in known.items()
@@ -175,26 +181,26 @@ class Configuration:
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`.
+    def from_json(cls, text: str, *, allow: Collection[str] = ()) -> Self:
+        """The inverse of `to_json`; `allow` as for `from_dict`.
 
         Raises:
             ConfigurationError: if the text is no JSON, or not of these settings.
         """
-        return cls.from_dict(read_json(text))
+        return cls.from_dict(read_json(text), allow=allow)
 
     def to_yaml(self) -> str:
         """YAML of `to_dict`."""
         return write_yaml(self.to_dict())
 
     @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """The inverse of `to_yaml`; numbers may be written as 1e-3.
+    def from_yaml(cls, text: str, *, allow: Collection[str] = ()) -> Self:
+        """The inverse of `to_yaml`; numbers may be written as 1e-3, `allow` as for `from_dict`.
 
         Raises:
             ConfigurationError: if the text is no YAML, or not of these settings.
         """
-        return cls.from_dict(read_yaml(text))
+        return cls.from_dict(read_yaml(text), allow=allow)
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -281,7 +287,7 @@ class NestedOption:
             return None
         return {"name": kind, "configuration": dict(options)} if self.named else dict(options)
 
-    def from_setting(self, setting: Any) -> Any:
+    def from_setting(self, setting: Any, *, allow: Collection[str] = ()) -> Any:
         """The object that a setting describes; an object of one of the kinds stays as it is.
 
         Raises:
@@ -289,17 +295,35 @@ class NestedOption:
         """
         if isinstance(setting, tuple(self.kinds.values())):
             return setting
-        kind, _ = self.read(setting)
-        if kind is None or kind not in self.kinds:
-            own = (
-                " An object of your own is no part of settings: set it with "
-                f"`dataclasses.replace(…, {self.name}=…)`."
-            )
+        kind, options = self.read(setting)
+        if kind is not None and kind in self.kinds:
+            return self.kinds[kind].from_dict(setting, allow=allow)
+        if self.methods and kind in list(allow):
+            return self._own(str(kind), options)
+        own = (
+            f" To import a class of your own, name it: `from_json(text, allow=[{kind!r}])`. Or set "
+            f"the object with `dataclasses.replace(…, {self.name}=…)`."
+        )
+        raise ConfigurationError(
+            f"`{self.name}` must be named one of {', '.join(map(repr, self.kinds))} in "
+            f"settings. Received: name={setting.get('name')!r}.{own if self.methods else ''}"
+        )
+
+    def _own(self, name: str, options: dict[str, Any]) -> Any:
+        """An object of the user's own class `name`, which has been allowed."""
+        module, _, qualified = name.rpartition(".")
+        try:
+            cls = getattr(importlib.import_module(module), qualified)
+            if not hasattr(cls, "from_dict") and {*options} == {"name", "configuration"}:
+                options = options["configuration"]
+            made = cls.from_dict(options) if hasattr(cls, "from_dict") else cls(**options)
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise ConfigurationError(
-                f"`{self.name}` must be named one of {', '.join(map(repr, self.kinds))} in "
-                f"settings. Received: name={setting.get('name')!r}.{own if self.methods else ''}"
-            )
-        return self.kinds[kind].from_dict(setting)
+                f"`{self.name}` must be of a class that can be imported, and made of its "
+                f"configuration. Received: name={name!r}, configuration={options!r:.200}: {error}."
+            ) from error
+        self.check(made)
+        return made
 
 
 @functools.cache
@@ -537,6 +561,15 @@ def _documented(cls: type[Any]) -> str:
     if not mark:
         return f"{before.rstrip()}\n\n    {section}\n    "
     return f"{before.rstrip()}\n\n    {section}\n{mark}{after}"
+
+
+def _setting(declared: Field[Any], value: Any) -> Any:
+    """What stands in settings for the value of an option."""
+    kinds = tuple((declared.metadata.get("kinds") or {}).values())
+    if not declared.metadata.get("methods") or value is None or isinstance(value, kinds):
+        return _plain(value)
+    kind, given = type(value), value.to_dict() if hasattr(value, "to_dict") else {}
+    return {"name": f"{kind.__module__}.{kind.__qualname__}", "configuration": _plain(given)}
 
 
 def _plain(value: Any) -> Any:

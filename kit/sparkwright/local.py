@@ -9,14 +9,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright.data import DataSet, LocalTable, Normalizer
+from sparkwright.data import DataSet, LocalData, Normalizer, TfData, read_minibatches
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
@@ -26,7 +26,14 @@ from sparkwright.networks.normalizing import (
 from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.begin import RunBeginning, check_direct
+from sparkwright.runs.fit_options import (
+    CheckedOptions,
+    FitOptions,
+    checked_options,
+    takes_fit_options,
+    weighted_parts,
+)
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
@@ -106,17 +113,7 @@ class ParallelWrapper:
         self.devices = tuple(f"gpu-{address}" for address in gpus[: self.workers]) or (
             ("cpu",) * self.workers
         )
-        communication = getattr(master, "communication", "ring")
-        if communication != "ring":
-            raise ConfigurationError(
-                '`ParallelWrapper` has no Spark, so `communication` must be "ring". '
-                f"Received: communication={communication!r}."
-            )
-        if master.training_approach != "direct":
-            raise ConfigurationError(
-                "`ParallelWrapper` keeps its data in local files anyway, so `training_approach` "
-                f'must be "direct". Received: training_approach={master.training_approach!r}.'
-            )
+        check_direct(master, "`ParallelWrapper` has no Spark")
         if normalizer is not None and not isinstance(normalizer, Normalizer):
             raise ConfigurationError(
                 "`normalizer` must be a normalizer or None. Received: "
@@ -137,72 +134,49 @@ class ParallelWrapper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def fit(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-    ) -> Any:
+    @takes_fit_options
+    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
         with interrupts_held():
-            return self.start(
-                data,
-                epochs=epochs,
-                validation=validation,
-                early_stopping=early_stopping,
-                resume=resume,
-            ).wait()
+            return self.start(data, **options).wait()
 
-    def start(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
-    ) -> TrainingRun:
+    @takes_fit_options
+    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
-            data: a DataSet, what `read_csv` and the like return, or a (features, labels) pair of
-                arrays.
-            epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: likewise, for the loss after each epoch; default None.
-            early_stopping: when to end earlier, and which state to keep; default None. See
-                `EarlyStopping`.
-            resume: URL of a checkpoint to go on from, see `SparkNetwork.fit`; default None.
-            display: show the run live; default None: in notebooks.
+            data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
+                return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
+                exported minibatches; a (features, labels) pair of arrays; or a `TfData`.
+            **options: see `FitOptions`; `validation` likewise, but no `TfData`.
 
         Raises:
             ConfigurationError: while another run of this wrapper goes on, or if an option cannot
                 be meant.
         """
+        given = checked_options(options)
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        training = _dataset(data, "data")
-        validating = None if validation is None else _dataset(validation, "validation")
+        training, validating = self._parts(data, given)
         if self.normalizer is not None:
-            training = self.normalizer.transform(training)
+            training = (
+                replace(training, normalizer=self.normalizer)
+                if isinstance(training, TfData)
+                else self.normalizer.transform(training)
+            )
             validating = None if validating is None else self.normalizer.transform(validating)
         beginning = RunBeginning(
             f"local-{next(_numbers)}",
             model=self.model,
             master=self.master,
-            epochs=epochs,
-            resume=resume,
             layout=lambda: training.layout,
-            early_stopping=early_stopping,
-            validates=validating is not None,
+            options=given,
             save=self._save,
         )
-        if early_stopping is not None and early_stopping.saves_files:
+        rules = given["early_stopping"]
+        if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
         with _opening:
             self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
@@ -219,9 +193,21 @@ class ParallelWrapper:
             title=f"{self.model.name} on {self.workers} processes",
             workers=self.workers,
             configuration={},
-            display=display,
+            display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
         )
+
+    @property
+    def history(self) -> Any:
+        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        return None if self._active is None else self._active.epoch_history
+
+    def _parts(self, data: Any, options: CheckedOptions) -> tuple[DataSet | TfData, DataSet | None]:
+        """What is trained and what validates, with their weights."""
+        training = data if isinstance(data, TfData) else _dataset(data, "data")
+        validation = options["validation"]
+        validating = None if validation is None else _dataset(validation, "validation")
+        return weighted_parts(self.model, training, validating, options)
 
     def _save(self, model: Any, url: str) -> None:
         save_model(
@@ -257,7 +243,7 @@ class LocalLauncher:
         pool: TrainerPool,
         devices: Sequence[str],
         cores: int,
-        data: DataSet,
+        data: DataSet | TfData,
         validation: DataSet | None,
     ) -> None:
         """Nothing starts before `prepare`."""
@@ -265,9 +251,11 @@ class LocalLauncher:
         self.slots: int | None = workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
-        self.facts = _facts(data, validation, workers)
+        self.stream = data if isinstance(data, TfData) else None
+        self._data = None if isinstance(data, TfData) else data
+        self.facts = _facts(self._data, validation, workers)
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
-        self._data, self._validation = data, validation
+        self._validation = validation
         self._folder = pool.scratch()
         self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
         self._attempts = itertools.count()
@@ -278,8 +266,8 @@ class LocalLauncher:
         self._changed = threading.Condition()
         self._cancelled = False
 
-    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
-        """Write each worker's examples to files; returns how many each has."""
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
+        """Write each worker's examples to files; returns how many each has, if known."""
         enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
@@ -287,6 +275,8 @@ class LocalLauncher:
                 with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
+        if self.stream is not None:
+            return self.stream.rows(self.workers)
         return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
 
     def launch(
@@ -379,12 +369,12 @@ def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
     return found
 
 
-def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str, Any]:
+def _facts(data: DataSet | None, validation: DataSet | None, workers: int) -> dict[str, Any]:
     """JSON-able: what each set holds, and how many examples each worker gets."""
-    plan = plan_repartition([len(data)], workers=workers)
-    sets = {"train": data} | ({} if validation is None else {"validation": validation})
+    sets = {"train": data, "validation": validation}
+    plan = None if data is None else plan_repartition([len(data)], workers=workers)
     return {
-        "partitions": plan.to_dict(),
+        **({} if plan is None else {"partitions": plan.to_dict()}),
         "data": {
             name: {
                 "rows": len(each),
@@ -395,25 +385,35 @@ def _facts(data: DataSet, validation: DataSet | None, workers: int) -> dict[str,
                 },
             }
             for name, each in sets.items()
+            if each is not None
         },
     }
 
 
 def _dataset(data: Any, option: str) -> DataSet:
-    """A DataSet, that of a table, or one of (features, labels).
+    """All examples of `data`, which is of one of the kinds that `ParallelWrapper.start` takes.
 
     Raises:
-        ConfigurationError: if it is none of these.
+        ConfigurationError: if it is of no such kind.
+        DataError: if there is no example.
     """
-    if isinstance(data, LocalTable):
+    if isinstance(data, str | os.PathLike):
+        data = read_minibatches(data)
+    if isinstance(data, LocalData):
         return data.data
-    if isinstance(data, tuple | list) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(data, Iterator | list):
+        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
+        if parts and all(isinstance(part, DataSet) for part in parts):
+            return DataSet.concatenate(parts)
+        data = tuple(parts)
+    if isinstance(data, tuple) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
         return DataSet(*data)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(data, DataSet):
         raise ConfigurationError(
-            f"`{option}` must be a DataSet, a table of `read_csv` and the like, or a "
-            f"(features, labels) pair of arrays. Received: {type(data).__name__}. A "
-            "DistributedDataSet is for SparkNetwork; `data.collect()` brings it here."
+            f"`{option}` must be a DataSet, several of them, what `read_csv` and the like return, "
+            "a URL of exported minibatches, or a (features, labels) pair of arrays. Received: "
+            f"{type(data).__name__}. A DistributedDataSet is for SparkNetwork; `data.collect()` "
+            "brings it here. For files of another format: `sparkwright.data.read_minibatches`."
         )
     return data
 

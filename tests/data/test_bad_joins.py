@@ -285,6 +285,7 @@ def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
         (lambda: records([1], key="id"), "a list"),
         (lambda: records("a.csv", key=""), "key=''"),
         (lambda: records("a.csv", key=[]), r"key=\[\]"),
+        (lambda: records("a.csv", key=True), "key=True"),
         (lambda: records("a.csv", key="id", delimiter="ab"), "delimiter='ab'"),
         (lambda: records("a.csv", key="id", delimiter="3"), "delimiter='3'"),
         (lambda: records("a.csv", key="id", header="no"), "header='no'"),  # pyright: ignore

@@ -71,7 +71,10 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
             "must have the same number of examples on their first axis. "
             "Received: {'features/features': 3, 'labels/labels': 4}.",
         ),
-        (lambda: DataSet(np.array(["a"])), "Received: 'features' with shape (1,) and dtype <U1."),
+        (
+            lambda: DataSet([0], np.array(["a"])),
+            "Received: 'labels' with shape (1,) and dtype <U1.",
+        ),
         (lambda: DataSet(np.zeros((3, 0))), "Received: 'features' with shape (3, 0) and dtype"),
         (lambda: DataSet(np.zeros(3), weights=2.0), "Received: 'weights' with shape () and dtype"),
         (
@@ -256,7 +259,9 @@ def test_parts_that_do_not_fit_are_not_merged(parts: list[DataSet], text: str) -
     ("content", "text"),
     [
         pytest.param({"features/x": [1.0]}, "Received: dict", id="no table"),
-        pytest.param(table_of(features_x=["a"]), "column 'features/x' of type string", id="text"),
+        pytest.param(table_of(features_x=[b"a"]), "column 'features/x' of type binary", id="bytes"),
+        pytest.param(table_of(features_x=["a", None]), "Received: 1 of them in 2", id="no text"),
+        pytest.param(table_of(features_x=[1.0], labels_y=["a"]), "must be numeric", id="text"),
         pytest.param(
             table_of(features_x=pa.array([[1.0]], pa.list_(pa.float64()))),
             "column 'features/x' of type list<item: double>",

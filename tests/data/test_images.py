@@ -257,6 +257,8 @@ def test_folders_on_spark_equal_pillow_on_one_machine(spark: Any, tmp_path: Path
     assert found.labels["labels"].tolist() == [0] * 7 + [1] * 7
     assert data.class_names == {"labels": ("cat", "dog")}
     assert len(data.partition_counts()) == 3
+    here = sw.data.read_images(str(folder), size=(10, 8), seed=5)
+    assert here.class_names == data.class_names
     # Shuffled: the same examples in the order of the seed, wherever partitions begin.
     order = np.random.default_rng(5).permutation(14)
     for partitions in (1, 4):
@@ -264,6 +266,7 @@ def test_folders_on_spark_equal_pillow_on_one_machine(spark: Any, tmp_path: Path
             spark, f"file://{folder}", size=(10, 8), seed=5, partitions=partitions
         ).collect()
         np.testing.assert_array_equal(shuffled.features["features"], expected[order])
+        np.testing.assert_array_equal(here.data.features["features"], expected[order])
 
 
 @pytest.mark.spark

@@ -32,10 +32,7 @@ def numbered(rows: int, *, start: int = 0) -> DataSet:
 
 def read(where: Any, **options: Any) -> list[DataSet]:
     """What an executor makes of the files at `where`."""
-    found = find_files(where, ours=options.get("loader") is None)
-    columns = None if found.manifest is None else found.manifest.columns
-    reader = MinibatchReader(columns=columns, **options)
-    return [from_bytes(c) for c in reader.read(found.files, SkipLog("raise"))]
+    return list(sw.data.read_minibatches(where, **options))
 
 
 def labels(parts: list[DataSet]) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import sparkwright as sw
-from sparkwright.data import DataSet, DistributedDataSet, Skipped
+from sparkwright.data import DataSet, DistributedDataSet, Skipped, from_arrays
 from sparkwright.data.pieces import SkipLog, from_pieces, group_by_size
 from sparkwright.spark._surveying import survey_partitions
 
@@ -127,3 +127,26 @@ def test_on_error_takes_two_words(tmp_path: Path) -> None:
     none: Any = None
     with pytest.raises(sw.ConfigurationError, match="on_error='ignore'"):
         from_pieces(none, [], read, sizes=[], on_error="ignore")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.spark
+def test_persisted_data_is_computed_once_until_it_is_unpersisted(
+    spark: Any, leaves_nothing: None
+) -> None:
+    computed = spark.sparkContext.accumulator(0)
+
+    def counted(chunk: DataSet) -> DataSet:
+        computed.add(len(chunk))
+        return chunk
+
+    data = from_arrays(spark, np.zeros((40, 1)), partitions=2).map_chunks(counted, step="count")
+    assert data.persist("MEMORY_ONLY_SER") is data
+    assert data.persist("DISK_ONLY").rdd.getStorageLevel().useDisk
+    halves = data.random_split([1, 1], exact=True)
+    assert sum(len(half.collect()) for half in halves) == len(data.collect()) == 40
+    assert computed.value == 40
+    assert data.unpersist(blocking=True) is data
+    data.collect()
+    assert computed.value == 80
+    with pytest.raises(sw.ConfigurationError, match=r"`level` must be one of .*'DISK_ONLY'.*'RAM'"):
+        data.persist("RAM")

@@ -12,11 +12,8 @@ from hypothesis import given, strategies as st
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._sequence_reader import natural_key
-from sparkwright.data._sequences import completed, prepared
 from sparkwright.data._survey import Survey, check_found
-from sparkwright.data.pieces import SkipLog
 
 LENGTHS = (3, 5, 2, 4)
 
@@ -42,13 +39,7 @@ def texts(folder: Path, name: str, *contents: str) -> str:
 
 def read(url: str, **options: Any) -> DataSet:
     """What `from_csv_sequences` does, on this machine alone."""
-    given = {o: options.pop(o) for o in ("delimiter", "skip_lines", "header") if o in options}
-    form = CsvFormat(**{"header": False, "newlines_in_values": True, **given})
-    reader, pairs = prepared(url, form=form, **options)
-    urls = [(file.url, None if other is None else other.url) for file, other in pairs]
-    if not reader.length or reader.to_infer:
-        reader = completed(reader, reader.survey(urls, SkipLog("raise")), url)
-    return DataSet.concatenate(list(reader(urls, SkipLog("raise"))))
+    return sw.data.read_csv_sequences(url, **options).data
 
 
 def padded(arrays: Iterable[Any], length: int, *, at_end: bool = False) -> Any:

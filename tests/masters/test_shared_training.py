@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import SharedTrainingMaster
+from sparkwright.experiments import Experiment
+from sparkwright.masters import SharedTrainingMaster, training_master_from_json
 from sparkwright.masters._shared_training import automatic_workers
 from sparkwright.partitions import NoRepartitioner
 from sparkwright.updates import (
@@ -20,14 +21,26 @@ Master = SharedTrainingMaster
 
 
 class HalvingThreshold:
+    def __init__(self, first: float = 1.0) -> None:
+        self.first = first
+
     def init(self) -> ThresholdState:
-        return ThresholdState(1.0)
+        return ThresholdState(self.first)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
         return ThresholdState(state.threshold / 2, sparsity)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": "halving", "configuration": {}}
+        return {"name": "halving", "configuration": {"first": self.first}}
+
+
+class Squares(HalvingThreshold):
+    def to_dict(self) -> dict[str, Any]:
+        return {"root": self.first**0.5}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> "Squares":
+        return cls(settings["root"] ** 2)
 
 
 class Thirds:
@@ -59,11 +72,53 @@ def test_a_threshold_and_a_repartitioner_may_be_the_users_own() -> None:
 # -- JSON and YAML --------------------------------------------------------------------------
 
 
-def test_of_the_users_own_repartitioner_only_the_name_is_kept() -> None:
+def test_of_a_repartitioner_without_to_dict_only_the_class_is_kept() -> None:
     settings = Master(repartitioner=Thirds()).to_dict()
-    assert settings["repartitioner"] == {"name": "Thirds", "configuration": {}}
-    with pytest.raises(ConfigurationError, match=r"dataclasses\.replace\(…, repartitioner"):
-        Master.from_dict(settings)
+    assert settings["repartitioner"] == {"name": f"{__name__}.Thirds", "configuration": {}}
+    read = Master.from_dict(settings, allow=[f"{__name__}.Thirds"])
+    assert isinstance(read.repartitioner, Thirds)
+
+
+@pytest.mark.parametrize("kind", [HalvingThreshold, Squares])
+def test_a_threshold_of_the_users_own_goes_through_json_if_it_is_allowed(kind: Any) -> None:
+    name, mine = f"{__name__}.{kind.__name__}", Master(threshold=kind(0.25))
+    text, experiment = mine.to_json(), Experiment(master=mine).to_json()
+    found = [
+        Master.from_json(text, allow=[name]),
+        training_master_from_json(text, allow=[name]),
+        Master.from_yaml(mine.to_yaml(), allow=[name]),
+        Experiment.from_json(experiment, allow=[name]).master,
+    ]
+    for master in found:
+        assert isinstance(master, Master)
+        assert type(master.threshold) is kind
+        assert master.threshold.init() == ThresholdState(0.25)
+
+
+@pytest.mark.parametrize("allow", [(), ["os.system"], __name__])
+def test_a_class_that_is_not_allowed_is_not_imported(allow: Any) -> None:
+    text = Master(threshold=HalvingThreshold()).to_json()
+    with pytest.raises(
+        ConfigurationError, match=rf"{__name__}\.HalvingThreshold.*from_json\(text, allow=\["
+    ):
+        Master.from_json(text, allow=allow)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("nowhere.Mine", {}, "No module named 'nowhere'"),
+        (f"{__name__}.Nothing", {}, "no attribute 'Nothing'"),
+        (f"{__name__}.HalvingThreshold", {"second": 1}, "unexpected keyword argument 'second'"),
+        ("builtins.dict", {}, "must be an AdaptiveThreshold"),
+    ],
+)
+def test_an_allowed_class_must_be_there_and_take_its_configuration(
+    name: str, options: dict[str, Any], why: str
+) -> None:
+    settings = {"threshold": {"name": name, "configuration": options}}
+    with pytest.raises(ConfigurationError, match=why):
+        Master.from_dict(settings, allow=[name])
 
 
 # -- how many workers -----------------------------------------------------------------------

@@ -24,6 +24,7 @@ COMMON = {
     "export_directory": None,
     "seed": None,
     "shuffle": True,
+    "steps_per_epoch": None,
     "non_finite": "stop",
     "xla": "auto",
     "collect_training_stats": False,

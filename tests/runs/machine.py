@@ -11,9 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
+    CallbacksAnswered,
+    CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
+    EpochEnded,
     EpochScored,
     StopRequested,
     TaskEnded,
@@ -27,6 +30,8 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 WORKERS, EPOCHS = 3, 2
 # The third epoch is best; without improvement in the fourth the run ends, two before its end.
 JUDGED_EPOCHS = 6
+# The callbacks end the run after the second of four epochs; after each they set a learning rate.
+CALLED_EPOCHS, LAST_CALLED = 4, 2
 SCORES = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}
 
 going_on = precondition(lambda self: self.end is None)
@@ -58,6 +63,7 @@ class Attempt:
     scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     ring: Any = None
     asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
+    calls_back: bool = False
 
     def ask(self, ring: "Ring", epoch: int) -> bool:
         """The first of the ring tells the score; the others wait for it."""
@@ -72,6 +78,16 @@ class Attempt:
         )
         return True
 
+    def wait_for_callbacks(self, ring: "Ring", progress: Progress) -> bool:
+        """The first of the ring sends the state, and asks; the others wait for it."""
+        about = (ring.group.generation, progress.epoch)
+        if self.connection != ring.connections[0] or self.asked == about:
+            return False
+        self.asked = about
+        self.sent.append(CheckpointReceived(progress=progress, write=False))
+        self.sent.append(EpochEnded(connection=self.connection, epoch=progress.epoch))
+        return True
+
     @property
     def in_a_ring(self) -> bool:
         return self.ring is not None and not self.silent
@@ -83,6 +99,7 @@ class RunMachine(RuleBasedStateMachine):
     """What happens to a run, in any order; the coordinator and its workers are the subclass's."""
 
     epochs = EPOCHS
+    calls_back = False
     judge: Judge | None = None
     scores: dict[int, float] | None = None
     coordinator: Any
@@ -101,6 +118,8 @@ class RunMachine(RuleBasedStateMachine):
         self.gone: set[int] = set()  # connections that are lost or dismissed
         self.any_lost = False
         self.breaks = 0  # rings that broke without a loss
+        self.called: list[int] = []  # epochs whose callbacks were asked for
+        self.answered = 0  # how many of them have run
         common: dict[str, Any] = {
             "workers": WORKERS,
             "judge": self.judge,
@@ -142,7 +161,11 @@ class RunMachine(RuleBasedStateMachine):
     def begin(self, worker: int, *, attempt: int) -> None:
         connection = 100 * attempt + worker
         found = self.new_worker(
-            connection=connection, worker=worker, attempt=attempt, scores=self.scores
+            connection=connection,
+            worker=worker,
+            attempt=attempt,
+            scores=self.scores,
+            calls_back=self.calls_back,
         )
         self.attempts[connection] = self.latest[worker] = found
         rows, validation_rows = self.rows(worker)
@@ -239,6 +262,14 @@ class RunMachine(RuleBasedStateMachine):
         self.now_s += later_s
         self.handle(TimerFired())
 
+    @precondition(lambda self: self.end is None and self.answered < len(self.called))
+    @rule()
+    def the_callbacks_answer(self) -> None:
+        epoch = self.called[self.answered]
+        self.answered += 1
+        ends = epoch == LAST_CALLED
+        self.handle(CallbacksAnswered(epoch=epoch, ends=ends, learning_rate=1 / epoch))
+
     @rule(data=st.data())
     def a_message_is_repeated(self, data: st.DataObject) -> None:
         if self.past:
@@ -268,6 +299,28 @@ class RunMachine(RuleBasedStateMachine):
             assert self.asked_to_stop
         else:
             self.check_the_end(self.coordinator.progress)
+
+
+class CalledBack(RunMachine):
+    """Runs with callbacks."""
+
+    epochs = CALLED_EPOCHS
+    calls_back = True
+
+    @invariant()
+    def callbacks_run_once_for_each_epoch_in_order(self) -> None:
+        assert self.called == [*range(1, len(self.called) + 1)]
+        assert len(self.called) <= LAST_CALLED
+
+    def check_the_answers(self, progress: Progress) -> None:
+        """Nobody trains on before the callbacks have run, and then with their learning rate."""
+        if progress.opened > progress.epoch > 0:
+            assert progress.answered == progress.epoch <= self.answered
+        if progress.answered:
+            assert progress.learning_rate == 1 / progress.answered
+
+    def check_the_end(self, progress: Progress) -> None:
+        assert progress.epoch == progress.opened == LAST_CALLED == len(self.called)
 
 
 class Judged(RunMachine):

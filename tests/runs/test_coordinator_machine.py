@@ -10,6 +10,7 @@ from tests.runs.machine import (
     EPOCHS,
     WORKERS,
     Attempt,
+    CalledBack,
     Judged,
     Ring,
     RunMachine,
@@ -23,6 +24,7 @@ from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
     BestReceived,
+    CallbacksAnswered,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
@@ -37,6 +39,8 @@ from sparkwright.runs._decisions import (
     RequestResult,
     RequestSnapshot,
     ResultReceived,
+    RunCallbacks,
+    SendAnswer,
     SendGroup,
     SendRegroup,
     SendStop,
@@ -62,6 +66,7 @@ class AveragingRing(Ring):
     contributed: dict[int, int] = field(default_factory=dict[int, int])
     stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
     verdicts: dict[int, bool] = field(default_factory=dict[int, bool])  # epoch -> whether to end
+    answers: dict[int, CallbacksAnswered] = field(default_factory=dict[int, CallbacksAnswered])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -112,6 +117,9 @@ class Worker(Attempt):
                     self.sent.append(event)
                 else:
                     self.ring.verdicts[verdict.epoch] = ends
+            case SendAnswer(answer=answer):
+                if self.ring and self.asked == (self.ring.group.generation, answer.epoch):
+                    self.ring.answers[answer.epoch] = answer
             case KeepBest(epoch=epoch):
                 if self.ring is not None and self.asked == (self.ring.group.generation, epoch):
                     self.ring.verdicts[epoch] = self.ends
@@ -134,6 +142,9 @@ class Worker(Attempt):
             if ending == "judging":
                 assert self.progress is not None
                 return self.ask(ring, self.progress.epoch)
+            if ending == "calling":
+                assert self.progress is not None
+                return self.wait_for_callbacks(ring, self.progress)
             if ending is not None:
                 self.leave(ending)
                 return True
@@ -148,7 +159,7 @@ class Worker(Attempt):
             return False
         return True
 
-    def prepare(self, ring: AveragingRing) -> Ending | Literal["judging"] | None:
+    def prepare(self, ring: AveragingRing) -> Ending | Literal["judging", "calling"] | None:
         assert self.progress is not None
         while True:
             epoch = self.progress.epoch
@@ -158,6 +169,12 @@ class Worker(Attempt):
                 if ring.verdicts[epoch]:
                     return "stopped"
                 self.progress = replace(self.progress, judged=epoch)
+            if self.calls_back and self.progress.answered < epoch == self.progress.opened:
+                if (answer := ring.answers.get(epoch)) is None:
+                    return "calling"
+                if answer.ends:
+                    return "stopped"
+                self.progress = self.progress.after_callbacks(epoch, answer.learning_rate)
             if self.progress.epoch < self.epochs:
                 self.progress = self.progress.with_epoch_opened([MINIBATCHES] * WORKERS)
             if self.shares(ring):
@@ -248,6 +265,8 @@ class Runs(RunMachine):
                     self.handle(ConnectionLost(connection=connection, silent=True))
                 case ShowStalled():
                     pass
+                case RunCallbacks(epoch=epoch):
+                    self.called.append(epoch)
                 case Dismiss(connection=c, reason=r) if r.startswith("a newer attempt"):
                     assert not self.attempts[c].alive, "it is the newest that is alive"
                 case (
@@ -256,6 +275,7 @@ class Runs(RunMachine):
                     | SendStop(connection=c)
                     | SendVerdict(connection=c)
                     | KeepBest(connection=c)
+                    | SendAnswer(connection=c)
                     | RequestResult(connection=c)
                     | RequestSnapshot(connection=c)
                     | Dismiss(connection=c)
@@ -402,6 +422,8 @@ class Runs(RunMachine):
                 worker.leave("broken")
         self.now_s += 0.2
         self.handle(TimerFired())
+        if self.answered < len(self.called):
+            self.the_callbacks_answer()
 
     def is_broken(self, ring: AveragingRing) -> bool:
         """Whether a member is gone from it, and so closed its connections."""
@@ -425,5 +447,16 @@ class JudgedRuns(Judged, Runs):
                 check_no_training_before_a_verdict(self.judge, worker.progress)
 
 
+class CalledBackRuns(CalledBack, Runs):
+    """Runs with callbacks."""
+
+    @invariant()
+    def nobody_trains_on_before_an_answer(self) -> None:
+        for worker in self.attempts.values():
+            if worker.progress is not None:
+                self.check_the_answers(worker.progress)
+
+
 TestRuns = case_of(Runs, examples=200, steps=60)
 TestJudgedRuns = case_of(JudgedRuns, examples=60, steps=60)
+TestCalledBackRuns = case_of(CalledBackRuns, examples=60, steps=60)

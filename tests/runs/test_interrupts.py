@@ -74,7 +74,7 @@ def start() -> Iterator[Callable[[FakeEngine], TrainingRun]]:
             title="",
             engine=engine,
             record=RunRecord(workers=1, epochs=3, name="sparkwright-run-1"),
-            take_result=lambda outcome: None,
+            take_result=lambda outcome: outcome,
             model=None,
             configuration={},
         )

@@ -4,18 +4,26 @@ import pytest
 
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
+
+
+def begun(minibatches: int = 100, *, lends: bool = True) -> Ledger:
+    """An epoch of so many minibatches for each of two workers, in pieces of five."""
+    ledger = Ledger(
+        Progress.first(workers=2),
+        epochs=1,
+        minibatches=lambda rows: [minibatches for _ in rows],
+        piece_size=lambda _: 5,
+        lends=lends,
+    )
+    ledger.begin((3200, 3200))
+    ledger.open_epoch()
+    return ledger
 
 
 def piece(*, wanted: int, workers: int) -> int:
     """Minibatches of the first piece of an epoch of 100 for each of two workers."""
-    ledger = Ledger(
-        Progress.first(workers=2),
-        epochs=1,
-        minibatches=lambda rows: [100 for _ in rows],
-        piece_size=lambda _: 5,
-    )
-    ledger.begin((3200, 3200))
-    found = ledger.hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
+    found = begun().hand_out(0, present={0, 1}, wanted=wanted, workers=workers)
     assert found is not None
     return found.size
 
@@ -29,3 +37,14 @@ def test_who_is_quick_gets_what_it_wants_up_to_half_its_share(
     wanted: int, workers: int, size: int
 ) -> None:
     assert piece(wanted=wanted, workers=workers) == size
+
+
+def test_without_lending_each_worker_trains_its_own_data_in_order() -> None:
+    ledger = begun(8, lends=False)
+    first = ledger.hand_out(0, present={0, 1})
+    assert first == Span(0, 0, 0, 5)
+    ledger.count(0, first, minibatches=2, examples=10, iterations=2)
+    found = [ledger.hand_out(0, present={0, 1}) for _ in range(3)]
+    assert found == [Span(0, 0, 2, 5), Span(0, 0, 5, 8), None]
+    assert ledger.has_work({1})
+    assert begun(8).hand_out(2, present={0, 1}) is not None

@@ -120,7 +120,7 @@ def test_a_run_that_says_that_it_is_over_says_when():
         title="",
         engine=Ended(),
         record=Record(workers=1, epochs=1, name="sparkwright-a"),
-        take_result=lambda outcome: None,
+        take_result=lambda outcome: outcome,
         model=None,
         configuration={},
     )

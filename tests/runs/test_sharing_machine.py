@@ -8,7 +8,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import invariant, rule
 from tests.runs.machine import (
     EPOCHS,
+    LAST_CALLED,
     Attempt,
+    CalledBack,
     Judged,
     Ring,
     RunMachine,
@@ -32,6 +34,7 @@ from sparkwright.runs._decisions import (
     LaunchTask,
     RequestResult,
     ResultReceived,
+    RunCallbacks,
     SendGroup,
     SendMeeting,
     SendPiece,
@@ -310,6 +313,7 @@ class Runs(RunMachine):
             piece_size=lambda _: PIECE,
             checkpoints=EveryFourMinibatches(),
             copies=True,
+            callbacks=self.calls_back,
         )
 
     def new_worker(self, **fields: Any) -> Worker:
@@ -366,6 +370,9 @@ class Runs(RunMachine):
                     self.latest[worker].alive = False
                 return
             case ShowStalled():
+                return
+            case RunCallbacks(epoch=epoch):
+                self.called.append(epoch)
                 return
             case ForgetHistory():
                 assert not self.pieces
@@ -487,6 +494,8 @@ class Runs(RunMachine):
         self.now_s += 0.2
         if self.end is None:
             self.handle(TimerFired())
+        if self.end is None and self.answered < len(self.called):
+            self.the_callbacks_answer()
 
 
 class JudgedRuns(Judged, Runs):
@@ -504,5 +513,21 @@ class JudgedRuns(Judged, Runs):
         check_no_training_before_a_verdict(self.judge, self.coordinator.progress)
 
 
+class CalledBackRuns(CalledBack, Runs):
+    """Runs with callbacks."""
+
+    def check_the_end(self, progress: Progress) -> None:
+        super().check_the_end(progress)
+        assert self.deliverer is not None
+        assert self.deliverer.learnt is not None
+        owed = {part for span in progress.todo for part in members(span)}
+        assert self.deliverer.learnt >= everything(LAST_CALLED) - owed
+
+    @invariant()
+    def nobody_trains_on_before_an_answer(self) -> None:
+        self.check_the_answers(self.coordinator.progress)
+
+
 TestRuns = case_of(Runs, examples=200)
 TestJudgedRuns = case_of(JudgedRuns, examples=60)
+TestCalledBackRuns = case_of(CalledBackRuns, examples=60)

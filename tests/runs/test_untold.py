@@ -50,6 +50,7 @@ def test_every_epoch_has_the_minibatches_that_count(
         piece_size=lambda _counts: piece,
     )
     ledger.begin(rows)
+    ledger.open_epoch()
     counted: list[tuple[int, int, int]] = []
     told: list[tuple[int, int, int]] = []
     for _ in range(stop_after):

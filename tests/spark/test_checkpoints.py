@@ -12,7 +12,7 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 
 
-def model_of(seed: int = 1, *, width: int = 8) -> Any:
+def model_of(seed: int = 1, *, width: int = 8, optimizer: Any = "adam") -> Any:
     """All kinds of state: Adam's, Dropout's seeds, BatchNormalization's, a frozen layer's."""
     import keras
 
@@ -28,7 +28,7 @@ def model_of(seed: int = 1, *, width: int = 8) -> Any:
         ],
         name="stateful",
     )
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 
@@ -108,8 +108,15 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_one_processes_run_is_resumed_on_this_machine(tmp_path: Path, blobs: DataSet) -> None:
-    undisturbed, resumed = model_of(), model_of(seed=3)
+@pytest.mark.parametrize("options", [{}, {"use_ema": True, "gradient_accumulation_steps": 4}])
+def test_one_processes_run_is_resumed_on_this_machine(
+    tmp_path: Path, blobs: DataSet, options: dict[str, Any]
+) -> None:
+    import keras
+
+    undisturbed, resumed = (
+        model_of(seed=seed, optimizer=keras.optimizers.Adam(**options)) for seed in (1, 3)
+    )
     with sw.ParallelWrapper(undisturbed, averaging(tmp_path), workers=2) as wrapper:
         wrapper.fit(blobs, epochs=2)
     middle = tmp_path / files(tmp_path)[0]

@@ -8,7 +8,8 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from tests.storage.test_model_stores import FEATURES, network, train
+from tests.storage.test_model_stores import FEATURES, LABELS, network, train
+from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.storage.models import read_notes
@@ -175,3 +176,43 @@ def test_what_is_no_whole_model_is_refused(saved: str, trained: Any, tmp_path: P
             assert url in str(told.value)
     problems = [model.problem for model in sw.list_models(str(tmp_path))]
     assert [problem is None for problem in problems] == [False, True, False]
+
+
+def test_an_optimizer_goes_on_with_the_moments_in_the_file(saved: str, trained: Any) -> None:
+    model = sw.load_model(saved)
+    for read, kept in zip(model.optimizer.variables, trained.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(read.numpy(), kept.numpy(), err_msg=kept.path)
+    train(model)
+    assert int(model.optimizer.iterations) == 12
+
+
+def test_an_optimizer_of_keras_2_begins_anew_with_a_warning(saved: str) -> None:
+    with h5py.File(saved, "a") as file:
+        group = file["optimizer_weights"]
+        names = list(group.attrs["weight_names"])
+        for name in names[2:]:
+            group.move(name, f"Adam/m/{name}:0")
+        group.attrs["weight_names"] = names[:2]
+    with pytest.warns(UserWarning, match=r"moments are lost.*not of Keras 3"):
+        model = sw.load_model(saved)
+    assert int(model.optimizer.iterations) == 6
+    train(model)
+
+
+def test_a_file_of_elephas_trains_with_its_master(
+    saved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    distribute(saved, elephas(**SYNCHRONOUS))
+    data = sw.DataSet(FEATURES, LABELS)
+    model, master = sw.load_distributed_model(saved)
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        wrapper.fit(data)
+    assert int(model.optimizer.iterations) == 9  # two workers, three minibatches each
+    by_keras = keras.saving.load_model(saved)
+    with (
+        sw.ParallelWrapper(by_keras, master, cores_per_worker=1) as wrapper,
+        pytest.warns(UserWarning, match=r"moments are lost. `sw.load_model` reads moments"),
+    ):
+        wrapper.fit(data)
+    assert int(by_keras.optimizer.iterations) == 9

@@ -184,14 +184,12 @@ def test_sparsity_is_message_length_over_vector_length() -> None:
     residual[:3] = 1
     encoded = encode(residual, 0.5)
     assert encoded.sparsity == 7 / 1000
-    assert encoded.payload_sparsity == 3 / 1000
     assert encoded.size_bytes == len(encoded.to_bytes()) == 28
 
 
 @given(residual=grid_vectors(max_size=400))
 def test_a_bitmap_counts_as_more_than_a_sixteenth(residual: np.ndarray) -> None:
     encoded = encode(residual, GRID, halves=True)
-    assert encoded.payload_sparsity > 1 / 16
     assert not encoded.selected or encoded.sparsity > 1 / 16
 
 
@@ -206,7 +204,6 @@ def test_fields_say_what_each_segment_carries() -> None:
         EncodedSegment(size=40, threshold=0.25, selected=40, dense=True, length=7),
     )
     assert encoded.dense
-    assert encoded.payload_sparsity == (2 + 3) / 140
 
 
 def test_nan_is_never_sent_and_infinity_as_the_threshold() -> None:

@@ -11,7 +11,6 @@ from sparkwright.updates import (
     ThresholdAlgorithm,
     ThresholdState,
     encode,
-    merge,
 )
 
 DECAY = 0.9659363289  # half in twenty steps
@@ -91,14 +90,6 @@ def test_a_threshold_stays_one_that_can_be_encoded(sparsity: float) -> None:
     assert encode(np.zeros(20, np.float32), state.threshold).selected == 0
     moved = algorithm.update(state, sparsity=1.0 - sparsity)
     assert moved.threshold == state.threshold * 2 ** (1 - 2 * sparsity)
-
-
-def test_merging_takes_means_of_what_there_is() -> None:
-    states = [ThresholdState(1.0, 0.5), ThresholdState(2.0), ThresholdState(6.0, 0.25)]
-    assert merge(states) == ThresholdState(3.0, 0.375)
-    assert merge([ThresholdState(1.0)]) == ThresholdState(1.0, None)
-    with pytest.raises(ConfigurationError, match="at least one"):
-        merge([])
 
 
 @pytest.mark.parametrize("sparsity", [-0.1, float("nan"), float("inf")])

@@ -15,6 +15,7 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.masters.plan import epoch_order
 from sparkwright.runs._events import RowsLogged, StateChanged
+from sparkwright.updates import ThresholdState
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,47 @@ def trains_as_here(build: Any, master: Any, data: DataSet, batches: Any = None) 
 
 def init(seed: int) -> Any:
     return keras.initializers.GlorotUniform(seed=seed)
+
+
+class CountedThreshold:
+    """A threshold algorithm of the user's own, whose threshold is the number of the message."""
+
+    def init(self) -> ThresholdState:
+        return ThresholdState(1.0)
+
+    def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
+        return ThresholdState(state.threshold + 1, sparsity)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+def test_a_threshold_algorithm_of_the_users_own_runs_on_the_workers(blobs: DataSet) -> None:
+    text = sharing(threshold=CountedThreshold(), minibatches_per_message=1).to_json()
+    master = sw.SharedTrainingMaster.from_json(text, allow=[f"{__name__}.CountedThreshold"])
+    run = fit(dense(), master, blobs)
+    for _, rows in run.history.groupby("worker"):
+        assert rows["threshold"].tolist() == [*range(1, len(rows) + 1)]
+
+
+def test_a_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
+    url = str(tmp_path / "export")
+    sw.data.to_minibatch_files(numbered(61), url, batch_size=8)
+    found = []
+    given = [numbered(61), url, sw.data.read_minibatches(url), list(numbered(61).batches(7))]
+    for data in given:
+        model = dense()
+        run = fit(model, averaging(), data, validation=url)
+        assert run.history["examples"].sum() == 61
+        assert run.status.validation[-1].loss > 0
+        found.append(weights(model))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+    (tmp_path / "a.csv").write_text("1,2")
+    with pytest.raises(sw.DataError, match=r"give a `loader` to `fit_paths`.*`read_minibatches`"):
+        fit(dense(), averaging(), str(tmp_path))
+    with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .*`.*read_minibatches`"):
+        fit(dense(), averaging(), url, validation=3)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
+from sparkwright.options import check_choice
 
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
@@ -164,6 +165,16 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
         if isinstance(element, DataError):
             raise element
     return found
+
+
+def storage_level(name: str) -> Any:
+    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
+    from pyspark import StorageLevel
+
+    levels = {n: v for n, v in vars(StorageLevel).items() if isinstance(v, StorageLevel)}
+    plain = str(name).replace("_SER", "")
+    check_choice("level", plain, levels)
+    return levels[plain]
 
 
 def inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:

@@ -21,7 +21,7 @@ from ._image_batches import (
     write_file_batches as write_file_batches,
 )
 from ._image_labels import MaskFile as MaskFile, PatternLabel as PatternLabel
-from ._images import from_images as from_images
+from ._images import from_images as from_images, read_images as read_images
 from ._join import join as join
 from ._join_sources import (
     ClassIndex as ClassIndex,
@@ -29,9 +29,13 @@ from ._join_sources import (
     records as records,
     sequences as sequences,
 )
+from ._local_data import LocalData as LocalData
 from ._manifest import Manifest as Manifest
 from ._map_file import MapFileReader as MapFileReader, rebuild_map_index as rebuild_map_index
-from ._minibatch_files import from_minibatches as from_minibatches
+from ._minibatch_files import (
+    from_minibatches as from_minibatches,
+    read_minibatches as read_minibatches,
+)
 from ._normalizers import (
     ImageScale as ImageScale,
     MinMaxScale as MinMaxScale,
@@ -46,7 +50,10 @@ from ._record_writing import (
     write_map_file as write_map_file,
     write_sequence_file as write_sequence_file,
 )
-from ._sequences import from_csv_sequences as from_csv_sequences
+from ._sequences import (
+    from_csv_sequences as from_csv_sequences,
+    read_csv_sequences as read_csv_sequences,
+)
 from ._skipped import Skipped as Skipped, ValidationResult as ValidationResult
 from ._statistics import DataStatistics as DataStatistics
 from ._table_files import (
@@ -59,6 +66,7 @@ from ._table_files import (
 )
 from ._table_schema import TableSchema as TableSchema
 from ._table_source import LocalTable as LocalTable
+from ._tf_data import TfData as TfData
 from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
 from ._validation import validate as validate
 from .chunks import (

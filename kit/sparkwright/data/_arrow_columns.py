@@ -35,7 +35,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DataError(
             f"column {name!r} must hold numbers. Received: the type {kind}. Columns of text go "
-            "into `categories`, or into labels with `classes`."
+            "into `categories`, `text`, or labels with `classes`."
         )
     missing = None
     if column.null_count:
@@ -62,8 +62,8 @@ def texts(column: Any, name: str) -> Any:
         is_text = str(kind) == "string_view"
         if not (is_text or pa.types.is_null(kind)):
             raise DataError(
-                f"column {name!r} must hold text, integers or truth values to be classes or "
-                f"categories. Received: the type {kind}."
+                f"column {name!r} must hold text, integers or truth values to be classes, "
+                f"categories or text. Received: the type {kind}."
             )
     return column.cast(pa.string()).dictionary_encode()
 

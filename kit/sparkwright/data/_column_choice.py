@@ -103,6 +103,7 @@ class ColumnChoice:
     classes: Classes | Mapping[str, Classes] = None
     one_hot: bool = False
     categories: Mapping[str, Any] | None = field(default=None)
+    text: Columns = ()
     weights: str | int | None = None
     missing: Missing = "error"
 
@@ -166,6 +167,7 @@ class ColumnChoice:
             classes=classes,
             one_hot=self.one_hot,
             categories=categories,
+            text=select_columns(columns, self.text, option="text"),
             shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
             weights=weights,
             missing=self.missing,

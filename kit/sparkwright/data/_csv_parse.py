@@ -191,7 +191,7 @@ def _structural_faults(
 
 _REMEDY = (
     "If it stands for a missing value, add it to `missing_values`; columns of text go into "
-    "`categories`, or into labels with `classes`."
+    "`categories`, `text`, or labels with `classes`."
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from sparkwright.cluster.engine_shipping import ship_engine
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import collect, storage_level
 
 from ._exported import ExportedDataSet
 from ._padding import padded
@@ -212,8 +212,8 @@ class DistributedDataSet:
         """Counts, missing values, range, mean, deviation, quantiles and histogram of each column.
 
         A column is a position on the last axis of a feature or label array: a column of a table, a
-        feature of a sequence, a channel of an image. Masked steps and labels do not count. Two
-        passes over the data; one without histograms.
+        feature of a sequence, a channel of an image. Masked steps and labels do not count, text is
+        left out. Two passes over the data; one without histograms.
 
         Args:
             bins: of the histograms, from the smallest to the largest number; default 30; 0: none.
@@ -344,6 +344,29 @@ class DistributedDataSet:
             DataError: if a sequence is longer than `length`.
         """
         return padded(self, length, names=names, align=align)
+
+    def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
+        """Have Spark keep the examples once they are computed; returns this data set.
+
+        Call it before anything is derived from this data set, and `unpersist` in the end.
+
+        Args:
+            level: one of Spark's storage levels, such as "MEMORY_ONLY" or "DISK_ONLY"; default
+                "MEMORY_AND_DISK". Python's data is always serialized: "_SER" changes nothing.
+
+        Raises:
+            ConfigurationError: if there is no such level.
+        """
+        wanted = storage_level(level)
+        if self.rdd.is_cached and self.rdd.getStorageLevel() != wanted:
+            self.rdd.unpersist()
+        self.rdd.persist(wanted)
+        return self
+
+    def unpersist(self, *, blocking: bool = False) -> Self:
+        """Have Spark drop what `persist` keeps, waiting for it if `blocking`; returns this."""
+        self.rdd.unpersist(blocking)
+        return self
 
     def collect(self) -> DataSet:
         """All examples on the driver, in order; for data that fits there.

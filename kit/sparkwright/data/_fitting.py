@@ -12,6 +12,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from ._moments import Floats, Moments, Per, column_values, merge_readings, readings_of
 from ._reducing import fold
 from .dataset import Array, DataSet
+from .texts import is_text
 
 # Positions of the last axis or names of columns, of every input or of the named ones; None: all.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
@@ -118,9 +119,10 @@ def _summary_of(
     per: str,
 ) -> dict[str, dict[Per, Moments]]:
     """Flat name -> reading -> moments of the columns in one chunk."""
-    inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(chunk.features, columns)
+    numbers = [name for name, array in chunk.features.items() if not is_text(array)]
+    inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(numbers, columns)
     outputs = list(chunk.labels) if labels is True else list(labels or ())
-    _refuse_unknown("`columns`", "inputs", list(inputs), list(chunk.features))
+    _refuse_unknown("`columns`", "numeric inputs", list(inputs), numbers)
     _refuse_unknown("`labels`", "outputs", outputs, list(chunk.labels))
     if labels is True and not outputs:
         raise DataError("`labels=True` needs labels. Received: a data set without any.")

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from ._image_labels import (
     collect_classes,
     is_in_path,
 )
-from ._image_reader import ImageReader
-from .pieces import OnError, check_on_error, group_by_size, partition_count, read_groups
+from ._image_reader import ImageArguments, ImageReader
+from ._local_data import LocalData
+from .pieces import OnError, SkipLog, check_on_error, group_by_size, partition_count, read_groups
 from .wording import session_first
 
 if TYPE_CHECKING:
@@ -102,19 +103,7 @@ def from_images(
         threads=threads,
     )
     check_on_error(on_error)
-    listed = list_files(url, extensions=extensions, recursive=recursive)
-    files = _without_masks(listed, label)
-    if not files:
-        raise DataError(
-            f"there must be at least one image. Received: url={url!r}, where no file has one of "
-            f"the extensions {', '.join(extensions)}."
-        )
-    if reader.encoder.classes is None and is_in_path(label):
-        found = collect_classes(label, (file.url for file in files))
-        check_found_classes(found, label, url, files[0].url)
-        reader = reader.with_classes(found)
-    if seed is not None:
-        files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
+    reader, listed, files = _prepared(reader, url, extensions, recursive, seed)
     return read_groups(
         spark,
         url_groups(spark, files, partitions),
@@ -123,6 +112,49 @@ def from_images(
         fingerprint=fingerprint_of(reader, listed, seed, on_error),
         class_names=reader.class_names(),
     )
+
+
+def read_images(
+    url: str,
+    *,
+    extensions: Sequence[str] = IMAGE_EXTENSIONS,
+    recursive: bool = True,
+    seed: int | None = 0,
+    on_error: OnError = "raise",
+    **options: Unpack[ImageArguments],
+) -> LocalData:
+    """The same examples as `from_images`, with its arguments, read here without Spark.
+
+    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
+
+    Raises:
+        What `from_images` raises.
+    """
+    check_on_error(on_error)
+    reader, _, files = _prepared(ImageReader.of(**options), url, extensions, recursive, seed)
+    log = SkipLog(on_error)
+    found = reader.read_files([file.url for file in files], log)
+    return LocalData.of(found, log, url, class_names=reader.class_names())
+
+
+def _prepared(
+    reader: ImageReader, url: str, extensions: Sequence[str], recursive: bool, seed: int | None
+) -> tuple[ImageReader, list[StoredFile], list[StoredFile]]:
+    """The reader with its classes, all files, and the images in the order of reading."""
+    listed = list_files(url, extensions=extensions, recursive=recursive)
+    files = _without_masks(listed, reader.label)
+    if not files:
+        raise DataError(
+            f"there must be at least one image. Received: url={url!r}, where no file has one of "
+            f"the extensions {', '.join(extensions)}."
+        )
+    if reader.encoder.classes is None and is_in_path(reader.label):
+        found = collect_classes(reader.label, (file.url for file in files))
+        check_found_classes(found, reader.label, url, files[0].url)
+        reader = reader.with_classes(found)
+    if seed is not None:
+        files = [files[i] for i in np.random.default_rng(seed).permutation(len(files))]
+    return reader, listed, files
 
 
 def url_groups(

@@ -73,8 +73,9 @@ def join(
     check_on_error(on_error)
     check_alignment(align, length)
     check_partitions(partitions)
-    frames = {name: opened(spark, name, source) for name, source in sources.items()}
+    frames = {name: opened(spark, source) for name, source in sources.items()}
     types = {name: column_types(frame) for name, frame in frames.items()}
+    sources = {name: each.of_columns(list(types[name]), name) for name, each in sources.items()}
     plan = planned(sources, types, features, labels or {})
     reader = JoinReader(
         plan=plan, missing=missing, duplicates=duplicates, align=align, truncate=truncate

@@ -14,7 +14,6 @@ from sparkwright.data._join_sources import Source
 from sparkwright.data._table_source import files_of, piece_bytes
 from sparkwright.data.pieces import SkipLog
 from sparkwright.data.tables import Piece
-from sparkwright.data.wording import shortened
 from sparkwright.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -32,19 +31,10 @@ _TYPES = {
 _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
-def opened(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
-    """The source's DataFrame, which has the columns of its key and order."""
-    frame = source.where
-    if isinstance(source.where, str):
-        frame = _csv(spark, source.where, source.form)
-    for option, names in (("key", source.key), ("order", source.order)):
-        missing = sorted(set(names) - set(frame.columns))
-        if missing:
-            raise ConfigurationError(
-                f"`{option}` of source {name!r} must name its columns, "
-                f"{shortened(column_types(frame))}. Received: {shortened(missing)}."
-            )
-    return frame
+def opened(spark: "SparkSession", source: Source) -> "DataFrame":
+    """The source's DataFrame."""
+    is_table = not isinstance(source.where, str)
+    return source.where if is_table else _csv(spark, source.where, source.form)
 
 
 def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":

@@ -1,13 +1,15 @@
 """What `join` puts together: sources of records and of sequences, columns that mean classes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkwright.data._column_choice import of_unnamed
+from sparkwright.data._column_choice import of_unnamed, select_columns
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data.classes import Classes, check_classes
 from sparkwright.errors import ConfigurationError
+
+Columns = str | int | Sequence[str | int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,14 +18,14 @@ class Source:
 
     Attributes:
         where: a Spark DataFrame, or the URL of CSV files.
-        key: its columns that say what belongs together.
+        key: its columns that say what belongs together: names, or indices.
         order: columns that sort the steps of a sequence; empty for records.
         form: how CSV files are written.
     """
 
     where: Any
-    key: tuple[str, ...]
-    order: tuple[str, ...] = ()
+    key: tuple[Any, ...]
+    order: tuple[Any, ...] = ()
     form: CsvFormat = field(default_factory=CsvFormat)
 
     @property
@@ -31,15 +33,26 @@ class Source:
         """Whether a key has many rows, its steps."""
         return bool(self.order)
 
+    def of_columns(self, columns: Sequence[str], name: str) -> "Source":
+        """This source, called `name`, with the names of its columns in place of their indices.
 
-def records(
-    where: Any, *, key: str | Sequence[str], header: bool = True, delimiter: str = ","
-) -> Source:
+        Raises:
+            ConfigurationError: if there is no such column.
+        """
+        key, order = (
+            select_columns(columns, given, option=f"sources[{name!r}].{option}")
+            for option, given in (("key", self.key), ("order", self.order))
+        )
+        return replace(self, key=key, order=order)
+
+
+def records(where: Any, *, key: Columns, header: bool = True, delimiter: str = ",") -> Source:
     """A table with one row a key, for `join`.
 
     Args:
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files.
-        key: name of the column that says what belongs together, or several names.
+        key: the column that says what belongs together, or several: names, or indices from 0, or
+            from -1 at the end.
         header: whether CSV files have a line with names; default True. Otherwise columns are
             `column_0`, `column_1`, …
         delimiter: between the fields of CSV files; default a comma.
@@ -53,8 +66,8 @@ def records(
 def sequences(
     where: Any,
     *,
-    key: str | Sequence[str],
-    order: str | Sequence[str],
+    key: Columns,
+    order: Columns,
     header: bool = True,
     delimiter: str = ",",
 ) -> Source:
@@ -62,9 +75,10 @@ def sequences(
 
     Args:
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files.
-        key: name of the column that says what belongs together, or several names.
-        order: name of the column by which steps are sorted, or several. Steps that are alike in it
-            stay in the order in which they are read. In CSV files: numbers, dates or times; a
+        key: the column that says what belongs together, or several: names, or indices from 0, or
+            from -1 at the end.
+        order: the column by which steps are sorted, or several, likewise. Steps that are alike in
+            it stay in the order in which they are read. In CSV files: numbers, dates or times; a
             DataFrame's text sorts as text.
         header: whether CSV files have a line with names; default True.
         delimiter: between the fields of CSV files; default a comma.
@@ -120,16 +134,18 @@ class ClassIndex(ClassColumn):
     __slots__ = ()
 
 
-def _names(option: str, value: Any) -> tuple[str, ...]:
-    names: tuple[Any, ...] = (value,) if isinstance(value, str) else tuple(value or ())
-    if not names or not all(isinstance(name, str) and name for name in names):
+def _names(option: str, value: Any) -> tuple[str | int, ...]:
+    alone = isinstance(value, str | int)
+    names: tuple[Any, ...] = (value,) if alone else tuple(value or ())
+    if not names or not all(n if isinstance(n, str) else type(n) is int for n in names):
         raise ConfigurationError(
-            f"`{option}` must be the name of a column, or several. Received: {option}={value!r}."
+            f"`{option}` must be the name or the index of a column, or several. "
+            f"Received: {option}={value!r}."
         )
     return names
 
 
-def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str, ...]) -> Source:
+def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str | int, ...]) -> Source:
     if not (isinstance(where, str) or hasattr(where, "mapInArrow")):
         raise ConfigurationError(
             "a source must be a Spark DataFrame or the URL of CSV files. "
@@ -138,5 +154,8 @@ def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str, ...]) -
         )
     form = CsvFormat(header=header, delimiter=delimiter)
     if isinstance(where, str) and not header:  # with today's names of columns
-        names = {option: tuple(map(of_unnamed, given)) for option, given in names.items()}
+        names = {
+            option: tuple(of_unnamed(each) if isinstance(each, str) else each for each in given)
+            for option, given in names.items()
+        }
     return Source(where=where, form=form, **names)

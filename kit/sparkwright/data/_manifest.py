@@ -192,8 +192,8 @@ def _crc(value: Any = None) -> int | None:
 
 def _dtype(value: Any) -> str:
     dtype = np.dtype(str(value))
-    if dtype.kind not in "biuf":
-        raise ValueError(f"dtype {value!r} is none of numbers")
+    if dtype.kind not in "biuf" and value != "object":  # which is text
+        raise ValueError(f"dtype {value!r} is none of numbers or text")
     return str(dtype)
 
 

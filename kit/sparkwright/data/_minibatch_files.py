@@ -1,15 +1,19 @@
 """Minibatches in files as a distributed data set: an export, or files of any format."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import ConfigurationError
 
 from ._distributed import DistributedDataSet
+from .chunks import from_bytes
+from .dataset import DataSet
 from .loaders import Loader, MinibatchReader, numpy_loader
 from .paths import FileToRead, check_visible, equal_shares, find_files, is_rdd
 from .pieces import (
     OnError,
+    SkipLog,
     check_on_error,
     check_partitions,
     group_by_size,
@@ -54,13 +58,8 @@ def from_minibatches(
     Example:
         data = sw.data.from_minibatches(spark, "hdfs:///exports/train")
     """
-    check_on_error(on_error)
+    _check(loader, on_error)
     check_partitions(partitions)
-    if loader is not None and not callable(loader):
-        raise ConfigurationError(
-            "`loader` must be a function: MinibatchSource -> DataSet. Received: "
-            f"{type(loader).__name__}."
-        )
     if is_rdd(where):
         urls = where if partitions is None else where.repartition(partitions)
         reader = MinibatchReader(loader=loader)
@@ -87,6 +86,40 @@ def from_minibatches(
         known["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
     reader = MinibatchReader(loader=loader, columns=manifest and manifest.columns)
     return read_groups(spark, groups, reader.read, on_error=on_error, gives_chunks=True, **known)
+
+
+def read_minibatches(
+    where: Any, *, loader: Loader | None = None, on_error: OnError = "raise"
+) -> Iterator[DataSet]:
+    """Read files that hold minibatches here, without Spark: one DataSet a file, in order.
+
+    A file is read when its DataSet is asked for, so the data may be larger than memory.
+    `ParallelWrapper` takes the iterator as it is.
+
+    Args:
+        where: as for `from_minibatches`, but for an RDD; so are `loader` and `on_error`.
+        loader: default None: `.arrow` files as `export` writes them.
+        on_error: "raise" (default) or "skip".
+
+    Raises:
+        What `from_minibatches` raises; of an invalid file when it is its turn.
+    """
+    _check(loader, on_error)
+    found = find_files(where, ours=loader is None)
+    reader = MinibatchReader(loader=loader, columns=found.manifest and found.manifest.columns)
+    log = SkipLog(on_error)
+    if loader is not None:
+        return reader.load(found.files, log)
+    return map(from_bytes, reader.read(found.files, log))
+
+
+def _check(loader: Any, on_error: str) -> None:
+    check_on_error(on_error)
+    if loader is not None and not callable(loader):
+        raise ConfigurationError(
+            "`loader` must be a function: MinibatchSource -> DataSet. Received: "
+            f"{type(loader).__name__}."
+        )
 
 
 def _alone(url: Any) -> list[FileToRead]:

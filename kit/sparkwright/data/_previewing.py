@@ -265,7 +265,10 @@ def _text(value: Any) -> str:
     flat = np.asarray(value).reshape(-1)
     if flat.size == 1:
         return clipped(str(flat[0]))
-    shown = ", ".join(f"{number:g}" for number in flat[:_SHOWN_NUMBERS].tolist())
+    shown = ", ".join(
+        clipped(each) if isinstance(each, str) else f"{each:g}"
+        for each in flat[:_SHOWN_NUMBERS].tolist()
+    )
     return f"[{shown}{', …' if flat.size > _SHOWN_NUMBERS else ''}]"
 
 

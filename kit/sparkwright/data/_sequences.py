@@ -12,6 +12,7 @@ from sparkwright.data._column_choice import in_order, select_columns
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
+from sparkwright.data._local_data import LocalData
 from sparkwright.data._sequence_reader import (
     Pair,
     SequenceReader,
@@ -147,7 +148,6 @@ def from_csv_sequences(
         ).mapPartitions(partial(_survey, reader=reader, on_error=on_error))
         found = collect(spark, rdd, description="find the longest sequence")
         reader = completed(reader, sum(found, Survey()), url)
-    names = [part.classes for part in reader.label_parts if isinstance(part.classes, tuple)]
     files = [(f.url, f.size_bytes, f.version) for pair in pairs for f in pair if f is not None]
     return from_pieces(
         spark,
@@ -157,8 +157,32 @@ def from_csv_sequences(
         partitions=partitions,
         on_error=on_error,
         fingerprint=hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest(),
-        class_names={"labels": names[0]} if names else None,
+        class_names=_class_names(reader),
     )
+
+
+def read_csv_sequences(url: str, *, on_error: OnError = "raise", **options: Any) -> LocalData:
+    """The same examples as `from_csv_sequences`, with its arguments, read here without Spark.
+
+    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
+
+    Raises:
+        What `from_csv_sequences` raises.
+    """
+    own = ("header", "skip_lines", "delimiter", "quote")
+    form: dict[str, Any] = {"header": False, "newlines_in_values": True}
+    form |= {name: options.pop(name) for name in own if name in options}
+    reader, pairs = prepared(url, form=CsvFormat(**form), on_error=on_error, **options)
+    named = [(f.url, None if g is None else g.url) for f, g in pairs]
+    if not reader.length or reader.to_infer:
+        reader = completed(reader, reader.survey(named, SkipLog(on_error)), url)
+    log = SkipLog(on_error)
+    return LocalData.of(reader(named, log), log, url, class_names=_class_names(reader))
+
+
+def _class_names(reader: SequenceReader) -> dict[str, Sequence[str]]:
+    names = [part.classes for part in reader.label_parts if isinstance(part.classes, tuple)]
+    return {"labels": names[0]} if names else {}
 
 
 def _survey(

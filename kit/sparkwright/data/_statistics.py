@@ -24,6 +24,7 @@ from .column_statistics import (
     summaries_of,
 )
 from .dataset import DataSet
+from .texts import is_text
 
 if TYPE_CHECKING:
     from ._distributed import DistributedDataSet
@@ -200,7 +201,11 @@ def _row(column: ColumnStatistics) -> dict[str, Any]:
 
 
 def _arrays(chunk: DataSet) -> list[str]:
-    return [name for name in chunk.columns() if name.startswith(("features/", "labels/"))]
+    return [
+        name
+        for name, array in chunk.columns().items()
+        if name.startswith(("features/", "labels/")) and not is_text(array)
+    ]
 
 
 def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summaries:

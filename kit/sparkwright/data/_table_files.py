@@ -36,6 +36,7 @@ class ColumnOptions(TypedDict, total=False):
     classes: Classes | Mapping[str, Classes]
     one_hot: bool
     categories: Mapping[str, Sequence[Any] | str] | None
+    text: Columns
     weights: str | int | None
     missing: Missing
 
@@ -98,6 +99,8 @@ def from_csv(
             pass over the data finds the texts. Several outputs: {output: one of these}.
         one_hot: class labels as (n, classes) float32 instead of (n,) int32; default False.
         categories: column of text -> its values or "infer": one feature of 0 or 1 for each value.
+        text: columns of text that stay text, such as `["review"]`, for networks with a
+            `TextVectorization` or `StringLookup`; in inputs of their own. Default none.
         weights: column of example weights; default None.
         missing: "error" (default), "skip" (leave such rows out and count them), or a number that
             stands in for missing numbers among the features.
@@ -171,8 +174,8 @@ def from_parquet(
     Args:
         spark: the session.
         urls: a file, a folder (its files ending in parquet or pq), a pattern, or a list of these.
-        features: as for `from_csv`, as are `labels`, `one_hot`, `categories`, `weights` and
-            `missing` (values that are null or NaN).
+        features: as for `from_csv`, as are `labels`, `one_hot`, `categories`, `text`,
+            `weights` and `missing` (values that are null or NaN).
         classes: as for `from_csv`; a column of integers may have names, too.
         schema: as for `from_csv`.
         on_error: "raise" (default) at the first row that does not fit, or "skip".

@@ -22,12 +22,15 @@ class TableSchema:
 
     Attributes:
         columns: all columns of the table, in order.
-        features: input name -> its columns, in order. Each input is a (n, width) float32 array.
+        features: input name -> its columns, in order. Each input is a (n, width) float32 array,
+            unless its columns are `text`.
         labels: output name -> its columns; one column gives (n,), several (n, columns).
         classes: output name -> names of the classes, or how many there are. Labels of such outputs
             are int32 indices; those of others are float32 numbers.
         one_hot: whether class labels become (n, classes) float32 instead; default False.
         categories: column of text -> its values: as many 0/1 features in place of the column.
+        text: columns of text among the features that stay text, in inputs of their own: (n, width)
+            arrays of `str`.
         shapes: column of arrays -> shape of one; such columns are flattened into their input,
             unless they are its only column.
         weights: column of example weights, or None.
@@ -43,6 +46,7 @@ class TableSchema:
     )
     one_hot: bool = False
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    text: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     weights: str | None = None
     missing: Missing = "error"
@@ -84,7 +88,8 @@ class TableSchema:
         )
         for column, values in self.categories.items():
             check_values("categories", column, values)
-        numbers = (features - set(self.categories)) | {self.weights or ""}
+        self._check_text(features)
+        numbers = (features - set(self.categories) - set(self.text)) | {self.weights or ""}
         for output, columns in self.labels.items():
             if output not in self.classes or isinstance(self.classes[output], int):
                 numbers |= set(columns)
@@ -92,9 +97,24 @@ class TableSchema:
         _require(
             not both,
             f"a column must be read either as text or as numbers. Received: both for "
-            f"{listed(both)}. Give `categories` for features of text.",
+            f"{listed(both)}. Give `categories` or `text` for features of text.",
         )
         check_missing(self.missing)
+
+    def _check_text(self, features: set[str]) -> None:
+        strangers = sorted(set(self.text) - (features - set(self.categories)))
+        _require(
+            not strangers,
+            "`text` must name columns among the features that are not in `categories`. Received: "
+            f"{listed(strangers)}.",
+        )
+        for name, columns in self.features.items():
+            mixed = set(columns) - set(self.text)
+            _require(
+                not mixed or len(mixed) == len(columns),
+                f"an input must hold either text or numbers. Received: both for {name!r}. Give "
+                "text an input of its own: `features={'text': […], 'numbers': […]}`.",
+            )
 
     def _check_classes(self) -> None:
         strangers = sorted(set(self.classes) - set(self.labels))
@@ -122,9 +142,11 @@ class TableSchema:
 
     @property
     def texts(self) -> frozenset[str]:
-        """The used columns that are text: categories, and labels whose classes have names."""
+        """The used columns that are text: `text`, categories, and labels of named classes."""
         named = [o for o, classes in self.classes.items() if not isinstance(classes, int)]
-        return frozenset(self.categories).union(*(self.labels[output] for output in named))
+        return frozenset((*self.text, *self.categories)).union(
+            *(self.labels[output] for output in named)
+        )
 
     @property
     def class_names(self) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._skipped import Skipped
+from sparkwright.data._local_data import LocalData
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
 from sparkwright.data.dataset import DataSet
@@ -132,13 +132,9 @@ class TableSource:
             lambda names: _survey(self.reader, names, self.on_error, pieces)
         )
         reader = self._reader_of(schema)
-        found = [made for piece in pieces for made in datasets_of(piece, log, reader, schema)]
-        if not found:
-            raise DataError(
-                f"there must be at least one example. Received: none in {self._urls()}; "
-                f"{str(log.skipped).splitlines()[0]}."
-            )
-        return LocalTable(data=DataSet.concatenate(found), schema=schema, skipped=log.skipped)
+        found = (made for piece in pieces for made in datasets_of(piece, log, reader, schema))
+        names = schema.class_names
+        return LocalTable.of(found, log, self._urls(), class_names=names, schema=schema)
 
     def _reader_of(self, schema: TableSchema) -> TableReader:
         absent = [name for name in schema.used if name not in self.reader.names]
@@ -189,18 +185,17 @@ class TableSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LocalTable:
+class LocalTable(LocalData):
     """What `read_csv`, `read_parquet` and `read_arrow` read.
 
     Attributes:
         data: the examples.
-        schema: which columns they come from.
         skipped: what was left out.
+        class_names: output name -> names of its classes.
+        schema: which columns they come from.
     """
 
-    data: DataSet
     schema: TableSchema
-    skipped: Skipped
 
 
 def files_of(urls: Urls, extensions: Sequence[str]) -> list[StoredFile]:

@@ -1,4 +1,7 @@
-"""NumPy arrays as columns of Arrow tables, each row's array a fixed-shape tensor, and back."""
+"""NumPy arrays as columns of Arrow tables, each row's array a fixed-shape tensor, and back.
+
+Text is a column of strings, or of fixed-size lists of them.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+
+from .texts import is_string, is_text
 
 Array = NDArray[Any]
 # Key of a schema's metadata: how many rows the batch that follows it in a stream has.
@@ -78,28 +83,33 @@ def _numpy_array(arrow: Any) -> Array:
     kind = arrow.type
     if isinstance(kind, pa.FixedShapeTensorType):
         return arrow.to_numpy_ndarray()
-    if pa.types.is_fixed_size_list(kind):
-        return arrow.flatten().to_numpy(zero_copy_only=False).reshape(len(arrow), kind.list_size)
-    # Arrow packs its own booleans in bits.
-    return arrow.to_numpy(zero_copy_only=not pa.types.is_boolean(kind))
+    shape = [len(arrow)]
+    while pa.types.is_fixed_size_list(arrow.type):
+        shape.append(arrow.type.list_size)
+        arrow = arrow.flatten()
+    # Arrow packs its own booleans in bits, and its texts one after the other.
+    copies = pa.types.is_boolean(arrow.type) or is_string(arrow.type)
+    return arrow.to_numpy(zero_copy_only=not copies).reshape(shape)
 
 
 def _refuse(field: Any, column: Any) -> None:
     import pyarrow as pa
 
     kind: Any = field.type
-    nested = isinstance(kind, pa.FixedShapeTensorType) or pa.types.is_fixed_size_list(kind)
-    if nested:
+    if isinstance(kind, pa.FixedShapeTensorType):
+        kind = kind.value_type
+    while pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if not number:
+    if not (number or is_string(kind)):
         raise DataError(
-            "columns of a table must be numbers, fixed-size lists of numbers or fixed-shape "
+            "columns of a table must be numbers or text, fixed-size lists of these or fixed-shape "
             f"tensors. Received: column {field.name!r} of type {field.type}."
         )
-    missing = column.null_count
-    if nested:
-        missing += sum(chunk.flatten().null_count for chunk in _storage(column))
+    missing, level = column.null_count, _storage(column)
+    while level and pa.types.is_fixed_size_list(level[0].type):
+        level = [chunk.flatten() for chunk in level]
+        missing += sum(chunk.null_count for chunk in level)
     if missing:
         raise DataError(
             f"column {field.name!r} must have no missing values. Received: {missing} of them in "
@@ -115,6 +125,8 @@ def _storage(column: Any) -> list[Any]:
 def _arrow_array(array: Array) -> Any:
     import pyarrow as pa
 
+    if is_text(array):
+        return _string_array(array)
     flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
@@ -124,3 +136,15 @@ def _arrow_array(array: Array) -> Any:
     return pa.ExtensionArray.from_storage(
         kind, pa.FixedSizeListArray.from_arrays(flat, int(np.prod(shape)))
     )
+
+
+def _string_array(array: Array) -> Any:
+    import pyarrow as pa
+
+    try:
+        found: Any = pa.array(array.reshape(-1), pa.large_string())
+    except UnicodeEncodeError as error:
+        raise DataError(f"texts must be valid Unicode. Received: {error}.") from None
+    for size in reversed(array.shape[1:]):
+        found = pa.FixedSizeListArray.from_arrays(found, size)
+    return found

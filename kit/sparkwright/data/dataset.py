@@ -10,6 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from ._alignment import aligned_columns
 from ._tensors import columns_of_batches, to_table
+from .texts import as_texts, size_bytes
 
 Array = NDArray[Any]
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
@@ -19,7 +20,8 @@ class DataSet:
     """Examples for a network with one or several inputs and outputs.
 
     Every array's first axis counts examples. Arrays are kept as given (no copy, unless their bytes
-    are in the other machine order); treat them as read-only.
+    are in the other machine order); treat them as read-only. Features may be text: they become
+    object arrays of `str`.
 
     Attributes:
         features: input name -> (n, ...) array.
@@ -49,9 +51,9 @@ class DataSet:
 
         Raises:
             DataError: if they do not, if there is no feature, or if an array holds anything but
-                numbers or an example nothing at all.
+                numbers (features: or text without missing values), or an example nothing at all.
         """
-        self.features = _named(features, "features")
+        self.features = _named(features, "features", texts=True)
         self.labels = _named(labels, "labels")
         self.features_masks = _named(features_masks, _only_name(self.features, "features"))
         self.labels_masks = _named(labels_masks, _only_name(self.labels, "labels"))
@@ -88,8 +90,8 @@ class DataSet:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all arrays together."""
-        return sum(array.nbytes for array in self.columns().values())
+        """Bytes of all arrays together; of text, those of its UTF-8, and 8 for each text."""
+        return sum(map(size_bytes, self.columns().values()))
 
     def columns(self) -> dict[str, Array]:
         """All arrays under flat names such as `features/image`, in a fixed order."""
@@ -204,7 +206,7 @@ class DataSet:
     def to_arrow(self) -> Any:
         """A pyarrow.Table: a column for each array, its rows fixed-shape tensors.
 
-        Numbers in row-major order are shared, not copied.
+        Numbers in row-major order are shared, not copied; text is copied as strings.
         """
         return to_table(self.columns(), len(self))
 
@@ -214,10 +216,11 @@ class DataSet:
 
         Args:
             table: a pyarrow.Table or RecordBatch of numbers, fixed-size lists of numbers or
-                fixed-shape tensors, with column names as `columns` gives them.
+                fixed-shape tensors, or of strings or fixed-size lists of them, with column names
+                as `columns` gives them.
 
         Raises:
-            DataError: naming the column, for missing values and for anything but numbers.
+            DataError: naming the column, for missing values and for anything but numbers and text.
         """
         return cls.concatenate([cls.from_columns(c) for c in columns_of_batches(table)])
 
@@ -234,19 +237,23 @@ def check_whole(name: str, value: Any, *, minimum: int = 1) -> None:
         )
 
 
-def _named(value: Mapping[str, Any] | Any | None, default: str) -> dict[str, Array]:
+def _named(
+    value: Mapping[str, Any] | Any | None, default: str, *, texts: bool = False
+) -> dict[str, Array]:
     if value is None:
         return {}
     items = value.items() if isinstance(value, Mapping) else [(default, value)]
-    return {str(name): _checked(str(name), np.asarray(array)) for name, array in items}
+    return {str(n): _checked(str(n), np.asarray(array), texts=texts) for n, array in items}
 
 
-def _checked(name: str, array: Array) -> Array:
+def _checked(name: str, array: Array, *, texts: bool = False) -> Array:
+    if texts and array.dtype.kind in "OSTU" and array.ndim and 0 not in array.shape[1:]:
+        return as_texts(name, array)
     if array.ndim == 0 or array.dtype.kind not in "biuf" or 0 in array.shape[1:]:
         raise DataError(
-            "each array of a DataSet must be numeric with at least one axis (the examples), and "
-            f"other axes longer than 0. Received: {name!r} with shape {array.shape} and dtype "
-            f"{array.dtype}."
+            "each array of a DataSet must be numeric, or text among the features, with at least "
+            "one axis (the examples), and other axes longer than 0. Received: "
+            f"{name!r} with shape {array.shape} and dtype {array.dtype}."
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

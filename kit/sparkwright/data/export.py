@@ -111,7 +111,7 @@ def to_minibatch_files(
     place, _ = _place(url, batch_size, files_per_folder, overwrite, reuse=False)
     with NewExport(place) as writing:
         writer = _Writer(writing.folder, "part-00000", files_per_folder=files_per_folder)
-        rest = writer.write(_datasets(data), batch_size)
+        rest = writer.write(datasets_of(data), batch_size)
         if rest is not None:
             writer.write_file(rest)
         return writing.publish(
@@ -324,7 +324,12 @@ def write_joined(
 # -- on one machine
 
 
-def _datasets(data: Any) -> Iterator[DataSet]:
+def datasets_of(data: Any) -> Iterator[DataSet]:
+    """What `to_minibatch_files` takes, as DataSets of any size.
+
+    Raises:
+        DataError: if it is nothing of that kind, naming the batch.
+    """
     if isinstance(data, DataSet):
         yield from cut(data)
     elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):

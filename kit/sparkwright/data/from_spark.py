@@ -41,23 +41,24 @@ def from_dataframe(
         frame: the DataFrame; partitions stay as they are.
         features: columns of one input, or input name -> columns. Several number columns become one
             (n, columns) array; a single column of arrays, or of Spark ML's vectors, becomes
-            (n, length).
+            (n, length). Columns of strings, in an input of their own, become (n, columns) text.
         labels: likewise per output; a single number column becomes an (n,) array.
         weights: column of example weights; default None.
 
     Raises:
-        DataError: if there is no such column, or it holds no numbers; on the executor that meets
-            them: missing values, arrays of unequal length.
+        DataError: if there is no such column, or it holds no numbers, or an input mixes text and
+            numbers; on the executor that meets them: missing values, arrays of unequal length.
     """
     groups = {
         "features": _column_groups(features, "features"),
         "labels": _column_groups(labels, "labels"),
     }
     wanted = [name for group in groups.values() for names in group.values() for name in names]
-    missing = sorted(set(wanted) - set(frame.columns))
+    missing = sorted({*wanted, *([weights] if weights else [])} - set(frame.columns))
     if missing:
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
-    _refuse_texts(frame, wanted + ([weights] if weights else []))
+    of_texts = _text_inputs(frame, groups["features"])
+    _refuse_texts(frame, [n for n in wanted if n not in of_texts] + ([weights] if weights else []))
     selected = _arrays_for_vectors(
         frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
     )
@@ -79,7 +80,9 @@ def from_dataframe(
     return DistributedDataSet(frame.sparkSession, rdd)
 
 
-def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
+def from_features_and_label(
+    frame: "DataFrame", *, weights: str | None = None
+) -> DistributedDataSet:
     """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels."""
     if "features" not in frame.columns:
         raise DataError(
@@ -88,7 +91,10 @@ def from_features_and_label(frame: "DataFrame") -> DistributedDataSet:
             "`sparkwright.data.from_dataframe(frame, features=…, labels=…)`."
         )
     return from_dataframe(
-        frame, features="features", labels="label" if "label" in frame.columns else ()
+        frame,
+        features="features",
+        labels="label" if "label" in frame.columns else (),
+        weights=weights,
     )
 
 
@@ -109,12 +115,22 @@ def _refuse_texts(frame: "DataFrame", names: Sequence[str]) -> None:
             remedy = (
                 "Make numbers of it first: Spark ML's StringIndexer, or `pyspark.sql.functions`; "
                 "from files, `from_csv` and `from_parquet` do so themselves (`classes`, "
-                "`categories`)."
+                "`categories`). Features may be text, a string a row, in an input of their own."
             )
         raise DataError(
             f"columns for training must hold numbers. Received: {name!r} of type "
             f"{kind.simpleString()}. {remedy}"
         )
+
+
+def _text_inputs(frame: "DataFrame", features: dict[str, list[str]]) -> set[str]:
+    """The columns of the inputs that hold text alone."""
+    from pyspark.sql import types
+
+    texts = types.StringType, types.CharType, types.VarcharType
+    strings = {f.name for f in frame.schema.fields if isinstance(f.dataType, texts)}
+    inputs = [set(names) for names in features.values()]
+    return {name for names in inputs if names <= strings for name in names}
 
 
 def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":

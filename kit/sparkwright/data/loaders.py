@@ -129,10 +129,8 @@ class MinibatchReader:
     def read(self, files: Iterable[FileToRead], log: "SkipLog") -> Iterator[bytes]:
         """Yield the chunks of `files`, in order; report invalid files to `log`."""
         if self.loader is not None:
-            # Closed here: left to the garbage collector, threads may be joined in the midst of
-            # Python's own work on threads, which waits forever.
-            with closing(read_ahead(files, self._loaded)) as found:
-                yield from to_chunks(_usable(found, log))
+            with closing(self.load(files, log)) as datasets:
+                yield from to_chunks(datasets)
             return
         load_arrow = partial(self.load_arrow, checker=ArrowChecker())
         rest = iter(files)
@@ -147,6 +145,13 @@ class MinibatchReader:
             ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
             with closing(read_ahead(files, load_arrow, threads=_THREADS, ahead=ahead)) as found:
                 yield from _usable(found, log)
+
+    def load(self, files: Iterable[FileToRead], log: "SkipLog") -> Generator[DataSet]:
+        """Yield what the loader makes of each of `files`, in order; close it before its end."""
+        # Closed here: left to the garbage collector, threads may be joined in the midst of
+        # Python's own work on threads, which waits forever.
+        with closing(read_ahead(files, self._loaded)) as found:
+            yield from _usable(found, log)
 
     def load_arrow(self, file: FileToRead, *, checker: "ArrowChecker") -> bytes | UnusableItem:
         """Return the chunk of an Arrow file, or the part of it that is to be read."""

@@ -220,7 +220,8 @@ def _found_at(url: str, *, ours: bool) -> FoundFiles:
         raise DataError(
             "there must be at least one file"
             f"{' that ends in .arrow' if ours else ''}. Received: {url}, with {found}. "
-            "For files of your own say how to load them: `loader=`."
+            "For files of another format give a `loader` to `fit_paths`, `from_minibatches` or "
+            "`read_minibatches`."
         )
     digest = hashlib.sha256()
     for file in kept:

@@ -13,6 +13,7 @@ from sparkwright.options import check_choice
 
 from ._moments import Per
 from .dataset import Array
+from .texts import is_text
 
 Direction = Literal["apply", "revert"]
 Group = Literal["features", "labels"]
@@ -137,7 +138,9 @@ class Scales:
         found = dict(arrays)
         for name, array in arrays.items():
             scale = scales.get(name, self.inputs if group == "features" else None)
-            if scale is not None:
-                what = f"{group} {name!r}"
+            what = f"{group} {name!r}"
+            if is_text(array) and name in scales:
+                raise DataError(f"a normalizer takes numbers. Received: {what} of text.")
+            if scale is not None and not is_text(array):
                 found[name] = scale.mapped(array, direction, what=what, mask=masks.get(name))
         return found

@@ -1,6 +1,6 @@
 """What a run is going to do, computed before anything moves; pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,6 +59,9 @@ class TrainingPlan:
         kind: "averaging" (default): parameters are averaged every few minibatches; "sharing":
             every minibatch sends an encoded update.
         bytes_per_minibatch: with `kind` "sharing" the estimated size of that update (default 0).
+        steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
+            all examples.
+        first_epoch: the epoch that the run begins with, from 0 (default).
     """
 
     rows: tuple[int, ...]
@@ -68,6 +71,8 @@ class TrainingPlan:
     vector_bytes: int = 0
     kind: PlanKind = "averaging"
     bytes_per_minibatch: int = 0
+    steps_per_epoch: int | None = None
+    first_epoch: int = 0
 
     @property
     def workers(self) -> int:
@@ -77,7 +82,14 @@ class TrainingPlan:
     @property
     def minibatches(self) -> tuple[int, ...]:
         """Minibatches of each worker in an epoch; the last one of each may be smaller."""
-        return tuple(minibatch_count(n, self.batch_size) for n in self.rows)
+        return epoch_minibatches(self.rows, self.batch_size, self.steps_per_epoch)
+
+    @property
+    def examples(self) -> int:
+        """Examples that the run trains in all, about so many if an epoch is no whole pass."""
+        steps = self.steps_per_epoch
+        an_epoch = sum(self.rows) if steps is None else steps * self.batch_size
+        return an_epoch * (self.epochs - self.first_epoch)
 
     @property
     def rounds(self) -> int:
@@ -153,6 +165,50 @@ def minibatch_count(rows: int, batch_size: int) -> int:
     return -(-rows // batch_size)
 
 
+def epoch_minibatches(
+    rows: Sequence[int], batch_size: int, steps_per_epoch: int | None = None
+) -> tuple[int, ...]:
+    """Minibatches of each worker in an epoch.
+
+    Args:
+        rows: examples of each worker.
+        batch_size: examples of a minibatch.
+        steps_per_epoch: how many there are in an epoch altogether, shared out in proportion to the
+            workers' data; default None: as many as the data has.
+
+    Example:
+        >>> epoch_minibatches((70, 10), 10), epoch_minibatches((70, 10), 10, 4)
+        ((7, 1), (4, 0))
+    """
+    counts = [minibatch_count(count, batch_size) for count in rows]
+    if steps_per_epoch is None or not sum(counts):
+        return tuple(counts)
+    ends = np.cumsum([0, *counts]) * steps_per_epoch / sum(counts)
+    return tuple(np.diff(np.floor(ends + 0.5).astype(int)).tolist())
+
+
+def passes(
+    start: int, stop: int, *, epoch: int, count: int, per_epoch: int
+) -> Iterator[tuple[int, int, int]]:
+    """Where minibatches `start` to `stop` of a worker's epoch lie in its passes over its data.
+
+    A pass has `count` minibatches, and an epoch, from 0, `per_epoch`: it begins where the last one
+    ended.
+
+    Yields:
+        The number of the pass, from 0, the first minibatch within it, and how many.
+
+    Example:
+        >>> list(passes(0, 4, epoch=1, count=6, per_epoch=4))
+        [(0, 4, 2), (1, 0, 2)]
+    """
+    at, end = epoch * per_epoch + start, epoch * per_epoch + stop
+    while at < end:
+        size = min(end, (at // count + 1) * count) - at
+        yield at // count, at % count, size
+        at += size
+
+
 def epoch_order(
     rows: int, *, seed: int, epoch: int, worker: int, shuffle: bool
 ) -> NDArray[np.int64]:
@@ -203,7 +259,8 @@ def updater_bytes(trainable: int, optimizer: str, options: Mapping[str, Any] | N
     Args:
         trainable: parameters that training changes.
         optimizer: the name of its class in Keras; one that is not known counts as Adam.
-        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`.
+        options: its settings; those that matter are `momentum`, `amsgrad`, `centered`, `use_ema`
+            and `gradient_accumulation_steps`.
 
     Example:
         >>> updater_bytes(1000, "Adam"), updater_bytes(1000, "SGD", {"momentum": 0.9})

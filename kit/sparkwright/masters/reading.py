@@ -1,7 +1,7 @@
 """Reads the settings of a training master: its own, and those in a Keras HDF5 file."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sparkwright._yaml import read_json, read_yaml
@@ -35,12 +35,15 @@ _KNOWN = {
 }
 
 
-def training_master_from_dict(settings: dict[str, Any]) -> TrainingMaster:
+def training_master_from_dict(
+    settings: dict[str, Any], *, allow: Collection[str] = ()
+) -> TrainingMaster:
     """The training master whose `to_dict` gave `settings`.
 
     Args:
         settings: options by name, and as "name" the class; without it
             ParameterAveragingTrainingMaster.
+        allow: classes of your own that may be imported, as "package.module.Class"; default none.
 
     Raises:
         ConfigurationError: if the class or an option is unknown or an option has a value that it
@@ -56,17 +59,17 @@ def training_master_from_dict(settings: dict[str, Any]) -> TrainingMaster:
         raise ConfigurationError(
             f"`name` must be one of {', '.join(map(repr, MASTERS))}. Received: name={name!r}."
         )
-    return MASTERS[name].from_dict(settings)
+    return MASTERS[name].from_dict(settings, allow=allow)
 
 
-def training_master_from_json(text: str) -> TrainingMaster:
+def training_master_from_json(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
     """The training master whose `to_json` gave `text`; see `training_master_from_dict`."""
-    return training_master_from_dict(read_json(text))
+    return training_master_from_dict(read_json(text), allow=allow)
 
 
-def training_master_from_yaml(text: str) -> TrainingMaster:
+def training_master_from_yaml(text: str, *, allow: Collection[str] = ()) -> TrainingMaster:
     """The training master whose `to_yaml` gave `text`; see `training_master_from_dict`."""
-    return training_master_from_dict(read_yaml(text))
+    return training_master_from_dict(read_yaml(text), allow=allow)
 
 
 def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMaster:

@@ -10,7 +10,7 @@ from sparkwright.options import MAX_SEED
 
 from .checkpointing import Checkpointing
 from .mesh_config import MeshConfig
-from .plan import Exchange, TrainingPlan, minibatch_count
+from .plan import Exchange, TrainingPlan, epoch_minibatches
 
 NonFinite = Literal["stop", "continue"]
 Repartition = Literal["always", "never", "num_partitions_workers_differs"]
@@ -225,6 +225,16 @@ class TrainingMaster(Configuration):
         help="Visit the examples in a new random order each epoch. Leave it on unless the order "
         "matters: sorted data trains badly.",
     )
+    steps_per_epoch: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="one pass over the data",
+        unit="minibatches",
+        group=DATA,
+        label="Minibatches of an epoch",
+        help="Minibatches of an epoch, of all workers together. The next epoch goes on in the data "
+        "where this one ended. For much data, so that validation and checkpoints come sooner.",
+    )
     non_finite: NonFinite = option(
         default="stop",
         group=DIAGNOSTICS,
@@ -313,7 +323,7 @@ class TrainingMaster(Configuration):
         if exchange.kind == "averaging":
             frequency, message_bytes = exchange.every or 1, 0
         else:  # workers average at the end of an epoch
-            frequency = max([1, *(minibatch_count(count, size) for count in rows)])
+            frequency = max([1, *epoch_minibatches(rows, size, self.steps_per_epoch)])
             message_bytes = round(exchange.density * vector_bytes)
         return TrainingPlan(
             rows=tuple(rows),
@@ -323,6 +333,7 @@ class TrainingMaster(Configuration):
             vector_bytes=vector_bytes,
             kind=exchange.kind,
             bytes_per_minibatch=message_bytes,
+            steps_per_epoch=self.steps_per_epoch,
         )
 
     def with_hooks(self, *hooks: TrainingHook) -> Self:

@@ -13,11 +13,14 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from .backend import Backend
+from .adapted import adapted_in_config
+from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
+from .lora import lora_ranks, restore_lora
+from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .signature import Example, example_of, is_graph
 from .state import ModelState
-from .steps import backend_for, is_traced, optimizers_of, overrides
+from .steps import backend_for, is_traced, optimizers, optimizers_of, overrides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +37,7 @@ class ModelDefinition:
         parameters: how many numbers the model's weights hold.
         policy: Keras' dtype policy of the model; None: unknown.
         backend: what Keras computes with where the model was built, and on workers.
+        undecayed: which variables are excluded from weight decay, as JSON; "": none.
         builder: cloudpickled function of the user that builds the model, where no configuration
             describes it; it travels as `custom_objects` do. Empty: none.
         layout: (name, dtype, shape) of each variable, then the optimizers' classes, if there is a
@@ -48,6 +52,7 @@ class ModelDefinition:
     parameters: int
     policy: str | None = None
     backend: Backend = "tensorflow"
+    undecayed: str = ""
     builder: bytes = b""
     layout: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     example: Example | None = None
@@ -62,7 +67,7 @@ class ModelDefinition:
         code = self.custom_objects + self.builder
         if self.example is not None:
             code += repr((self.example, self.traced)).encode()
-        return _fingerprint(self.config, code, self.policy)
+        return _fingerprint(self.config, code, f"{self.policy}\0{self.undecayed}")
 
     @property
     def architecture(self) -> str:
@@ -81,7 +86,7 @@ class ModelDefinition:
             name = inner.get("name") if isinstance(inner, Mapping) else None
             if isinstance(name, str):
                 names.setdefault(name, f"#{len(names)}")
-        content = json.dumps(_renamed(config, names), sort_keys=True)
+        content = json.dumps(_renamed(config, names), sort_keys=True) + self.undecayed
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
     @classmethod
@@ -93,25 +98,55 @@ class ModelDefinition:
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
                 `get_config`, a lambda as a loss, ...), or builds another model from what it
-                describes, and there is no function either; the message carries the reason;
+                describes, and there is no function either; the message carries the reason. Or if a
+                preprocessing layer has not been adapted;
                 if Keras' backend is neither TensorFlow nor JAX, or JAX and an input is text or
                 a step of the model's own.
         """
+        with adapted_in_config(model):
+            return cls._of_model(model)
+
+    @classmethod
+    def of_layer(cls, layer: Any) -> "ModelDefinition":
+        """Describe a preprocessing layer, without what it was adapted to."""
+        return cls._configured(layer, serialize(layer), parameters=0)
+
+    @classmethod
+    def _configured(
+        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
+    ) -> "ModelDefinition":
         import cloudpickle
 
-        backend = backend_for(model)
-        builder = builder_of(model)
-        serialized, objects = serialize(model), dict[str, Any]()
+        objects: dict[str, Any] = {}
         if serialized is not None:
+            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
             objects = {**_mentioned(serialized), **_live(model)}
             _leave_out_refused(serialized, objects)
-        described = cls(
+        return cls(
             name=model.name,
             config="" if serialized is None else json.dumps(serialized, sort_keys=True),
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=int(model.count_params()),
+            parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
-            backend=backend,
+            backend=backend_name(),
+        )
+
+    @classmethod
+    def _of_model(cls, model: Any) -> "ModelDefinition":
+        import cloudpickle
+
+        backend_for(model)
+        builder = builder_of(model)
+        chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
+        if builder is None and getattr(chooser, "__name__", "") == "<lambda>":
+            raise ConfigurationError(
+                "the function of a MultiOptimizer must have a name, by which workers find it. "
+                "Received: a lambda. Write it with `def`, or use an OptimizerMap."
+            )
+        serialized = serialize(model)
+        described = replace(
+            cls._configured(model, serialized, parameters=int(model.count_params())),
+            undecayed=weight_decay_exclusions(model),
             example=example_of(model) if is_traced(model) or not is_graph(model) else None,
             traced=is_traced(model),
         )
@@ -160,12 +195,13 @@ class ModelDefinition:
                 with warnings.catch_warnings():
                     if self.example is not None:  # what is not built, or not compiled, is noticed
                         warnings.simplefilter("ignore", UserWarning)
-                    model = keras.saving.deserialize_keras_object(
-                        json.loads(self.config), safe_mode=False
-                    )
+                    config = json.loads(self.config)
+                    model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+                restore_lora(model, config.get("lora", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
-            return model
+        exclude_from_weight_decay(model, self.undecayed)
+        return model
 
 
 def _is_plain(model: Any) -> bool:
@@ -174,11 +210,18 @@ def _is_plain(model: Any) -> bool:
 
     if is_traced(model) or overrides(model, "compile"):
         return False
-    return all(is_graph(x) for x in model._flatten_layers() if isinstance(x, keras.Model))
+    layers = list(model._flatten_layers())
+    if any(getattr(layer, "quantization_mode", None) == "float8" for layer in layers):
+        return False  # `quantize` puts variables last that are built before others
+    return all(is_graph(x) for x in layers if isinstance(x, keras.Model))
 
 
 def _difference(model: Any, definition: ModelDefinition) -> str:
     """How the model that `definition` builds differs from `model`; empty: in nothing."""
+    if overrides(model, "compile") and not (
+        definition.builder or overrides(model, "compile_from_config")
+    ):
+        return "not with what its own `compile` was given."
     try:
         other = definition.build()
         mine, theirs = _groups(model), _groups(other)
@@ -232,9 +275,9 @@ def dtype_policy(name: str | None) -> Generator[None]:
 
 
 @functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
-def _fingerprint(config: str, custom_objects: bytes, policy: str | None) -> str:
+def _fingerprint(config: str, custom_objects: bytes, rest: str) -> str:
     text = json.dumps(_without_initializers(config), sort_keys=True)
-    text += f"\0{policy}\0"
+    text += f"\0{rest}\0"
     return hashlib.sha256(text.encode() + custom_objects).hexdigest()[:24]
 
 
@@ -257,14 +300,16 @@ def _live(model: Any) -> dict[str, Any]:
     """The user's own classes and functions that the live model holds."""
     import keras
 
-    optimizer = getattr(model, "optimizer", None)
     compiled = getattr(model, "_compile_config", None)
-    things: list[Any] = [
-        *model._flatten_layers(),
-        optimizer,
-        getattr(optimizer, "_learning_rate", None),
-    ]
+    parts = list(optimizers(getattr(model, "optimizer", None)))
+    functions = ("_learning_rate", "_optimizer_map")
+    given = [getattr(part, name, None) for part in parts for name in functions]
+    things: list[Any] = [*model._flatten_layers(), *parts, *given]
     things += [] if compiled is None else keras.tree.flatten(compiled.config)
+    # Keras writes down no module of a TextVectorization's own functions.
+    things += [
+        getattr(x, n, None) for x in model._flatten_layers() for n in ("_standardize", "_split")
+    ]
     found: dict[str, Any] = {}
     for thing in things:
         kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)

@@ -1,5 +1,6 @@
-"""Which options of an optimizer a run cannot honor: they are refused, not ignored."""
+"""What a run asks of a model's optimizer: variables for all weights, updates that add up."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,52 +8,80 @@ from sparkwright.errors import ConfigurationError
 
 from .steps import has_own_train_step, optimizers, optimizers_of
 
+_LOST = (
+    "An optimizer must have been built for all variables of its model. Received: {kind}, built for "
+    "none, as Keras leaves it after reading HDF5. It is built anew: iterations and learning rate "
+    "stay, moments are lost. {remedy}"
+)
 
-def check_optimizer(model: Any) -> None:
-    """Refuse an optimizer with which a run would fail, or train another model than Keras.
+
+def lost_state(optimizer: Any, remedy: str) -> str:
+    """Return the warning after `rebuild_optimizer`."""
+    return _LOST.format(kind=type(optimizer).__name__, remedy=remedy)
+
+
+def rebuild_optimizer(model: Any) -> bool:
+    """Build an optimizer for all variables if Keras has built it for none; return whether it had.
+
+    That is how Keras loads a model from HDF5; it cannot be trained, not by `fit` either. Iterations
+    and learning rate stay, all other state begins anew.
+    """
+    if has_own_train_step(model):  # which may train some of the variables with each optimizer
+        return False
+    old = getattr(model, "optimizer", None)
+    known = getattr(old, "_trainable_variables", None) or ()
+    if not getattr(old, "built", False) or len(known) >= len(model.trainable_variables):
+        return False
+    config = old.get_config()
+    if "learning_rate" in config and callable(old._learning_rate):
+        config["learning_rate"] = old._learning_rate  # a schedule, which may be the user's own
+    kept = weight_decay_exclusions(model)
+    model.optimizer = type(old).from_config(config)
+    model.optimizer.build(model.trainable_variables)
+    for before, after in zip(optimizers(old), optimizers(model.optimizer), strict=False):
+        after._iterations.assign(before._iterations)
+    exclude_from_weight_decay(model, kept)
+    return True
+
+
+def check_summed_updates(model: Any) -> None:
+    """Refuse optimizers whose updates must not count in full on several workers.
 
     Raises:
-        ConfigurationError: naming the option.
+        ConfigurationError: naming the optimizer.
     """
-    optimizer = getattr(model, "optimizer", None)
-    if getattr(optimizer, "built", False) and not has_own_train_step(model):
-        # Keras builds the optimizer of a model in HDF5 for no variable at all.
-        known = len(getattr(optimizer, "_trainable_variables", None) or ())
-        if known < len(model.trainable_variables):
+    for each in _parts(model):
+        overwrites = getattr(each, "use_ema", False) and each.ema_overwrite_frequency
+        if overwrites or type(each).__name__ == "ScheduleFreeAdamW":
+            option = f"ema_overwrite_frequency={overwrites}" if overwrites else "averaged weights"
             raise ConfigurationError(
-                "an optimizer must have been built for all variables of its model. Received: "
-                f"{type(optimizer).__name__}, built for {known} of "
-                f"{len(model.trainable_variables)}, as Keras leaves it after reading HDF5. Its "
-                "state is lost. Compile the model again, and keep it as `.keras`."
-            )
-    for each in (part for used in optimizers_of(model) for part in optimizers(used)):
-        for option, received, remedy in _unsupported(each):
-            raise ConfigurationError(
-                f"`{option}` of an optimizer is not supported by a run. Received: "
-                f"{type(each).__name__} with {option}={received}. {remedy}"
+                "an optimizer that moves the weights to an average needs updates that count 1 / n "
+                f"each: n workers would move them n times as far. Received: {type(each).__name__} "
+                f'with {option}. Use `SharedTrainingMaster(combine="mean")`.'
             )
 
 
-def _unsupported(optimizer: Any) -> Iterator[tuple[str, Any, str]]:
-    steps = getattr(optimizer, "gradient_accumulation_steps", None)
-    if steps is not None and steps > 1:
-        yield (
-            "gradient_accumulation_steps",
-            steps,
-            "Leave it out, and raise `batch_size_per_worker` of the training master.",
-        )
-    if getattr(optimizer, "use_ema", False):
-        yield "use_ema", True, "Leave it out: the mean would not reach the trained model."
-    excluded = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
-    if excluded is not None or getattr(optimizer, "_exclude_from_weight_decay", None):
-        yield (
-            "exclude_from_weight_decay",
-            "variables" if excluded is None else excluded.pattern,
-            "It is no part of the optimizer's configuration, so workers would not know it. Use "
-            "`kernel_regularizer` of the layers instead of `weight_decay`.",
-        )
-    if type(optimizer).__name__ == "ScheduleFreeAdamW":
-        # Keras trains other weights with it if XLA is off, as it is on a CPU in a run.
-        yield "ScheduleFreeAdamW", "optimizer", "Use AdamW."
-    if isinstance(getattr(optimizer, "optimizers", None), list | tuple):
-        yield "optimizers", type(optimizer).__name__, "Use one optimizer for all variables."
+def weight_decay_exclusions(model: Any) -> str:
+    """Return which variables `exclude_from_weight_decay` names, as JSON; "" for none.
+
+    An optimizer's own configuration does not hold them.
+    """
+    found: list[tuple[list[int], str | None]] = []
+    for each in _parts(model):
+        keys = getattr(each, "_exclude_from_weight_decay", None) or ()
+        places = [i for i, v in enumerate(model.trainable_variables) if each._var_key(v) in keys]
+        pattern = getattr(each, "_exclude_from_weight_decay_pattern", None)
+        found.append((places, None if pattern is None else pattern.pattern))
+    return json.dumps(found) if any(places or pattern for places, pattern in found) else ""
+
+
+def exclude_from_weight_decay(model: Any, exclusions: str) -> None:
+    """Apply what `weight_decay_exclusions` returned to a model of the same definition."""
+    found = json.loads(exclusions or "[]")
+    for each, (places, pattern) in zip(_parts(model), found, strict=False):
+        variables = [model.trainable_variables[place] for place in places]
+        each.exclude_from_weight_decay(variables, None if pattern is None else [pattern])
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    return (part for used in optimizers_of(model) for part in optimizers(used))

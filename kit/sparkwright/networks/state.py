@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
+from .adapted import adapted_variables
 from .backend import variables
 from .steps import optimizers, optimizers_of
 
@@ -22,15 +23,19 @@ class ModelState:
 
     Attributes:
         averaged: trainable variables, then the other floating-point state that training changes
-            (BatchNormalization statistics). Variables of frozen layers are not among them: they
-            stay bit for bit what they were.
-        updater: the optimizer's floating-point state (moments, loss scale), without its
+            (BatchNormalization statistics), then what the optimizer keeps of weights and gradients
+            (moving averages, accumulated gradients). Variables that a layer or LoRA freezes are not
+            among them: they stay bit for bit what they were.
+        updater: the rest of the optimizer's floating-point state (moments), without its
             learning rate, which every worker computes alike.
-        counters: integer state (the iterations of the optimizers first, the main one's before
-            others', then seeds of Dropout and counters of custom layers); never averaged.
+        counters: each worker's own state, never averaged: the iterations of the optimizers first,
+            the main one's before others', then other integers (seeds of Dropout, counters of
+            custom layers), and the loss scale, a power of 2 that is what the worker's own gradients
+            can bear.
         fixed: what training does not change: the variables of frozen layers. A worker needs them
-            once.
+            once. What preprocessing layers were adapted to is in the model's definition instead.
         trainable: how many of the averaged variables are trainable; they come first.
+        clocks: how many of the counters are iterations: one of each optimizer.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
 
@@ -39,6 +44,7 @@ class ModelState:
     counters: Sequence[Any]
     fixed: Sequence[Any]
     trainable: int
+    clocks: int
     dtype: np.dtype[Any] = field(init=False)
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
@@ -77,25 +83,49 @@ class ModelState:
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
-            if not layer.trainable
-            for variable in layer.variables
+            # Of a layer that is trained: what LoRA froze, which was made to be trained.
+            for variable in (layer._trainable_variables if layer.trainable else layer.variables)
+            if not (layer.trainable and variable.trainable)
         }
-        others = [v for v in model.non_trainable_variables if id(v) not in frozen]
-        iterations = [optimizer.iterations for optimizer in used]
+        adapted = {id(variable) for variable in adapted_variables(model)}
+        untrained = [v for v in model.non_trainable_variables if id(v) not in adapted]
+        others = [v for v in untrained if id(v) not in frozen]
         parts = [part for optimizer in used for part in optimizers(optimizer)]
-        rates = {id(getattr(part, "_learning_rate", None)) for part in parts}
-        slots = [v for optimizer in used for v in optimizer.variables if id(v) not in rates]
+        # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
+        clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
+        apart = {id(v) for v in clocks}
+        apart |= {id(getattr(each, "_learning_rate", None)) for each in parts}
+        slots = [v for optimizer in used for v in optimizer.variables if id(v) not in apart]
+        lasting = {id(v) for each in parts for v in _lasting(each)}
+        scales = {id(getattr(each, "dynamic_scale", None)) for each in parts}
+        moments = [v for v in slots if _is_float(v) and id(v) not in lasting | scales]
         return cls(
-            averaged=[*model.trainable_variables, *(v for v in others if _is_float(v))],
-            updater=[v for v in slots if _is_float(v)],
+            averaged=[
+                *model.trainable_variables,
+                *(v for v in others if _is_float(v)),
+                *(v for v in slots if id(v) in lasting),
+            ],
+            updater=moments,
             counters=[
-                *iterations,
-                *(v for v in slots if not _is_float(v) and all(v is not i for i in iterations)),
+                *clocks,
+                *(v for v in slots if not _is_float(v) or id(v) in scales),
                 *(v for v in others if not _is_float(v)),
             ],
-            fixed=[v for v in model.non_trainable_variables if id(v) in frozen],
+            fixed=[v for v in untrained if id(v) in frozen],
             trainable=len(model.trainable_variables),
+            clocks=len(clocks),
         )
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches that the optimizer has counted; of several, the main one."""
+        return int(self.counters[0].numpy())
+
+    def set_iterations(self, value: int) -> None:
+        """Have the optimizers go on as after `value` minibatches of the main one."""
+        before = self.iterations
+        for clock in self.counters[: self.clocks]:  # others may step more or less often
+            clock.assign(round(int(clock.numpy()) * value / before) if before else value)
 
     @property
     def averaged_size(self) -> int:
@@ -186,15 +216,18 @@ class ModelState:
                 value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
 
     def read_counters(self) -> list[NDArray[Any]]:
-        """Copies of the integer state, in order, as int64: backends differ in their widths."""
+        """Copies of each worker's own state, in order; integers as int64.
+
+        Keras' backends differ in the width of integers.
+        """
         return [_widened(variable) for variable in self.counters]
 
     def read_extras(self) -> list[NDArray[Any]]:
-        """Copies of what is not averaged: the integer state, then the fixed variables."""
+        """Copies of what is not averaged: the counters, then the fixed variables."""
         return [*self.read_counters(), *(np.array(variable.numpy()) for variable in self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set the integer state, and the fixed variables if `values` goes on with them."""
+        """Set the counters, and the fixed variables if `values` goes on with them."""
         for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
             narrow = np.asarray(value).astype(variable.numpy().dtype, copy=False)
             variable.assign(narrow.reshape(variable.shape))
@@ -221,6 +254,18 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
         np.frombuffer(content[start:stop], array.dtype).reshape(array.shape).copy()
         for array, (start, stop) in zip(like, pairwise(ends), strict=True)
     ]
+
+
+def _lasting(optimizer: Any) -> Iterator[Any]:
+    """State of an optimizer that is averaged with the weights, and survives `reset_updater`.
+
+    Moments may begin anew, because they fade. Averages of weights would be wrong from then on, and
+    gradients be missing from the next update.
+    """
+    yield from getattr(optimizer, "_model_variables_moving_average", ())
+    yield from getattr(optimizer, "_accumulated_gradients", ())
+    if type(optimizer).__name__ == "ScheduleFreeAdamW":
+        yield from optimizer._momentums  # the weights without averaging, despite the name
 
 
 def _widened(variable: Any) -> NDArray[Any]:

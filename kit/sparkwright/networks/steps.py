@@ -194,10 +194,12 @@ def _held(model: Any) -> Iterator[Any]:
 
 
 def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those that it wraps, as a LossScaleOptimizer does; None: nothing."""
-    while optimizer is not None:
+    """An optimizer, then those within it, as in Loss-Scale- and MultiOptimizer; None: nothing."""
+    if optimizer is not None:
         yield optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", None)
+        yield from optimizers(getattr(optimizer, "inner_optimizer", None))
+        for each in getattr(optimizer, "optimizers", ()):
+            yield from optimizers(each)
 
 
 def _is_in(one: Any, several: Sequence[Any]) -> bool:

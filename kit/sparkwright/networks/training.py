@@ -255,6 +255,7 @@ def optimizer_slots(kind: str, options: Mapping[str, Any]) -> int:
     """
     name = next((known for known in _SLOTS if known.lower() == kind.lower()), kind)
     slots = _SLOTS.get(name, 2) + bool(options.get("use_ema"))
+    slots += bool(options.get("gradient_accumulation_steps"))
     if name in ("SGD", "RMSprop"):
         slots += bool(options.get("momentum"))
     return slots + bool(options.get("amsgrad")) + bool(options.get("centered"))

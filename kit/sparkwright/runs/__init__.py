@@ -12,3 +12,4 @@ from ._events import (
 )
 from ._history import History as History
 from ._run import TrainingRun as TrainingRun
+from .fit_options import FitOptions as FitOptions

@@ -28,7 +28,10 @@ _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
 _TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp(?:\.old)?")
 _OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are its
 # Besides data and seed, these decide which examples a minibatch consists of.
-_DECISIVE = ("batch_size_per_worker", "shuffle", "repartition", "repartition_strategy")
+_DECISIVE = (
+    *("batch_size_per_worker", "shuffle", "steps_per_epoch"),
+    *("repartition", "repartition_strategy"),
+)
 
 
 class CheckpointNotFoundError(SparkwrightError, FileNotFoundError):

@@ -12,11 +12,13 @@ from sparkwright.workers.protocol import Failure, Group, Progress
 from ._decisions import (
     Action,
     BestReceived,
+    CallbacksAnswered,
     Dismiss,
     EndRun,
     EpochScored,
     Event,
     KeepBest,
+    RunCallbacks,
     SendVerdict,
     WorkerAlive,
     WorkerRegistered,
@@ -83,6 +85,8 @@ class RunRules(Generic[Member]):
         self._failure: Failure | None = None
         self._timed_out = ""
         self._delivery = Delivery()
+        self._answers: dict[int, CallbacksAnswered] = {}  # by epoch
+        self._asked_epochs: set[int] = set()  # whose callbacks run, or have run
 
     @property
     def progress(self) -> Progress:
@@ -178,6 +182,13 @@ class RunRules(Generic[Member]):
                 keep=judge.wants_state(event.epoch),
             )
         ]
+
+    def _ask_callbacks(self, epoch: int) -> list[Action]:
+        """Have the callbacks of `epoch` run, once for all."""
+        if epoch in self._asked_epochs:
+            return []
+        self._asked_epochs.add(epoch)
+        return [RunCallbacks(epoch=epoch)]
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
         """The next group, of these members."""

@@ -79,6 +79,23 @@ class BestReceived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EpochEnded:
+    """Averaging: `connection` waits, for all, until the callbacks of `epoch` have run."""
+
+    connection: int
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallbacksAnswered:
+    """The driver's callbacks of `epoch` have run; `learning_rate` None: as before."""
+
+    epoch: int
+    ends: bool
+    learning_rate: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerFailed:
     """The driver found a reason to end the run with a failure."""
 
@@ -240,6 +257,21 @@ class KeepBest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunCallbacks:
+    """Run the callbacks of `epoch`, whose state is the latest that has arrived."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendAnswer:
+    """Averaging: tell `connection` what the callbacks answered."""
+
+    connection: int
+    answer: CallbacksAnswered
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetHistory:
     """All workers were lost: training begins anew, or from the last checkpoint."""
 
@@ -265,6 +297,8 @@ Event = (
     | CheckpointReceived
     | EpochScored
     | BestReceived
+    | EpochEnded
+    | CallbacksAnswered
     | StopRequested
     | TimerFired
 )
@@ -283,6 +317,8 @@ Action = (
     | KeepCheckpoint
     | SendVerdict
     | KeepBest
+    | RunCallbacks
+    | SendAnswer
     | ForgetHistory
     | EndRun
 )
@@ -321,6 +357,7 @@ News = (
     | KeepCheckpoint
     | KeepBest
     | SendVerdict
+    | RunCallbacks
     | LaunchTask
     | ShowStalled
     | ForgetHistory

@@ -1,5 +1,6 @@
 """The log of a run: one row per worker and minibatch, and the rows that no worker reported."""
 
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,11 @@ COLUMNS: dict[str, type[np.generic]] = {
     "examples": np.int32,
     "time_s": np.float64,
     "examples_per_s": np.float64,
+}
+# Columns beyond these that are no metrics.
+_FURTHER = {
+    *("learning_rate", "update_ratio", "threshold", "sparsity", "message_bytes", "staleness"),
+    *("residual_p50", "residual_p99", "residual_max"),
 }
 _FIRST_CAPACITY = 4096
 Counts = NDArray[np.int64]
@@ -122,6 +128,27 @@ class History:
             self._columns[name] = larger
 
 
+def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
+    """What Keras would log of `epoch`, from 1, by the log's columns: "loss" and the metrics.
+
+    The loss is the mean over the examples, each before the update of its minibatch. A metric is the
+    mean of what it was on the workers at last, weighted by their examples.
+    """
+    import pandas as pd
+
+    mine = pd.DataFrame({name: column[rows["epoch"] == epoch] for name, column in rows.items()})
+    by_worker = mine.groupby("worker")
+    last, examples = by_worker.last(), by_worker["examples"].sum()  # the last that is known
+    told = mine[mine["loss"].notna()]
+    found = {"loss": (told["loss"], told["examples"])}
+    for name in sorted(mine.columns.difference([*COLUMNS, *_FURTHER])):
+        found[name] = (last[name].dropna(), examples[last[name].notna()])
+    return {
+        name: float(np.average(values, weights=weights)) if len(values) else math.nan
+        for name, (values, weights) in sorted(found.items())
+    }
+
+
 def untold_rows(
     plan: TrainingPlan, progress: Progress, rows: Mapping[str, Any]
 ) -> dict[int, dict[str, Counts]]:
@@ -150,9 +177,10 @@ def untold_rows(
 
     # Of each worker's data, and of each epoch, what counts.
     done = np.zeros_like(told)
-    done[:, : progress.opened] = totals[:, None]
+    begun = slice(plan.first_epoch, progress.opened)
+    done[:, begun] = totals[:, None]
     done_examples = np.zeros_like(told)
-    done_examples[:, : progress.opened] = np.array(plan.rows, np.int64)[:, None]
+    done_examples[:, begun] = np.minimum(np.array(plan.rows, np.int64), totals * size)[:, None]
     for owner, epoch, start, stop in progress.todo:
         done[owner, epoch] -= stop - start
         count = plan.rows[owner]

@@ -25,23 +25,23 @@ class Ledger:
         epochs: int,
         minibatches: Callable[[Sequence[int]], Sequence[int]],
         piece_size: Callable[[Sequence[int]], int],
+        lends: bool = True,
     ) -> None:
         """Go on from `start`; see `SharingCoordinator` for the rest."""
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
+        self._lends = lends
         self._totals: Sequence[int] = ()
         self._size = 1
 
     def begin(self, rows: Sequence[int]) -> None:
-        """All workers have come; `rows` are the examples of each."""
+        """All workers have come; `rows` are the examples of each. Then open the epoch."""
         self._totals = self._minibatches(rows)
         self._size = max(1, self._piece_size(rows))
-        self.open_epoch()
 
     def begin_anew(self) -> None:
-        """Nobody has what was learnt since `start`, so it is done again."""
+        """Nobody has what was learnt since `start`, so it is done again. Then open the epoch."""
         self.progress = self.start
-        self.open_epoch()
 
     def keep(self) -> None:
         """What has been learnt until now will not be lost any more."""
@@ -81,6 +81,10 @@ class Ledger:
         """The network has been validated after so many epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
 
+    def count_answer(self, epoch: int, learning_rate: float | None) -> None:
+        """The callbacks of `epoch` have run and want this learning rate; None: no other."""
+        self.progress = self.progress.after_callbacks(epoch, learning_rate)
+
     # -- pieces -----------------------------------------------------------------------------
 
     def has_work(self, present: Collection[int]) -> bool:
@@ -104,6 +108,8 @@ class Ledger:
         """
         progress = self.progress
         size = self._size
+        if not self._lends:
+            present = {worker}.intersection(present)
         if wanted > size:
             left = sum(span.size for span in progress.todo if span.owner in present)
             size = max(size, min(wanted, left // (2 * workers)))
@@ -145,4 +151,7 @@ class Ledger:
     def take_back(self, piece: Span) -> None:
         """Nobody does `piece` any more, so it is left to do."""
         if piece.size:
-            self.progress = replace(self.progress, todo=(*self.progress.todo, piece))
+            todo = self.progress.todo
+            # One worker's pieces stay in their order if nobody else can do them.
+            todo = (*todo, piece) if self._lends else (piece, *todo)
+            self.progress = replace(self.progress, todo=todo)

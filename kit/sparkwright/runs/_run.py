@@ -51,9 +51,10 @@ class TrainingRun:
         title: str,
         engine: Engine,
         record: RunRecord,
-        take_result: Callable[[Outcome], None],
+        take_result: Callable[[Outcome], Outcome],
         model: Any,
         configuration: dict[str, Any],
+        epoch_history: Callable[[int], Any] | None = None,
     ) -> None:
         """Start the run's thread."""
         self.id, self.title = id, title
@@ -64,6 +65,7 @@ class TrainingRun:
         self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
+        self._epoch_history = epoch_history
         self._outcome: Outcome | None = None
         self._over = threading.Event()
         self._waiters: list[Callable[[], None]] = []
@@ -97,6 +99,20 @@ class TrainingRun:
     def history(self) -> Any:
         """A pandas DataFrame: one row per worker and minibatch, see `History` for its columns."""
         return self._record.log.to_frame()
+
+    @property
+    def epoch_history(self) -> Any:
+        """Keras' `History` of the complete epochs so far, as `model.fit` returns it.
+
+        `.history` maps names to lists of one number an epoch: "loss", the compiled metrics, and
+        both of validation with "val_" before the name; also what callbacks put into their logs.
+        `.epoch` numbers the epochs from 0, `.params` has "epochs" and "steps".
+        """
+        if self._epoch_history is None:
+            return None
+        outcome = self._outcome
+        done = self.status.epoch - 1 if outcome is None else outcome.progress.complete_epochs
+        return self._epoch_history(done)
 
     @property
     def events(self) -> Any:
@@ -363,7 +379,7 @@ class TrainingRun:
         except BaseException as error:
             outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)
         try:
-            self._take_result(outcome)
+            outcome = self._take_result(outcome)
         except Exception as error:
             _log.exception("the result of run %s could not be put into the model", self.id)
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)

@@ -19,11 +19,13 @@ from ._coordination import RunRules
 from ._decisions import (
     Action,
     BestReceived,
+    CallbacksAnswered,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
+    EpochEnded,
     EpochScored,
     Event,
     ForgetHistory,
@@ -35,6 +37,8 @@ from ._decisions import (
     RequestResult,
     RequestSnapshot,
     ResultReceived,
+    RunCallbacks,
+    SendAnswer,
     SendGroup,
     SendMeeting,
     SendPiece,
@@ -144,6 +148,10 @@ class CoordinatorServer:
     def stop(self) -> None:
         """End the run with the next averaging."""
         self._handle(StopRequested())
+
+    def callbacks_answered(self, answer: CallbacksAnswered) -> None:
+        """The callbacks of an epoch have run."""
+        self._handle(answer)
 
     def fail(self, failure: Failure) -> None:
         """End the run because of something that the driver has found."""
@@ -332,6 +340,8 @@ class CoordinatorServer:
             with self._lock:
                 self._best = message
                 self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
+        elif message.kind == "epoch_ended":
+            self._handle(EpochEnded(connection=number, epoch=int(fields["epoch"])))
         elif message.kind == "result":
             with self._lock:
                 if not is_finite(message):
@@ -390,7 +400,7 @@ class CoordinatorServer:
                 self._send(number, "deliver", {})
             case RequestSnapshot(connection=number):
                 self._send(number, "snapshot", {})
-            case LaunchTask() | ShowStalled():
+            case LaunchTask() | ShowStalled() | RunCallbacks():
                 self._tell(action)
             case Drop(connection=number):
                 self._drop(number)
@@ -414,6 +424,9 @@ class CoordinatorServer:
                     self._tell(action, self._best)
                     self._best = None
                 self._send(number, "kept", {"epoch": epoch})
+            case SendAnswer(connection=number, answer=answer):
+                fields = {"epoch": answer.epoch, "ends": answer.ends}
+                self._send(number, "answered", {**fields, "learning_rate": answer.learning_rate})
             case ForgetHistory():
                 progress = self._coordinator.progress
                 if progress.averagings:

@@ -1,7 +1,8 @@
 """The rules by which the driver leads a run of gradient sharing: events in, actions out; pure.
 
     gathering --all came--> training --no work left, stop, or a checkpoint is due--> meeting
-    meeting --all met--> training (also the next epoch) | delivering
+    meeting --all met--> training (also the next epoch) | answering (at an epoch's end) | delivering
+    answering --the callbacks have run--> training (the next epoch) | delivering
     meeting --somebody could not--> meeting, again
     training | meeting --all lost, and back--> training, from the start or the last checkpoint
     delivering --result--> over
@@ -26,8 +27,10 @@ from ._coordination import MAX_FRUITLESS_GROUPS, RunRules
 from ._decisions import (
     Action,
     BestReceived,
+    CallbacksAnswered,
     CheckpointReceived,
     ConnectionLost,
+    EpochEnded,
     EpochScored,
     Event,
     ForgetHistory,
@@ -48,7 +51,7 @@ from ._decisions import (
 )
 from ._ledger import Ledger
 
-Phase = Literal["gathering", "training", "meeting", "delivering", "over"]
+Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "over"]
 
 
 class CheckpointSchedule(Protocol):
@@ -101,6 +104,8 @@ class SharingCoordinator(RunRules[_Member]):
         start: Progress | None = None,
         checkpoints: CheckpointSchedule | None = None,
         copies: bool = False,
+        lends: bool = True,
+        callbacks: bool = False,
         **common: Any,
     ) -> None:
         """Begin to gather.
@@ -114,6 +119,8 @@ class SharingCoordinator(RunRules[_Member]):
             checkpoints: when the workers meet for a checkpoint; default None: never.
             copies: whether workers also meet to send the driver a copy of their state, as often
                 as costs less than 1 %; default False.
+            lends: whether idle workers take over work of others; default True.
+            callbacks: whether the driver has callbacks to run after each epoch; default False.
             **common: see `RunRules`.
         """
         super().__init__(workers=workers, **common)
@@ -122,6 +129,7 @@ class SharingCoordinator(RunRules[_Member]):
             epochs=epochs,
             minibatches=minibatches,
             piece_size=piece_size,
+            lends=lends,
         )
         self._grouped = 0  # the generation of the last group
         self._without_state_since_s: float | None = None
@@ -133,6 +141,7 @@ class SharingCoordinator(RunRules[_Member]):
         self._checkpoint_here = False  # a new one has come, from this meeting
         self._writes = False  # it is written into a file, too
         self._copies = CopySchedule() if copies else None
+        self._calls_back = callbacks
         self._meeting_s = self._now_s  # when the last meeting was called
 
     @property
@@ -169,6 +178,11 @@ class SharingCoordinator(RunRules[_Member]):
                 return []
             case EpochScored() | BestReceived():
                 return self._answer(event)
+            case CallbacksAnswered(epoch=epoch):
+                self._answers[epoch] = event
+                return self._go_on()
+            case EpochEnded():
+                return []  # of parameter averaging
             case StopRequested():
                 self._stopping = True
                 self._membership.stop_requested(self._now_s)
@@ -191,11 +205,10 @@ class SharingCoordinator(RunRules[_Member]):
             return actions + self._go_on(changed=True)
         if not self._membership.all_present:
             return actions
-        self.phase, self._checkpoint_s = "training", self._now_s
         if self._copies is not None:
             self._copies.begin(self._now_s)
         self._ledger.begin(self._membership.all_rows)
-        return actions + self._regroup()
+        return actions + self._begin_work() + self._regroup()
 
     def _lose(self, connection: int, *, silent: bool) -> list[Action]:
         if self.phase == "over" or connection not in self._members:
@@ -273,7 +286,7 @@ class SharingCoordinator(RunRules[_Member]):
         if without_state:
             member.grouped = 0  # tell it again
         # A newcomer cannot get a state while the others meet.
-        counts = event.ending != "met" and (member.ready or self.phase == "training")
+        counts = event.ending != "met" and (member.ready or self.phase != "meeting")
         if counts and self._is_fruitless(event.generation):
             return self._call_back(event.generation) + self._give_up_on_rings()
         return self._go_on()
@@ -311,6 +324,8 @@ class SharingCoordinator(RunRules[_Member]):
             actions = self._regroup()
         if self.phase == "meeting":
             return actions + self._advance_meeting()
+        if self.phase == "answering":
+            return actions + self._take_answer()
         return actions + self._hand_out()
 
     def _begin_anew_when_possible(self) -> list[Action]:
@@ -323,9 +338,17 @@ class SharingCoordinator(RunRules[_Member]):
         if not self._members or not (self._membership.all_present or grace_over):
             return []
         self._without_state_since_s = None
-        self.phase, self._checkpoint_s = "training", self._now_s
         self._ledger.begin_anew()
-        return [ForgetHistory(), *self._regroup()]
+        return [ForgetHistory(), *self._begin_work(), *self._regroup()]
+
+    def _begin_work(self) -> list[Action]:
+        """Begin from a state of the driver's: with an epoch, or with the last one's callbacks."""
+        self.phase, self._checkpoint_s = "training", self._now_s
+        if self._are_callbacks_due:
+            self.phase = "answering"
+            return self._ask_callbacks(self.progress.epoch)
+        self._ledger.open_epoch()
+        return []
 
     def _regroup(self) -> list[Action]:
         """Tell everybody who is there now; those who have no state get one."""
@@ -377,9 +400,8 @@ class SharingCoordinator(RunRules[_Member]):
         self.generation += 1
         group = self._group(self._snapshot_sources(), source=0)
         goes_on = not self._is_winding_up
-        sends_state = self._is_checkpoint_due or (
-            self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
-        )
+        is_copied = self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
+        sends_state = self._is_checkpoint_due or self._are_callbacks_due or is_copied
         validate = self._is_validation_due and any(
             group.validation_rows[seat.worker] for seat in group.seats
         )
@@ -413,17 +435,37 @@ class SharingCoordinator(RunRules[_Member]):
             if self._copies is not None:
                 self._copies.took(self._now_s - self._meeting_s, now_s=self._now_s)
             actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
+        if self._are_callbacks_due and not self._is_winding_up:
+            self.phase = "answering"
+            return actions + self._ask_callbacks(self.progress.epoch) + self._take_answer()
+        return actions + self._after_meeting()
+
+    def _take_answer(self) -> list[Action]:
+        """Go on as the callbacks of this epoch want it, if they have run."""
+        answer = self._answers.get(self.progress.epoch)
+        if self._is_winding_up:
+            return self._call_meeting()
+        if answer is None:
+            return []
+        before = self.progress.learning_rate
+        self._ledger.count_answer(answer.epoch, answer.learning_rate)
+        # A group has the learning rate.
+        told = self._regroup() if self.progress.learning_rate != before else []
+        return told + self._after_meeting()
+
+    def _after_meeting(self) -> list[Action]:
+        """Deliver at the end of the run; otherwise go on, with the next epoch if it begins."""
         if self._is_winding_up or self._ledger.is_complete or self._is_stopped_early:
-            return actions + self._deliver()
-        for member in ready:
+            return self._deliver()
+        for member in self._ready:
             member.asked = True
         self.phase = "training"
         self._ledger.open_epoch()
-        return actions + self._hand_out()
+        return self._hand_out()
 
     def _wind_up(self) -> list[Action]:
         """End with a last meeting of those who can come to one."""
-        if self.phase == "training" and self._ready:
+        if self.phase in ("training", "answering") and self._ready:
             return self._call_meeting()
         return self._go_on()
 
@@ -445,7 +487,7 @@ class SharingCoordinator(RunRules[_Member]):
         if not self._ready:
             return self._give_up(problem)
         self._timed_out = self._timed_out or problem
-        return self._call_meeting() if self.phase == "training" else self._deliver()
+        return self._deliver() if self.phase == "meeting" else self._call_meeting()
 
     def _give_up(self, problem: str) -> list[Action]:
         self._timed_out = self._timed_out or problem
@@ -493,8 +535,17 @@ class SharingCoordinator(RunRules[_Member]):
     @property
     def _is_stopped_early(self) -> bool:
         progress, judge = self.progress, self._judge
-        at_its_end = progress.opened == progress.epoch
-        return judge is not None and at_its_end and judge.stops_after(progress.epoch)
+        if progress.opened != progress.epoch:
+            return False
+        answer = self._answers.get(progress.epoch)
+        is_judged = judge is not None and judge.stops_after(progress.epoch)
+        return is_judged or (answer is not None and answer.ends)
+
+    @property
+    def _are_callbacks_due(self) -> bool:
+        progress = self.progress
+        at_its_end = 0 < progress.epoch == progress.opened
+        return self._calls_back and at_its_end and progress.answered < progress.epoch
 
     @property
     def _is_state_due(self) -> bool:

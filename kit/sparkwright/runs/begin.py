@@ -1,23 +1,30 @@
 """Begins a run: what a network on Spark and one on this machine do alike."""
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.networks.building import check_steps, prepare
-from sparkwright.networks.optimizer_checks import check_optimizer
+from sparkwright.networks.optimizer_checks import (
+    check_summed_updates,
+    lost_state,
+    rebuild_optimizer,
+)
 from sparkwright.networks.signature import Shape
-from sparkwright.options import check_count
 from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
 from ._run import TrainingRun
-from .engine import Engine, StartState, seeded
+from .callbacks import DriverCallbacks
+from .engine import Engine, Outcome, StartState, seeded
+from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
 from .peer_engine import PeerEngine, saves_updater
 from .record import RunRecord
@@ -34,6 +41,8 @@ class RunBeginning:
         resume: the checkpoint to go on from; None: from `start`.
         epochs: passes over the data, at most.
         judged: early stopping; None: without.
+        callbacks: of Keras; None: none.
+        initial_epoch: the epoch to begin with, from 0.
     """
 
     def __init__(
@@ -42,11 +51,8 @@ class RunBeginning:
         *,
         model: Any,
         master: TrainingMaster,
-        epochs: int | None,
-        resume: str | None,
         layout: Callable[[], Mapping[str, tuple[Any, Shape]]],
-        early_stopping: EarlyStopping | None = None,
-        validates: bool = False,
+        options: CheckedOptions,
         save: Callable[[Any, str], None] | None = None,
     ) -> None:
         """Look at the model, and read the checkpoint at `resume` if there is one to be read.
@@ -55,36 +61,41 @@ class RunBeginning:
             id: the run's.
             model: the keras.Model.
             master: how to train.
-            epochs: passes over the data; None: those of `early_stopping`, or 1 without it.
-            resume: URL of a checkpoint, or None.
             layout: of the data, see `prepare`.
-            early_stopping: when to end before the last epoch; default None: never.
-            validates: whether there is validation data.
+            options: as `checked_options` returned them.
             save: writes a model to a URL, for early stopping; default None: `save_model`.
 
         Raises:
-            ConfigurationError: if `epochs` or `early_stopping` cannot be meant, the checkpoint is
-                of other settings, or workers cannot build the model.
+            ConfigurationError: if `epochs` cannot be meant, the checkpoint is of other settings, or
+                workers cannot build the model.
             OSError, DataError: if the checkpoint cannot be read.
         """
-        if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
-            raise ConfigurationError(
-                "`early_stopping` must be an EarlyStopping or None. Received: "
-                f"early_stopping={early_stopping!r}."
-            )
+        epochs, early_stopping = options["epochs"], options["early_stopping"]
+        resume, self.initial_epoch = options["resume"], options["initial_epoch"]
         if epochs is None:
             epochs = 1 if early_stopping is None else early_stopping.epochs_of(None)
-        check_count("epochs", epochs)
         if early_stopping is not None:
             epochs = early_stopping.epochs_of(epochs)
+        if epochs <= self.initial_epoch:
+            raise ConfigurationError(
+                "`epochs` is the number of the last epoch, so it must exceed `initial_epoch`. "
+                f"Received: epochs={epochs}, initial_epoch={self.initial_epoch}."
+            )
+        changes = {name: options[name] for name in ("shuffle", "steps_per_epoch")}
+        master = replace(master, **{n: v for n, v in changes.items() if v is not None})
         self.id, self.epochs, self._model = id, epochs, model
-        check_optimizer(model)
+        if rebuild_optimizer(model):
+            remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
+            warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
+        validates = options["validation"] is not None or options["validation_split"] > 0
         check_steps(model, validates=validates)
         prepare(model, layout)
+        if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
+            check_summed_updates(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model)
         if master.exchange.precision == "threshold":
-            _refuse_half_precision(self.start.state)
+            _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
         self.judged: JudgedRun | None = None
@@ -98,6 +109,9 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping = early_stopping
+        given = options["callbacks"]
+        self._all_callbacks = DriverCallbacks(given, model, epochs=epochs)
+        self.callbacks = self._all_callbacks if given else None
         if self.resume is not None:
             self._restore(self.resume)
 
@@ -112,6 +126,8 @@ class RunBeginning:
             epochs=self.epochs,
             resume=self.resume,
             judged=self.judged,
+            callbacks=self.callbacks,
+            initial_epoch=self.initial_epoch,
         )
 
     def run(
@@ -135,7 +151,8 @@ class RunBeginning:
             title=title,
             engine=engine,
             record=record,
-            take_result=self.start.take,
+            take_result=self._take,
+            epoch_history=partial(self._all_callbacks.history, record),
             model=self._model,
             configuration={
                 "master": self.master.to_dict(),
@@ -152,6 +169,17 @@ class RunBeginning:
         if display if display is not None else in_notebook():
             show(run)
         return run
+
+    def _take(self, outcome: Outcome) -> Outcome:
+        """Put the result into the model, and let the callbacks know unless the run failed."""
+        self.start.take(outcome)
+        if self.callbacks is None or outcome.error is not None:
+            return outcome
+        try:
+            self.callbacks.end()
+        except Exception as error:
+            return replace(outcome, error=error)
+        return outcome
 
     def _rules(self) -> dict[str, Any]:
         rules = self._early_stopping
@@ -180,12 +208,26 @@ class RunBeginning:
         self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
 
 
-def _refuse_half_precision(state: ModelState) -> None:
-    """A threshold below half a unit in a variable's last place would change nothing there."""
+def check_direct(master: TrainingMaster, reason: str) -> None:
+    """Refuse options of a master that need data in Spark's partitions, for a `reason`."""
+    for name, wanted in (("communication", "ring"), ("training_approach", "direct")):
+        if (value := getattr(master, name, wanted)) != wanted:
+            raise ConfigurationError(
+                f'{reason}, so `{name}` must be "{wanted}". Received: {name}={value!r}.'
+            )
+
+
+def _refuse_low_precision(state: ModelState) -> None:
+    """Refuse variables that steps of one size cannot change, or must not."""
     for variable in state.averaged[: state.trainable]:
-        if str(variable.dtype) in ("float16", "bfloat16"):
+        if str(variable.dtype) in ("float16", "bfloat16"):  # too few digits for small steps
             raise ConfigurationError(
                 "gradient sharing needs variables of float32 or float64. Received: "
                 f"{variable.path!r} of {variable.dtype}. Compute in half precision with the policy "
                 '"mixed_float16" or "mixed_bfloat16", which keeps variables in float32.'
+            )
+        if getattr(variable, "overwrite_with_gradient", False):  # no optimizer steps to add up
+            raise ConfigurationError(
+                "float8 networks need parameter averaging. Received: a SharedTrainingMaster for "
+                f"{variable.path!r}. Use a ParameterAveragingTrainingMaster."
             )

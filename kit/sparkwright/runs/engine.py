@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
+from sparkwright.networks.steps import optimizers_of
 from sparkwright.workers.protocol import Progress
 
 from .record import RunRecord
@@ -53,24 +54,24 @@ class StartState:
 
     def __init__(self, model: Any) -> None:
         """Sort the variables of `model`."""
-        self.state = ModelState.of(model)
+        self.state, self._model = ModelState.of(model), model
 
     @property
     def iterations(self) -> int:
         """Minibatches that the optimizer has counted."""
-        return int(self.state.counters[0].numpy())
+        return self.state.iterations
 
     def vector(self, *, updater: bool) -> NDArray[Any]:
         """A new flat vector of the state that is averaged."""
         return self.state.read(updater=updater)
 
     def extras(self) -> list[NDArray[Any]]:
-        """Integer and fixed state."""
+        """Counters and fixed state."""
         return self.state.read_extras()
 
     @property
     def counter_bytes(self) -> int:
-        """Bytes of the packed integer state."""
+        """Bytes of the packed counters."""
         return sum(array.nbytes for array in self.state.read_counters())
 
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
@@ -81,12 +82,20 @@ class StartState:
         self.state.write_extras(unpack_arrays(extras[:size], like))
 
     def take(self, outcome: Outcome) -> None:
-        """Put what was learnt into the model."""
+        """Put what was learnt into the model, as it is after `fit`.
+
+        With `use_ema` these are moving averages of the weights; checkpoints hold both.
+        """
         if outcome.vector is not None:
             self.state.write(outcome.vector)
-            self.state.counters[0].assign(outcome.progress.iterations)
+            self.state.set_iterations(outcome.progress.iterations)
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
+        if outcome.vector is not None and self.iterations:  # before the first the averages are 0
+            for each in optimizers_of(self._model):
+                each.finalize_variable_values(
+                    each._trainable_variables or self._model.trainable_variables
+                )
 
 
 def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:

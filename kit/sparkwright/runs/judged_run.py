@@ -127,7 +127,7 @@ class JudgedRun:
                 outcome, vector=best.vector, counters=best.counters, progress=progress
             )
         self.judge.settle(
-            epochs=_complete_epochs(outcome.progress),
+            epochs=outcome.progress.complete_epochs,
             kept_epoch=None if best is None else best.epoch,
             best_url=self._keeper.best_url,
             last_url=last_url,
@@ -158,11 +158,6 @@ class JudgedRun:
 def failure_of_rules(judged: JudgedRun) -> Failure:
     """How the run is told that the rules cannot be meant."""
     return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
-
-
-def _complete_epochs(progress: Progress) -> int:
-    """Those whose last averaging counts, also if the run ended with it."""
-    return progress.epoch + int(progress.opened > progress.epoch and not progress.todo)
 
 
 class ModelKeeper:

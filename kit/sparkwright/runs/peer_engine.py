@@ -2,6 +2,7 @@
 
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright._version import __version__
+from sparkwright.data import TfData
 from sparkwright.errors import (
     ConfigurationError,
     DataError,
@@ -23,7 +25,7 @@ from sparkwright.errors import (
     WorkerError,
 )
 from sparkwright.masters import SharedTrainingMaster
-from sparkwright.masters.plan import minibatch_count
+from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.mesh.auth import SECRET_BYTES
 from sparkwright.mesh.framing import Message
@@ -37,6 +39,7 @@ from sparkwright.workers.requests import TrainRequest, WorkerSettings
 from ._checkpoint import Checkpoint, CheckpointWriter, check_resumable
 from ._coordinator import Coordinator
 from ._decisions import (
+    CallbacksAnswered,
     EndRun,
     ForgetHistory,
     KeepBest,
@@ -44,6 +47,7 @@ from ._decisions import (
     LaunchTask,
     News,
     ProgressSettled,
+    RunCallbacks,
     SendVerdict,
     ShowStalled,
     WorkerGone,
@@ -52,6 +56,7 @@ from ._decisions import (
 )
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
+from .callbacks import DriverCallbacks
 from .engine import Outcome, StartState
 from .judged_run import JudgedRun, failure_of_rules
 from .record import RunRecord
@@ -64,6 +69,8 @@ _SNAPSHOT_S = 1.0
 _LAST_WORDS_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
+# Other workers' rows of an epoch are on their way when its state is there.
+_ROWS_S = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +85,7 @@ class Launcher(Protocol):
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
         consume: whether a worker's files serve one attempt only.
         facts: JSON-able: what `prepare` has found out about the data.
+        stream: what workers draw their examples from; None: `prepare` lays them out.
         max_failures: of a worker's tasks, without a minibatch of it in between, that end a run.
         replacement_timeout_s: how long a lost worker's replacement may take, if the user does not
             say.
@@ -92,6 +100,7 @@ class Launcher(Protocol):
     worker_host: str
     consume: bool
     facts: dict[str, Any]
+    stream: TfData | None
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Lay the data out; returns examples of each worker, or None if not yet counted.
@@ -150,6 +159,8 @@ class PeerEngine:
         epochs: int,
         resume: Checkpoint | None = None,
         judged: JudgedRun | None = None,
+        callbacks: DriverCallbacks | None = None,
+        initial_epoch: int = 0,
     ) -> None:
         """Prepare; nothing starts before `run`.
 
@@ -162,7 +173,12 @@ class PeerEngine:
             epochs: passes over the data.
             resume: where to go on from; default None: from `start`.
             judged: early stopping; default None: without.
+            callbacks: of Keras; default None: none.
+            initial_epoch: the epoch to begin with, from 0; default 0.
         """
+        self._callbacks, self._initial_epoch = callbacks, initial_epoch
+        # The epochs whose callbacks are due on the run's thread; None: the run is over.
+        self._due: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
         self._resume, self._judged = resume, judged
@@ -201,6 +217,7 @@ class PeerEngine:
                     raise
             self._preparing = False
             # Now, because the launcher knows only now how many slots there are.
+            self._rows = rows or ()
             coordinator = self._coordinator()
             if self._stop_asked.is_set():
                 return self._outcome(coordinator.progress)
@@ -208,6 +225,11 @@ class PeerEngine:
             record.noted(launcher.facts)
             if rows is not None:
                 self._plan(rows)
+            elif self._resume is not None:
+                raise ConfigurationError(
+                    "`resume` must know the examples of an epoch before it begins. Received: "
+                    "TfData(examples=None). Use `TfData(make, examples=…)`."
+                )
             self._server = CoordinatorServer(
                 coordinator,
                 self._told,
@@ -230,6 +252,7 @@ class PeerEngine:
                 record.times.expected(worker)
             for worker in range(launcher.workers):
                 self._launch(worker)
+            self._run_callbacks()
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
             if not launcher.finish(_TASKS_END_S):
@@ -263,17 +286,16 @@ class PeerEngine:
         if self._server is not None and not self._ended.is_set():
             self._server.snapshot(_SNAPSHOT_S)
         self._launcher.cancel()
-        self._ended.set()
+        self._over()
 
     # -- private ----------------------------------------------------------------------------
 
     def _coordinator(self) -> Coordinator | SharingCoordinator:
         launcher, master, mesh = self._launcher, self._master, self._master.mesh
-        first = Progress.first(workers=launcher.workers, iterations=self._start.iterations)
         common: dict[str, Any] = {
             "workers": launcher.workers,
             "slots": launcher.slots,
-            "start": first if self._resume is None else self._resume.progress,
+            "start": self._first_progress(),
             "judge": None if self._judged is None else self._judged.judge,
             "rendezvous_timeout_s": mesh.rendezvous_timeout_s,
             "queue_timeout_s": mesh.queue_timeout_s,
@@ -289,13 +311,61 @@ class PeerEngine:
         return SharingCoordinator(
             **common,
             epochs=self._epochs,
-            minibatches=lambda rows: [
-                minibatch_count(count, master.batch_size_per_worker) for count in rows
-            ],
+            minibatches=lambda rows: epoch_minibatches(
+                rows, master.batch_size_per_worker, master.steps_per_epoch
+            ),
             piece_size=master.minibatches_in_piece,
             checkpoints=master.checkpoint,
             copies=True,
+            lends=launcher.stream is None,
+            callbacks=self._callbacks is not None,
         )
+
+    def _first_progress(self) -> Progress:
+        """Where training begins, with the learning rate that callbacks set before it."""
+        progress = Progress.first(
+            workers=self._launcher.workers,
+            iterations=self._start.iterations,
+            epoch=self._initial_epoch,
+        )
+        if self._resume is not None:
+            progress = self._resume.progress
+        if self._callbacks is None or self._stop_asked.is_set():
+            return progress
+        # Callbacks begin with an epoch that has ended if they have not seen its end.
+        is_due = 0 < progress.epoch == progress.opened and progress.answered < progress.epoch
+        plan = self._master.plan(self._rows, epochs=self._epochs)
+        rate = self._callbacks.begin(
+            epoch=progress.epoch - is_due,
+            steps=sum(plan.minibatches),
+            learning_rate=progress.learning_rate,
+        )
+        return replace(progress, learning_rate=rate)
+
+    def _run_callbacks(self) -> None:
+        """Run the callbacks of one epoch after the other until the run is over."""
+        if self._callbacks is None:
+            return
+        while (epoch := self._due.get()) is not None and self._callbacks.error is None:
+            assert self._server is not None
+            try:
+                if (copy := self._copy) is not None:
+                    self._start.take(
+                        Outcome(vector=copy.vector, counters=copy.counters, progress=copy.progress)
+                    )
+                    self._record.await_rows(copy.progress.steps, _ROWS_S)
+                ends, rate = self._callbacks.epoch_ended(epoch, self._record.epoch_logs(epoch))
+                answer = CallbacksAnswered(epoch=epoch, ends=ends, learning_rate=rate)
+                self._server.callbacks_answered(answer)
+            except Exception as error:
+                self._callbacks.error = error
+                self._server.fail(
+                    Failure(worker=-1, host="the driver", reason=f"a callback failed: {error}")
+                )
+
+    def _over(self) -> None:
+        self._ended.set()
+        self._due.put(None)
 
     def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """The state that workers start from: the model's, or a checkpoint's."""
@@ -349,7 +419,12 @@ class PeerEngine:
 
     def _template(self, secret: bytes, port: int) -> Any:
         mesh = self._master.mesh
-        settings = settings_of(self._master, epochs=self._epochs, judged=self._judged)
+        settings = settings_of(
+            self._master,
+            epochs=self._epochs,
+            judged=self._judged,
+            callbacks=self._callbacks is not None,
+        )
         return TrainRequest(
             definition=self._definition,
             xla=self._master.xla,
@@ -362,6 +437,8 @@ class PeerEngine:
             validation="",
             consume=self._launcher.consume,
             settings=settings,
+            stream=self._launcher.stream,
+            shards=self._launcher.workers,
         )
 
     def _plan(self, rows: tuple[int, ...]) -> None:
@@ -374,7 +451,8 @@ class PeerEngine:
                 rows=rows,
                 epochs=self._epochs,
             )
-        self._record.plan_made(self._master.plan(rows, epochs=self._epochs))
+        plan = self._master.plan(rows, epochs=self._epochs)
+        self._record.plan_made(replace(plan, first_epoch=self._initial_epoch))
         if self._resume is not None:
             found = self._resume
             self._record.resumed(found.history, found.validation, found.progress)
@@ -397,6 +475,8 @@ class PeerEngine:
         learned = vector is not None
         if error is None:
             error = self._error(end, progress if learned else None)
+        if self._callbacks is not None:
+            error = self._callbacks.explained(error)
         outcome = Outcome(
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
@@ -440,9 +520,11 @@ class PeerEngine:
                 judged.judged(verdict)
             case KeepBest(epoch=epoch) if judged is not None and message is not None:
                 judged.keep(message, epoch)
+            case RunCallbacks(epoch=epoch):
+                self._due.put(epoch)
             case EndRun():
                 self._end = news
-                self._ended.set()
+                self._over()
             case _:
                 pass  # without early stopping
 
@@ -459,6 +541,9 @@ class PeerEngine:
                     for place, name in enumerate(fields["columns"], start=2)
                 }
                 record.rows_trained(worker, fields["blocks"], losses, examples, further)
+                if self._callbacks is not None and self._callbacks.ends_at(losses):
+                    assert self._server is not None
+                    self._server.stop()
                 # A round in which a worker had no minibatches has no metrics.
                 trained = [block for block in fields["blocks"] if block["count"]]
                 if trained:
@@ -513,19 +598,22 @@ def saves_updater(master: TrainingMaster) -> bool:
     return "moments" in master.exchange.what
 
 
-def settings_of(master: TrainingMaster, *, epochs: int, judged: JudgedRun | None = None) -> Any:
+def settings_of(
+    master: TrainingMaster,
+    *,
+    epochs: int,
+    judged: JudgedRun | None = None,
+    callbacks: bool = False,
+) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
     assert master.seed is not None  # `seeded` has seen to it
     if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
         master = replace(master, repartitioner=DefaultRepartitioner())
+    settings = WorkerSettings(master=master, epochs=epochs, callbacks=callbacks)
     if judged is None:
-        return WorkerSettings(master=master, epochs=epochs)
-    return WorkerSettings(
-        master=master,
-        epochs=epochs,
-        evaluate_every=judged.judge.rules.evaluate_every,
-        judged=judged.judge.validates,
-    )
+        return settings
+    rules = judged.judge.rules
+    return replace(settings, evaluate_every=rules.evaluate_every, judged=judged.judge.validates)
 
 
 def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:

@@ -29,13 +29,15 @@ from ._events import (
     WorkerStalled,
     WorkerStatus,
 )
-from ._history import History, untold_rows
+from ._history import History, epoch_logs, untold_rows
 from .timeline_record import TimelineRecord
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
 # The throughput shown is that of the last seconds.
 _RATE_WINDOW_S = 3.0
+# How often a thread that waits for rows looks.
+_LOOK_S = 0.002
 
 
 class RunRecord:
@@ -121,6 +123,30 @@ class RunRecord:
                     self._listeners.remove(listener)
 
         return remove
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Minibatches of an epoch, of all workers together; None while unknown."""
+        return None if self._plan is None else sum(self._plan.minibatches)
+
+    def epoch_logs(self, epoch: int) -> dict[str, float]:
+        """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation."""
+        with self._lock:
+            points, rows = self._status.validation, self.log.rows()
+        logs = epoch_logs(rows, epoch)
+        for point in points:
+            if point.epoch == epoch:
+                found = {"loss": point.loss, **point.metrics}
+                logs |= {f"val_{name}": value for name, value in sorted(found.items())}
+        return logs
+
+    def await_rows(self, steps: Sequence[int], timeout_s: float) -> None:
+        """Wait until so many minibatches of each worker have been logged, or for `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and any(
+            worker.steps < count for worker, count in zip(self._status.workers, steps, strict=True)
+        ):
+            time.sleep(_LOOK_S)
 
     # -- written by the engine --------------------------------------------------------------
 
@@ -382,7 +408,8 @@ class RunRecord:
     def _advance(self, epoch: int, number: int, now_s: float) -> None:
         status = self._status
         # Workers that share gradients average at the end of an epoch only.
-        averagings = epoch - 1 if self._is_sharing else (epoch - 1) * status.rounds + number
+        before = epoch - 1 - (self._plan.first_epoch if self._plan is not None else 0)
+        averagings = before if self._is_sharing else before * status.rounds + number
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
         self._status = replace(
@@ -425,7 +452,7 @@ class RunRecord:
         return (self._trained - self._first_examples[1]) / span_s if span_s > 0.05 else 0.0
 
     def _remaining(self, now_s: float) -> float | None:
-        total = sum(self._plan.rows) * self._status.epochs if self._plan else 0
+        total = self._plan.examples if self._plan else 0
         rate = self._overall_rate() or self._rate(now_s)
         if self._ended_s is not None or not total or not rate:
             return None

@@ -19,7 +19,14 @@ from sparkwright.errors import ConfigurationError, DataError, NetworkError, Work
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
-from sparkwright.workers.requests import Answer, Evaluating, InferRequest, Predicting, Scoring
+from sparkwright.workers.requests import (
+    Adapting,
+    Answer,
+    Evaluating,
+    InferRequest,
+    Predicting,
+    Scoring,
+)
 
 from ._tasks import device_of
 
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
 # Large enough that asking costs little, small enough that a task's memory stays small.
 BLOCK_BYTES = 8 << 20
-What = Evaluating | Scoring | Predicting
+What = Evaluating | Scoring | Predicting | Adapting
 Tag = TypeVar("Tag")
 
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.jobs import run_job, storage_level
 from sparkwright.data import DistributedDataSet, from_bytes
 from sparkwright.data.export import write_partitions
 from sparkwright.data.paths import check_reached
@@ -97,6 +97,18 @@ class DataLayout:
         return rdd
 
 
+def without_training_data(
+    spark: "SparkSession",
+    validation: DistributedDataSet | None,
+    workers: int,
+    enter: Callable[[PhaseCode], None],
+) -> "RDD[Element]":
+    """Elements of workers that draw their examples themselves: those to validate with, if any."""
+    if validation is None:
+        return spark.sparkContext.parallelize(list[Any](), workers)
+    return _spread(validation, workers, enter).mapPartitionsWithIndex(_tagged("validation"))
+
+
 def _counted(data: DistributedDataSet, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
     """Examples in each partition; the phase is the layout afterwards."""
     if not data.is_counted:
@@ -122,13 +134,6 @@ def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:
     skipped = data.skipped_so_far()
     if skipped.total:
         _log.warning("training goes on without what the data's source skipped. %s", skipped)
-
-
-def storage_level(name: str) -> Any:
-    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
-    from pyspark import StorageLevel
-
-    return getattr(StorageLevel, name.replace("_SER", ""))
 
 
 def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:

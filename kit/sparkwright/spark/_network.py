@@ -3,7 +3,8 @@
 import copy
 import itertools
 import platform
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sparkwright._interrupts import interrupts_held
 from sparkwright._version import __version__
@@ -12,12 +13,14 @@ from sparkwright.data import (
     DistributedDataSet,
     Normalizer,
     TableSchema,
+    TfData,
     load_normalizer,
 )
+from sparkwright.data.from_spark import from_features_and_label
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping, TrainingMaster
+from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import Builder, model_of
 from sparkwright.networks.normalizing import (
     NormalizerPlace,
@@ -25,8 +28,15 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.begin import RunBeginning, check_direct
 from sparkwright.runs.engine import Engine
+from sparkwright.runs.fit_options import (
+    CheckedOptions,
+    FitOptions,
+    checked_options,
+    takes_fit_options,
+    weighted_parts,
+)
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
@@ -111,55 +121,25 @@ class SparkNetwork(EvaluatingNetwork):
 
     # -- training ---------------------------------------------------------------------------
 
-    def fit(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
-    ) -> Any:
+    @takes_fit_options
+    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks.
 
         Args:
-            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches, an RDD
-                of DataSets or (features, label) pairs, a DataFrame with columns `features` and
-                `label`, a DataSet.
-            epochs: passes over the data; default None: 1, or those of `early_stopping`.
-            validation: data for the loss after each epoch; default None.
-            early_stopping: when to end earlier, and which state to keep; default None. See
-                `EarlyStopping`; `run.early_stopping` says what it found.
-            resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on
-                from: with the same network, data and workers. `epochs` counts from the very
-                beginning. Default None: begin with the model as it is.
-            display: show the run live; default None: in notebooks.
+            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (files
+                of another format: `fit_paths`), an RDD of DataSets or (features, label) pairs, a
+                DataFrame with columns `features` and `label`, a DataSet, a `data.TfData`.
+            **options: see `sparkwright.runs.FitOptions`.
 
         Raises:
             RunInterrupted: on an interrupt; the last average is kept, see `TrainingRun.wait`.
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
         with interrupts_held():
-            return self.start(
-                data,
-                epochs=epochs,
-                validation=validation,
-                early_stopping=early_stopping,
-                resume=resume,
-                display=display,
-            ).wait()
+            return self.start(data, **options).wait()
 
-    def start(
-        self,
-        data: Any,
-        *,
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
-    ) -> TrainingRun:
+    @takes_fit_options
+    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once; see `fit` for the arguments.
 
         Raises:
@@ -173,38 +153,39 @@ class SparkNetwork(EvaluatingNetwork):
             network.model = model
             network.save(url, save_updater=saves_updater(master), normalizer=place)
 
+        given = checked_options(options)
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
             model=self.model,
             master=self._require_master(),
-            epochs=epochs,
-            resume=resume,
-            layout=lambda: first_layout(self._normalized(self._distributed(data, "data"))),
-            early_stopping=early_stopping,
-            validates=validation is not None,
+            layout=lambda: self._layout_of(data, given),
+            options=given,
             save=save,
         )
-        saves_files = early_stopping is not None and early_stopping.saves_files
+        rules = given["early_stopping"]
+        saves_files = rules is not None and rules.saves_files
         place: NormalizerPlace = "inside"
         if saves_files:
             place = place_for(self.model, self.normalizer)
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
-        if in_rounds and (validation is not None or resume is not None or master.checkpoint):
+        validates = given["validation"] is not None or given["validation_split"] > 0
+        if in_rounds and (validates or given["resume"] is not None or master.checkpoint):
             raise ConfigurationError(
                 '`validation`, `resume` and `checkpoint` need `communication="ring"`. Received: '
                 'communication="spark". Evaluate after training with `network.evaluate`.'
             )
-        train = self._distributed(data, "data")
-        self.class_names = dict(train.class_names) or self.class_names
-        self.schema = train.schema or self.schema
+        train, validation = self._parts(data, given, seed=master.seed or 0)
+        if isinstance(train, TfData):
+            check_direct(master, "a `TfData` has no partitions")
+        else:
+            self.class_names = dict(train.class_names) or self.class_names
+            self.schema = train.schema or self.schema
         launcher = SparkLauncher(
             self.spark,
             run=beginning.id,
             data=self._normalized(train),
-            validation=None
-            if validation is None
-            else self._normalized(self._distributed(validation, "validation")),
+            validation=None if validation is None else self._normalized(validation),
             master=master,
             export=self._exporter(master),
         )
@@ -218,6 +199,8 @@ class SparkNetwork(EvaluatingNetwork):
                 start=beginning.start,
                 epochs=beginning.epochs,
                 judged=beginning.judged,
+                callbacks=beginning.callbacks,
+                initial_epoch=beginning.initial_epoch,
             )
             if in_rounds
             else beginning.peer_engine(launcher)
@@ -227,21 +210,18 @@ class SparkNetwork(EvaluatingNetwork):
             title=f"{self.model.name} on {launcher.workers} workers",
             workers=launcher.workers,
             configuration=self._configuration(),
-            display=display,
+            display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
         )
 
+    @takes_fit_options
     def fit_paths(
         self,
         where: Any,
         *,
         loader: Loader | None = None,
         on_error: OnError = "raise",
-        epochs: int | None = None,
-        validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        resume: str | None = None,
-        display: bool | None = None,
+        **options: Unpack[FitOptions],
     ) -> Any:
         """`fit(data.from_minibatches(spark, where, …))`: train from files of minibatches.
 
@@ -253,25 +233,21 @@ class SparkNetwork(EvaluatingNetwork):
                 `on_error`: an export, a folder, a pattern, a list or RDD of URLs, a text file.
             loader: file -> DataSet; default None: files that `export` wrote.
             on_error: "raise" (default) or "skip" files that cannot be used.
-            epochs: as for `fit`.
-            validation: as `where`, with the same loader; or a DistributedDataSet or DataSet.
-            early_stopping: as for `fit`.
-            resume: as for `fit`.
-            display: as for `fit`.
+            **options: as for `fit`; `validation` as `where`, with the same loader, or a
+                DistributedDataSet or DataSet.
 
         Raises:
             What `from_minibatches` and `fit` raise.
         """
+        validation = options.get("validation")
         if not (validation is None or isinstance(validation, (DistributedDataSet, DataSet))):
-            validation = self._minibatches(validation, loader, on_error)
-        return self.fit(
-            self._minibatches(where, loader, on_error),
-            epochs=epochs,
-            validation=validation,
-            early_stopping=early_stopping,
-            resume=resume,
-            display=display,
-        )
+            options["validation"] = self._minibatches(validation, loader, on_error)
+        return self.fit(self._minibatches(where, loader, on_error), **options)
+
+    @property
+    def history(self) -> Any:
+        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        return None if self._active is None else self._active.epoch_history
 
     def delete_temp_files(self) -> bool:
         """Remove the minibatches that runs of this network exported; True when nothing is left."""
@@ -361,6 +337,32 @@ class SparkNetwork(EvaluatingNetwork):
         return network
 
     # -- private ----------------------------------------------------------------------------
+
+    def _parts(
+        self, data: Any, options: CheckedOptions, *, seed: int
+    ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
+        """What is trained and what validates, with their weights."""
+        from pyspark.sql import DataFrame
+
+        weights = options["sample_weight"]
+        if isinstance(data, DataFrame) and isinstance(weights, str):
+            data = from_features_and_label(data, weights=weights)
+            options = {**options, "sample_weight": None}
+        elif not isinstance(data, DataSet | TfData):
+            data = self._distributed(data, "data")
+        train, validation = weighted_parts(
+            self.model, data, options["validation"], options, seed=seed
+        )
+        validating = None if validation is None else self._distributed(validation, "validation")
+        if not isinstance(train, TfData):
+            train = self._distributed(train, "data")
+        return train, validating
+
+    def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
+        """Names, dtypes and shapes of the data that is trained, for a model that is not built."""
+        train, _ = self._parts(data, {**options, "class_weight": None}, seed=0)
+        found = self._normalized(train)
+        return found.layout if isinstance(found, TfData) else first_layout(found)
 
     def _require_master(self) -> TrainingMaster:
         if self.master is None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.jobs import run_job
@@ -12,6 +13,7 @@ from sparkwright.data import (
     DistributedDataSet,
     Normalizer,
     TableSchema,
+    TfData,
     from_arrays,
     from_minibatches,
     from_rdd,
@@ -175,8 +177,13 @@ class PredictingNetwork:
     ) -> DistributedDataSet:
         return from_minibatches(self.spark, where, loader=loader, on_error=on_error)
 
-    def _normalized(self, data: DistributedDataSet) -> DistributedDataSet:
-        return data if self.normalizer is None else self.normalizer.transform(data)
+    def _normalized(self, data: Any) -> Any:
+        """A DistributedDataSet or TfData with the normalizer applied when it is read."""
+        if self.normalizer is None:
+            return data
+        if isinstance(data, TfData):
+            return replace(data, normalizer=self.normalizer)
+        return self.normalizer.transform(data)
 
     def _lasting_inference(self, batch_size: int, workers: int | None) -> Inference:
         """The network as it is now, for results that are computed later, if ever."""

@@ -2,16 +2,17 @@
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparkwright.cluster.job_errors import translated
-from sparkwright.cluster.jobs import SparkJob
+from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
-from sparkwright.masters.plan import minibatch_count
 from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.runs.callbacks import DriverCallbacks
 from sparkwright.runs.engine import Outcome, StartState
 from sparkwright.runs.judged_run import JudgedRun
 from sparkwright.runs.peer_engine import error_of, settings_of
@@ -21,7 +22,6 @@ from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.requests import RoundRequest
 from sparkwright.workers.work import share_out
 
-from ._layout import storage_level
 from ._tasks import round_task
 from .gpus import on_gpus
 from .launcher import SparkLauncher
@@ -54,13 +54,16 @@ class SparkRoundsEngine:
         start: StartState,
         epochs: int,
         judged: JudgedRun | None = None,
+        callbacks: DriverCallbacks | None = None,
+        initial_epoch: int = 0,
     ) -> None:
         """Prepare; nothing starts before `run`. There are no scores for `judged` here."""
         self._spark, self._run, self._launcher = spark, run, launcher
         assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
         self._master, self._definition = master, definition
         self._start, self._epochs = start, epochs
-        self._judged = judged
+        self._judged, self._callbacks = judged, callbacks
+        self._initial_epoch = initial_epoch
         self._ending = False  # early
         self._stopping = threading.Event()
         self._job: SparkJob | None = None
@@ -75,14 +78,20 @@ class SparkRoundsEngine:
                 f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
                 f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `save_updater=False`.'
             )
-        progress = Progress.first(workers=launcher.workers, iterations=self._start.iterations)
+        progress = Progress.first(
+            workers=launcher.workers,
+            iterations=self._start.iterations,
+            epoch=self._initial_epoch,
+        )
         counters: bytes | None = None
         error: BaseException | None = None
         elements: Any = None
         try:
             rows = launcher.prepare(record.times.enter)
+            assert rows is not None  # of data in partitions
             record.noted(launcher.facts)
-            record.plan_made(master.plan(rows, epochs=self._epochs))
+            plan = replace(master.plan(rows, epochs=self._epochs), first_epoch=progress.epoch)
+            record.plan_made(plan)
             record.state_changed("starting", f"waiting for {launcher.workers} workers")
             assert launcher.layout is not None
             elements = launcher.layout.elements
@@ -90,13 +99,17 @@ class SparkRoundsEngine:
                 elements.persist(storage_level(master.storage_level))
             for worker, count in enumerate(rows):
                 record.worker_joined(worker, host="", rows=count)
-            totals = [minibatch_count(count, master.batch_size_per_worker) for count in rows]
             extras = pack_arrays(self._start.extras())
             if self._judged is not None:
                 self._judged.begin(record, vector, extras)
                 self._judged.training_begins()
+            if self._callbacks is not None:
+                rate = self._callbacks.begin(
+                    epoch=progress.epoch, steps=sum(plan.minibatches), learning_rate=None
+                )
+                progress = replace(progress, learning_rate=rate)
             while progress.epoch < self._epochs and not self._is_over:
-                progress = progress.with_epoch_opened(totals)
+                progress = progress.with_epoch_opened(plan.minibatches)
                 while progress.todo:
                     vector, progress, found = self._round(
                         record, elements, vector, extras, progress
@@ -106,8 +119,12 @@ class SparkRoundsEngine:
                         break
                 else:
                     progress = progress.after_epoch()
+                    if self._callbacks is not None:
+                        progress = self._call_back(record, vector, counters, progress)
         except Exception as problem:
             error = None if self._stopping.is_set() else translated(problem)
+            if self._callbacks is not None:
+                error = self._callbacks.explained(error)
         finally:
             record.times.enter(PhaseCode.FINISH)
             if elements is not None and master.storage_level is not None:
@@ -141,6 +158,22 @@ class SparkRoundsEngine:
     def _is_over(self) -> bool:
         return self._ending or self._stopping.is_set()
 
+    def _call_back(
+        self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
+    ) -> Progress:
+        """Run the callbacks of the epoch that has ended."""
+        assert self._callbacks is not None
+        self._start.take(Outcome(vector=vector, counters=counters, progress=progress))
+        try:
+            ends, rate = self._callbacks.epoch_ended(
+                progress.epoch, record.epoch_logs(progress.epoch)
+            )
+        except Exception as error:
+            self._callbacks.error = error
+            raise
+        self._ending = self._ending or ends
+        return progress.after_callbacks(progress.epoch, rate)
+
     def _round(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
@@ -158,6 +191,8 @@ class SparkRoundsEngine:
             iterations=progress.iterations,
             vector=b"",
             extras=b"",
+            learning_rate=progress.learning_rate,
+            rows=tuple(worker.rows for worker in record.status().workers),
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)
@@ -212,8 +247,10 @@ class SparkRoundsEngine:
             examples = np.array(fields["examples"], np.int32)
             record.rows_trained(fields["worker"], [block], losses, examples)
             record.worker_placed(fields["worker"], **fields["place"])
-            if self._judged is not None and self._judged.heard(fields["losses"]) is not None:
-                self._ending = True
+            ends = self._callbacks is not None and self._callbacks.ends_at(losses)
+            if self._judged is not None:
+                ends = self._judged.heard(fields["losses"]) is not None or ends
+            self._ending = self._ending or ends
         return vector, progress, total.counters
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparkwright.data import DataSet, Normalizer, TableSchema
 from sparkwright.data.tables import to_dataset
+from sparkwright.data.texts import is_string
 from sparkwright.errors import DataError
 from sparkwright.workers.requests import Predicting
 
@@ -267,9 +268,10 @@ def _numbers(column: Any, number: int) -> Array:
 
     _refuse_missing(column, number)
     kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+    number_kind = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not (number_kind or pa.types.is_boolean(kind) or is_string(kind)):
         raise DataError(
-            f"argument {number + 1} must hold numbers or arrays of them. Received: type {kind}."
+            f"argument {number + 1} must hold numbers or text, or arrays. Received: type {kind}."
         )
     return column.to_numpy(zero_copy_only=False)
 

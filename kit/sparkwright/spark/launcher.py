@@ -16,7 +16,7 @@ from sparkwright.cluster.slots import (
     task_slots,
     wait_for_slots,
 )
-from sparkwright.data import DistributedDataSet
+from sparkwright.data import DistributedDataSet, TfData
 from sparkwright.errors import ConfigurationError, WorkerError
 from sparkwright.masters import MeshConfig, SharedTrainingMaster, TrainingMaster
 from sparkwright.mesh.port import address_in
@@ -24,8 +24,8 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.protocol import Failure
 
-from ._layout import DataLayout, data_facts
-from ._tasks import training_task
+from ._layout import DataLayout, data_facts, without_training_data
+from ._tasks import Element, training_task
 from .gpus import check_gpus, on_gpus
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SparkLauncher:
         spark: "SparkSession",
         *,
         run: str,
-        data: DistributedDataSet,
+        data: DistributedDataSet | TfData,
         validation: DistributedDataSet | None,
         master: TrainingMaster,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
@@ -72,6 +72,8 @@ class SparkLauncher:
         self.consume = True
         self.layout: DataLayout | None = None
         self.facts: dict[str, Any] = {}
+        self.stream = data if isinstance(data, TfData) else None
+        self._elements: RDD[Element] | None = None
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
         self._tasks: Any = None
@@ -84,12 +86,17 @@ class SparkLauncher:
         self.replacement_timeout_s = _network_timeout_s(spark) + _NOTICED_WITHIN_S
         self._tag = f"sparkwright-{run}"
 
-    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
+    def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
         # The jobs of this thread, from here on, can be cancelled by it.
         self._spark.sparkContext.addJobTag(self._tag)
         self.slots = wait_for_slots(self._spark, self.workers, cancelled=lambda: self._cancelled)
         try:
+            if isinstance(self._data, TfData):
+                self._elements = without_training_data(
+                    self._spark, self._validation, self.workers, enter
+                )
+                return self._data.rows(self.workers)
             self.layout = DataLayout(
                 data=self._data,
                 validation=self._validation,
@@ -100,6 +107,7 @@ class SparkLauncher:
             )
         except Exception as error:
             raise translated(error) from None
+        self._elements = self.layout.elements
         self.facts = data_facts(self.layout.plan, self._data, self._validation)
         return tuple(self.layout.plan.target_counts)
 
@@ -116,10 +124,10 @@ class SparkLauncher:
             if self._cancelled:
                 return
             if self._tasks is None:
-                assert self.layout is not None
+                assert self._elements is not None
                 task = training_task(template)
                 self._lost.__enter__()
-                self._tasks = on_gpus(self.layout.elements.mapPartitionsWithIndex(task))
+                self._tasks = on_gpus(self._elements.mapPartitionsWithIndex(task))
             replaced = list(self._jobs.get(worker, ())) if replaces else []
             job = SparkJob(
                 self._spark,

@@ -3,13 +3,16 @@
 Deeplearning4j and Elephas use these files too.
 """
 
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from sparkwright._yaml import strict_json
 from sparkwright.errors import DataError
+from sparkwright.networks.optimizer_checks import lost_state, rebuild_optimizer
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 DISTRIBUTED = "distributed_config"
@@ -89,6 +92,28 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
         if safe_mode:
             refuse_code(config, url)
             refuse_code(content.json_attribute("training_config"), url)
+
+
+def restore_updater(model: Any, path: Path, url: str) -> None:
+    """Read the state of the optimizer, of which Keras reads iterations and learning rate only.
+
+    A file of Keras 2 names it otherwise: then the optimizer starts anew, with a warning.
+    """
+    import h5py
+
+    if not rebuild_optimizer(model):
+        return
+    variables = {str(variable.path): variable for variable in model.optimizer.variables}
+    with path.open("rb") as file, Hdf5File(file, url) as content:
+        group = content.root["optimizer_weights"]
+        stored = {name: group.get(name) for name in variables}
+        values = {n: d[()] for n, d in stored.items() if isinstance(d, h5py.Dataset)}
+    if any(v.shape != getattr(values.get(n), "shape", None) for n, v in variables.items()):
+        remedy = f"Those in {url} are not of Keras 3."
+        warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
+        return
+    for name, variable in variables.items():
+        variable.assign(values[name])
 
 
 def inputs_of(config: Any) -> dict[str, list[int | None]]:

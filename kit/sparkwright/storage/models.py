@@ -28,13 +28,18 @@ from sparkwright.networks.building import (
     serialize,
 )
 from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.lora import lora_ranks, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
+from sparkwright.networks.optimizer_checks import (
+    exclude_from_weight_decay,
+    weight_decay_exclusions,
+)
 from sparkwright.networks.signature import Spec, is_known, remember, signature_of
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
 from sparkwright.networks.training import ALIASES
 
-from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code
+from ._hdf5_models import HDF5_SIGNATURE, check_hdf5, refuse_code, restore_updater
 from ._model_archive import (
     CONFIG,
     NOTES,
@@ -80,8 +85,8 @@ def save_model(
         model: a keras.Model.
         url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
         save_updater: with the optimizer's state (default True), so that training can continue. If
-            False, or if the model has never been trained, the optimizer starts anew after
-            loading, with the present learning rate.
+            False, if the model has never been trained, or if it has LoRA, which Keras merges into
+            the weights, the optimizer starts anew after loading, with the present learning rate.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was
@@ -114,6 +119,7 @@ def save_model(
             'the place of a normalizer must be "inside" or "beside". Received: '
             f"{normalizer_place!r}."
         )
+    save_updater = save_updater and not lora_ranks(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None
     if normalizer is not None:
@@ -193,9 +199,19 @@ def load_model(
         model = _built(
             path, url, custom_objects, safe_mode=safe_mode, notes=notes, build_model=build_model
         )
-    seeds = about_in(notes).get("seeds")
-    if seeds is not None:
-        _restore_seeds(model, seeds, url)
+        if path.is_file():
+            restore_updater(model, path, url)
+    restart_lora(model)
+    about = about_in(notes)
+    if about.get("seeds") is not None:
+        _restore_seeds(model, about["seeds"], url)
+    try:
+        exclude_from_weight_decay(model, about.get("undecayed") or "")
+    except Exception as error:
+        raise DataError(
+            "a model's file must name variables of the model as excluded from weight decay. "
+            f"Received: {url} ({error}). Save the model again."
+        ) from None
     return model
 
 
@@ -255,6 +271,7 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "example": example_as_json(model),
         "has_updater": has_updater,
         "dtype_policy": str(model.dtype_policy.name),
+        "undecayed": weight_decay_exclusions(model),
         "seeds": [np.asarray(state).ravel().tolist() for state in _states(model)],
     }
 

@@ -20,5 +20,4 @@ from ._thresholds import (
     TargetSparsity as TargetSparsity,
     ThresholdAlgorithm as ThresholdAlgorithm,
     ThresholdState as ThresholdState,
-    merge as merge,
 )

@@ -318,15 +318,6 @@ class Encoded:
         """
         return self.words.size / self.size if self.selected else 0.0
 
-    @property
-    def payload_sparsity(self) -> float:
-        """Words of the message / N, without headers; more than 1/16 for a bitmap.
-
-        In a small network the headers alone exceed any sensible target of `sparsity`.
-        """
-        words = self.words.size - HEADER_WORDS * len(self.segments)
-        return words / self.size if self.size else 0.0
-
     def to_bytes(self) -> bytes:
         """The message as little-endian bytes."""
         return self.words.tobytes()

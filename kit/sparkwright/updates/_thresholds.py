@@ -9,7 +9,6 @@ above raises it, by a constant factor. A bitmap's ratio is more than 1/16, whate
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from sparkwright.configuration import Configuration, configuration, option
@@ -161,25 +160,6 @@ class TargetSparsity(Configuration):
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
         """The state after a message of so many words per element."""
         return _moved(state, sparsity, self.target, self.target, self.decay)
-
-
-def merge(states: Sequence[ThresholdState]) -> ThresholdState:
-    """One state for all workers: mean threshold, mean sparsity of those that have one.
-
-    Raises:
-        ConfigurationError: if there is no state.
-
-    Example:
-        >>> merge([ThresholdState(1.0), ThresholdState(3.0, 0.25)])
-        ThresholdState(threshold=2.0, sparsity=0.25)
-    """
-    if not states:
-        raise ConfigurationError("Merging needs at least one state. Received: states=[].")
-    known = [state.sparsity for state in states if state.sparsity is not None]
-    return ThresholdState(
-        math.fsum(state.threshold for state in states) / len(states),
-        math.fsum(known) / len(known) if known else None,
-    )
 
 
 def _moved(

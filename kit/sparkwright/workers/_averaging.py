@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.checkpointing import CopySchedule
-from sparkwright.masters.plan import minibatch_count
+from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group
@@ -18,6 +18,7 @@ from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
 from ._member import RunMember, exchanged
 from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
 from .requests import WorkerSettings
+from .stream import StreamedShard
 
 
 class _Meta(NamedTuple):
@@ -98,15 +99,18 @@ class AveragingWorker:
 
     def _train(self, ring: Ring, group: Group) -> Ending:
         member, epochs = self._member, self._settings.epochs
-        totals = [
-            minibatch_count(rows, self._settings.master.batch_size_per_worker)
-            for rows in group.rows
-        ]
+        master = self._settings.master
+        totals = epoch_minibatches(group.rows, master.batch_size_per_worker, master.steps_per_epoch)
         while True:
+            ends = False
             if self._is_to_evaluate(group):
                 member.validate(ring)
-                if self._settings.judged and member.await_verdict(ring):
-                    return "stopped"
+                ends = self._settings.judged and member.await_verdict(ring)
+            if self._calls_back:
+                member.send_checkpoint(ring, group, write=False)
+                ends = member.await_callbacks(ring) or ends
+            if ends:
+                return "stopped"
             progress = member.progress
             if progress.epoch < epochs:
                 if progress.opened <= progress.epoch:
@@ -129,6 +133,13 @@ class AveragingWorker:
         done = progress.judged if settings.judged else progress.validated
         return due and done < progress.epoch and self._member.has_validation(group)
 
+    @property
+    def _calls_back(self) -> bool:
+        """Whether this is the end of an epoch whose callbacks have not run."""
+        progress = self._member.progress
+        at_its_end = 0 < progress.epoch >= progress.opened
+        return self._settings.callbacks and at_its_end and progress.answered < progress.epoch
+
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
@@ -138,9 +149,12 @@ class AveragingWorker:
                 self._seconds, members=members, frequency=settings.master.averaging_frequency
             )
         progress = self._member.progress
-        return share_out(
+        shares = share_out(
             progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
         )
+        if isinstance(self._member.shard, StreamedShard):  # nobody else can draw from it
+            return {worker: span for worker, span in shares.items() if span.owner == worker}
+        return shares
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
         """One averaging; True if it was the last one because somebody wants to stop."""

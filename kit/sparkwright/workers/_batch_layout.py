@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
+from sparkwright.data.texts import is_text
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import Signature, is_graph, pack, signature_of
 from sparkwright.networks.steps import label_order, takes_any_labels
@@ -25,6 +26,7 @@ class BatchLayout:
         open_specs: the same, with None for every size that the model leaves open: one compiled
             function serves sequences of any length.
         has_metrics: whether the model has metrics, compiled ones or its own.
+        has_texts: whether any column is text, which XLA cannot compile.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class BatchLayout:
         """Use `BatchLayout.of`."""
         self.order, self.specs, self.open_specs = order, specs, open_specs
         self.has_metrics = has_metrics
+        self.has_texts = any(dtype == "string" for dtype, _ in specs)
         self._inputs, self._outputs, self._labels = inputs, outputs, labels
         self._signature, self._takes_masks = signature, takes_masks
         self.key = (tuple(order), tuple(specs))
@@ -49,12 +52,10 @@ class BatchLayout:
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
         signature = signature_of(model)
         inputs = _match("features", list(groups.features), list(signature.inputs))
-        shapes = {
-            f"features/{name}": shape
-            for name, (_, shape) in zip(inputs, signature.inputs.values(), strict=True)
-        }
-        for name in inputs:
-            _check_shape(name, groups.features[name].shape[1:], shapes[f"features/{name}"])
+        specs_of = dict(zip(inputs, signature.inputs.values(), strict=True))
+        shapes = {f"features/{name}": shape for name, (_, shape) in specs_of.items()}
+        for name, (dtype, shape) in specs_of.items():
+            _check_feature(name, groups.features[name], dtype, shape)
         if takes_any_labels(model) or not signature.outputs:
             names = outputs = label_order(signature, list(groups.labels))
         else:
@@ -79,7 +80,7 @@ class BatchLayout:
                 "every mask must carry the name of the feature or label that it masks. "
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
-        specs = [(str(columns[name].dtype), tuple(columns[name].shape[1:])) for name in order]
+        specs = [(_dtype_of(columns[name]), tuple(columns[name].shape[1:])) for name in order]
         open_specs = [
             (dtype, _opened(shape, shapes.get(name.replace("_masks/", "/"), ())))
             for name, (dtype, shape) in zip(order, specs, strict=True)
@@ -184,7 +185,23 @@ def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
     )
 
 
-def _check_shape(name: str, given: tuple[int, ...], wanted: tuple[int | None, ...]) -> None:
+def _dtype_of(array: NDArray[Any]) -> str:
+    """The name that TensorFlow has for an array's dtype."""
+    return "string" if is_text(array) else str(array.dtype)
+
+
+def _check_feature(
+    name: str, array: NDArray[Any], dtype: str, wanted: tuple[int | None, ...]
+) -> None:
+    """Refuse features of another shape than an input's, and text for numbers or the reverse."""
+    given = array.shape[1:]
+    if is_text(array) != (dtype == "string"):
+        raise DataError(
+            f"features {name!r} must have the dtype of the network's input, {dtype}. "
+            f"Received: {_dtype_of(array)}."
+        )
+    if is_text(array) and {given, wanted} == {(), (1,)}:
+        return  # Keras adds or removes the axis
     fits = len(given) == len(wanted) and all(
         w is None or g == w for g, w in zip(given, wanted, strict=True)
     )

@@ -130,7 +130,8 @@ class ControlLine:
         """The driver's answer about `epoch`; None if it does not come within `timeout_s`.
 
         Args:
-            kind: "verdict" or "kept". Answers about something else are late, and dropped.
+            kind: "verdict", "kept" or "answered". Answers about something else are late, and
+                dropped.
             epoch: from 1.
             timeout_s: how long to wait.
 
@@ -212,7 +213,7 @@ class ControlLine:
                         self._time_came(message, self._connection.heard_s)
                 elif message.kind == "regroup":
                     self._break_ring(int(message.fields["generation"]))
-                elif message.kind in ("verdict", "kept"):
+                elif message.kind in ("verdict", "kept", "answered"):
                     self._answers.put(message)
                 else:
                     if message.kind == "dismiss":

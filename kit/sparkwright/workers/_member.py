@@ -25,10 +25,15 @@ from ._replica_base import Replica
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
+from .stream import StreamedShard
 
 Meta = TypeVar("Meta", bound=tuple[Any, ...])
 # What the first of a ring passes on of a verdict.
 _ENDS, _GOES_ON = b"end", b"go on"
+# Likewise of the callbacks' answer: whether to end, and the learning rate; NaN: as before.
+_ANSWER = struct.Struct("<?d")
+# How often a ring whose first member waits for the callbacks hears from it.
+_LOOK_S = 1.0
 
 
 class RunMember:
@@ -95,6 +100,8 @@ class RunMember:
     def close(self) -> None:
         """Hang up on the other workers."""
         self._server.close()
+        if isinstance(self.shard, StreamedShard):
+            self.shard.close()
         self.shards.close()
         self._ring_port.close()
 
@@ -204,6 +211,7 @@ class RunMember:
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
         replica.write(self.average)
+        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
             self.write_extras(extras)
             self.synchronised = True
@@ -233,7 +241,8 @@ class RunMember:
         if size != self.average.size:
             raise DataError(
                 f"the worker's network has {self.average.size} numbers to average. Received: "
-                f"{size} from the driver. Give custom layers a complete `get_config`."
+                f"{size} from the driver. Give custom layers a complete `get_config`, and freeze "
+                "whole layers."
             )
         vector = np.frombuffer(message.payload, self.average.dtype, size)
         np.copyto(self.average, vector)
@@ -332,6 +341,34 @@ class RunMember:
         self.phases.since(PhaseCode.WAIT, began_s)
         if not ends:
             self.progress = replace(self.progress, judged=epoch)
+        return ends
+
+    def await_callbacks(self, ring: Ring) -> bool:
+        """Wait until the driver's callbacks of this epoch have run; True: training ends.
+
+        They may take as long as they like: the first of the ring asks, and the others hear from
+        it every second. All continue with the learning rate that the callbacks have set.
+
+        Raises:
+            NetworkError: if the ring breaks.
+            Dismissed: at the end of the run, or when the coordinator is gone.
+        """
+        began_s, epoch, answer = time.monotonic(), self.progress.epoch, b""
+        if ring.rank == 0:
+            self.control.send("epoch_ended", {"epoch": epoch})
+        while not answer:
+            if ring.rank == 0:
+                found = self.control.answer("answered", epoch=epoch, timeout_s=_LOOK_S)
+                if found is not None:
+                    rate = found.fields["learning_rate"]
+                    answer = _ANSWER.pack(found.fields["ends"], np.nan if rate is None else rate)
+            answer = ring.all_gather(answer)[0]
+        ends, rate = _ANSWER.unpack(answer)
+        self.phases.since(PhaseCode.WAIT, began_s)
+        if not ends:
+            rate = None if np.isnan(rate) else rate
+            self.progress = self.progress.after_callbacks(epoch, rate)
+            self.replica.use_learning_rate(self.progress.learning_rate)
         return ends
 
     def _answer(self, kind: str, epoch: int) -> Message:

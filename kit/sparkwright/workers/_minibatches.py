@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.errors import NonFiniteLossError
 from sparkwright.masters import ParameterAveragingTrainingMaster
-from sparkwright.masters.plan import calls, epoch_order, minibatch_count
+from sparkwright.masters.plan import (
+    calls,
+    epoch_minibatches,
+    epoch_order,
+    minibatch_count,
+    passes,
+)
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.work import Span
 
@@ -25,6 +31,7 @@ from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from .requests import WorkerSettings
 from .shard import Shard, ShardSource
+from .stream import StreamedShard
 
 Block = dict[str, NDArray[Any]]
 # A compiled call cannot be interrupted, so it should not take much longer than this.
@@ -51,9 +58,9 @@ class Minibatches:
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
         self._layout: BatchLayout | None = (
-            replica.arrange(shard.columns, training=True) if shard.rows else None
+            replica.arrange(shard.columns, training=True) if shard.columns else None
         )
-        self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (epoch, order)
+        self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (pass, order)
 
     @property
     def layout(self) -> BatchLayout:
@@ -62,7 +69,7 @@ class Minibatches:
         return self._layout
 
     def gather(self, span: Span) -> list[Block]:
-        """The minibatches of `span`, in order: the full ones as one block, then a shorter one.
+        """The minibatches of `span`, in order: full ones as one block, a shorter one as another.
 
         Each array of a block has shape (minibatches, batch, ...).
 
@@ -72,26 +79,51 @@ class Minibatches:
         settings = self._settings
         mine = span.owner == settings.worker
         shard = self._shard if mine else self._shards.of(span.owner)
-        if self._orders.get(span.owner, (-1, None))[0] != span.epoch:
-            order = epoch_order(
-                shard.rows,
-                seed=settings.master.seed,
-                epoch=span.epoch,
-                worker=span.owner,
-                shuffle=settings.master.shuffle,
+        blocks: list[Block] = []
+        for number, position, minibatches in passes(
+            span.start,
+            span.stop,
+            epoch=span.epoch,
+            count=minibatch_count(shard.rows, settings.master.batch_size_per_worker),
+            per_epoch=self.per_epoch(span.owner, shard.rows),
+        ):
+            rounds = calls(
+                self._order(span.owner, shard, number),
+                position=position,
+                minibatches=minibatches,
+                batch_size=settings.master.batch_size_per_worker,
             )
-            self._orders[span.owner] = (span.epoch, order)
-        rounds = calls(
-            self._orders[span.owner][1],
-            position=span.start,
-            minibatches=span.size,
-            batch_size=settings.master.batch_size_per_worker,
-        )
-        blocks = [shard.gather(rows) for rows in rounds]
+            if isinstance(shard, StreamedShard):
+                blocks += [shard.gather(rows, epoch=number) for rows in rounds]
+            else:
+                blocks += [shard.gather(rows) for rows in rounds]
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
             self._layout = self._replica.arrange(examples, training=True)
         return blocks
+
+    def per_epoch(self, owner: int, rows: int) -> int:
+        """Minibatches of an epoch in the data of `owner`, who has so many `rows`."""
+        master = self._settings.master
+        if master.steps_per_epoch is None:
+            return minibatch_count(rows, master.batch_size_per_worker)
+        return epoch_minibatches(
+            self._shards.rows, master.batch_size_per_worker, master.steps_per_epoch
+        )[owner]
+
+    def _order(self, owner: int, shard: Any, number: int) -> NDArray[np.int64]:
+        """The order of pass `number` over the data of `owner`, in `shard`."""
+        if self._orders.get(owner, (-1, None))[0] != number:
+            master = self._settings.master
+            order = epoch_order(
+                shard.rows,
+                seed=master.seed,
+                epoch=number,
+                worker=owner,
+                shuffle=master.shuffle and not isinstance(shard, StreamedShard),
+            )
+            self._orders[owner] = (number, order)
+        return self._orders[owner][1]
 
     def train(self, block: Block) -> tuple[NDArray[np.float32], dict[str, float]]:
         """Train a block; with hooks, minibatch by minibatch. See `Replica.train`."""
@@ -302,7 +334,7 @@ class LocalTrainer:
 
     def _upcoming(self, share: Span, count: int) -> list[Span]:
         """This share and the next ones that are likely to follow it; none beyond the data."""
-        total = minibatch_count(self._rows, self._settings.master.batch_size_per_worker)
+        total = self._minibatches.per_epoch(share.owner, self._rows)
         found = [share]
         while len(found) < count:
             last = found[-1]

@@ -74,6 +74,8 @@ class TensorFlowReplica(Replica):
         """See `Replica`."""
         arrays = [columns[name] for name in layout.order]
         known = len(self._train_calls)
+        if layout.has_texts:
+            self.uses_xla = False
         if self.uses_xla is None:
             self.uses_xla = self._choose_xla(layout, arrays)
         call = self._train_call(layout, xla=self.uses_xla)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.learning_rate import learning_rate_of
 from sparkwright.networks.steps import optimizers_of
 from sparkwright.timeline import PhaseCode
 
@@ -44,6 +45,7 @@ class Replica(ABC):
         self.own_test_step = False
         self.uses_xla: bool | None = None
         self.learning_rate = math.nan
+        self._compiled_rate = learning_rate_of(self.model)
         self.has_traced = False
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
@@ -63,14 +65,9 @@ class Replica(ABC):
     # -- state ------------------------------------------------------------------------------
 
     def reset_updater(self) -> None:
-        """Start the optimizer's floating-point state afresh; its iterations go on.
-
-        So does the loss scale of mixed precision: it says what this network's gradients can bear,
-        and is found by steps that do nothing.
-        """
+        """Start the optimizer's moments afresh; its iterations go on."""
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
-            if variable.name != "dynamic_scale":
-                variable.assign(np.broadcast_to(value, variable.shape))
+            variable.assign(np.broadcast_to(value, variable.shape))
 
     def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
         """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
@@ -92,14 +89,17 @@ class Replica(ABC):
     @property
     def iterations(self) -> int:
         """Minibatches the optimizer has counted; of several, the main one."""
-        return int(self._optimizers[0].iterations.numpy())
+        return self.state.iterations
 
     @iterations.setter
     def iterations(self, value: int) -> None:
-        before = max(1, self.iterations)
-        self._optimizers[0].iterations.assign(value)
-        for other in self._optimizers[1:]:  # which may step more or less often
-            other.iterations.assign(round(int(other.iterations.numpy()) * value / before))
+        self.state.set_iterations(value)
+
+    def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
+        """Train with `rate` from now on; None: as before or, `afresh`, with the compiled one."""
+        rate = self._compiled_rate if rate is None and afresh else rate
+        if rate is not None:
+            self.model.optimizer.learning_rate = rate
 
     @abstractmethod
     def share_updates(self, share: float | None) -> None:
@@ -267,7 +267,7 @@ def last_rate(optimizer: Any) -> Any:
         optimizer = optimizer.inner_optimizer
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-        return rate(keras.ops.maximum(optimizer.iterations - 1, 0))
+        return rate(keras.ops.maximum(optimizer._iterations - 1, 0))
     return getattr(optimizer, "learning_rate", math.nan)
 
 

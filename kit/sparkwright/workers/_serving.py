@@ -30,9 +30,19 @@ from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, 
 from ._replica_base import Replica
 from ._replicas import make_replica
 from ._sharing import SharingWorker
+from .adapting import summarize
 from .inference import run_inference
-from .requests import Answer, Evaluating, InferRequest, Request, RoundRequest, TrainRequest
+from .requests import (
+    Adapting,
+    Answer,
+    Evaluating,
+    InferRequest,
+    Request,
+    RoundRequest,
+    TrainRequest,
+)
 from .shard import Shard, ShardSource
+from .stream import StreamedShard
 
 # Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
@@ -160,12 +170,14 @@ class Service:
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        nobody.rows = request.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
             with phases.phase(PhaseCode.STATE):
                 replica.write(np.frombuffer(request.vector, replica.state.dtype))
-            if self._round_run != request.run or (request.first and request.epoch == 0):
+            is_new = self._round_run != request.run or (request.first and request.epoch == 0)
+            if is_new:
                 values = unpack_arrays(request.extras, replica.state.read_extras())
                 replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
@@ -173,6 +185,7 @@ class Service:
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
+            replica.use_learning_rate(request.learning_rate, afresh=is_new)
             if not settings.master.save_updater:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
@@ -219,6 +232,9 @@ class Service:
         return block, clock.state(measured)
 
     def _infer(self, request: InferRequest, gone: threading.Event) -> Answer:
+        if isinstance(request.what, Adapting):
+            (examples,) = request.columns.values()
+            return Answer(result=summarize(request.definition.build(), examples))
         replica, key = self._replica(request), _replica_key(request)
         self._round_run = ""  # a run that shares the replica begins its next round with its own
         if self._digests.get(key) != request.digest:
@@ -253,7 +269,7 @@ def worker_of(
     member = RunMember(
         settings=settings,
         replica=replica,
-        shard=Shard(Path(request.shard), consume=request.consume),
+        shard=_shard(request),
         validation=Shard(Path(request.validation), consume=request.consume),
         control=control,
         port=port,
@@ -265,6 +281,21 @@ def worker_of(
     if averaging:
         return AveragingWorker(settings, member)
     return SharingWorker(settings, member, port, secret=request.secret)
+
+
+def _shard(request: TrainRequest) -> Shard:
+    """The worker's examples, in files or to be drawn."""
+    master = request.settings.master
+    if request.stream is None:
+        return Shard(Path(request.shard), consume=request.consume)
+    # What a worker may have gathered ahead, or trained in vain, when it is told to go back.
+    at_once = getattr(master, "averaging_frequency", None) or master.minibatches_per_message or 5
+    return StreamedShard(
+        request.stream,
+        worker=request.settings.worker,
+        workers=request.shards,
+        window=(2 * at_once + master.prefetch_batches) * master.batch_size_per_worker,
+    )
 
 
 def _listen_host(wanted: str) -> str:

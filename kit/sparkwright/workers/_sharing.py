@@ -188,6 +188,7 @@ class SharingWorker:
                 self._synchronise(group)
             elif fresh:
                 self._take_state(group, group.seats[group.source])
+            self._replica.use_learning_rate(group.progress.learning_rate, afresh=fresh)
             self._reshape(group)
         except NetworkError:
             member.report(group, "broken")

@@ -8,6 +8,7 @@ Numbers, texts, None and lists stand for themselves. Any other value is an objec
     map    [[key, value], ...]
     bytes  number of the piece
     array  [number of the piece, dtype, shape]
+    texts  [where each begins and ends, number of the piece of their UTF-8], an array of `str`
     json   number of a piece of JSON text
     data   [module, class, {field: value}], a data class or named tuple of the engine
     own    number of one of the user's own objects
@@ -27,6 +28,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from sparkwright.data.texts import from_utf8, is_text, to_utf8
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.framing import Message
 
@@ -115,6 +117,9 @@ class _Packer:
             return value
         if isinstance(value, np.generic):
             return self.packed(value.item())
+        if isinstance(value, np.ndarray) and is_text(value):
+            edges, content = to_utf8(value)
+            return {"texts": [self._array(edges), self.add(content)]}
         if isinstance(value, np.ndarray):
             return {"array": self._array(value)}
         if type(value) is list:
@@ -170,8 +175,10 @@ class _Unpacker:
             case "bytes":
                 return bytes(self._pieces[held])
             case "array":
-                number, dtype, shape = held
-                return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
+                return self._array(*held)
+            case "texts":
+                edges, content = held
+                return from_utf8(self._array(*edges), self._pieces[content])
             case "json":
                 return json.loads(bytes(self._pieces[held]))
             case "data":
@@ -180,6 +187,9 @@ class _Unpacker:
                 return self._own[held]
             case _:
                 raise ValueError(f"the tag {tag!r}")
+
+    def _array(self, number: int, dtype: str, shape: list[int]) -> np.ndarray[Any, Any]:
+        return np.frombuffer(self._pieces[number], _dtype(dtype)).reshape(shape)
 
     def _data(self, module: str, name: str, fields: dict[str, Any]) -> Any:
         if module.partition(".")[0] != _ENGINE:

@@ -13,7 +13,7 @@ from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks.signature import output_names
 
 from ._replica_base import Replica
-from .requests import Evaluating, InferRequest, Predicting, Scoring
+from .requests import Adapting, Evaluating, InferRequest, Predicting, Scoring
 
 Array = NDArray[Any]
 Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
@@ -57,6 +57,8 @@ def run_inference(replica: Replica, request: InferRequest, gone: threading.Event
         case Predicting(normalizer=normalizer):
             outputs = _outputs(replica, request, gone)
             return _in_labels_units(outputs, normalizer, labels=())
+        case Adapting():
+            raise TypeError("layers are adapted without a replica")
 
 
 def _batches(

@@ -24,6 +24,8 @@ class Progress:
         iterations: the optimizer's iterations, the most of any worker.
         validated: epochs after which the validation loss has been computed.
         judged: with early stopping by averaging: epochs after which it was decided to go on.
+        answered: with callbacks: epochs whose callbacks have run.
+        learning_rate: what callbacks have set; None: the compiled one.
     """
 
     epoch: int = 0
@@ -36,11 +38,18 @@ class Progress:
     iterations: int = 0
     validated: int = 0
     judged: int = 0
+    answered: int = 0
+    learning_rate: float | None = None
 
     @property
-    def order(self) -> tuple[int, int, int, int]:
+    def order(self) -> tuple[int, int, int, int, int]:
         """Compares two progresses: more is later."""
-        return self.averagings, self.epoch, self.validated, self.judged
+        return self.averagings, self.epoch, self.validated, self.judged, self.answered
+
+    @property
+    def complete_epochs(self) -> int:
+        """Those whose last averaging counts, also if the run ended with it."""
+        return self.epoch + int(self.opened > self.epoch and not self.todo)
 
     def with_epoch_opened(self, totals: Sequence[int]) -> Self:
         """With the current epoch's minibatches, `totals[w]` of each worker, to be done."""
@@ -50,10 +59,15 @@ class Progress:
         return replace(self, opened=self.epoch + 1, todo=todo)
 
     @classmethod
-    def first(cls, *, workers: int, iterations: int = 0) -> Self:
-        """Where a run of so many workers begins."""
+    def first(cls, *, workers: int, iterations: int = 0, epoch: int = 0) -> Self:
+        """Where a run of so many workers begins; epochs before `epoch` count as done."""
         nothing = (0,) * workers
-        return cls(steps=nothing, examples=nothing, iterations=iterations)
+        return cls(
+            steps=nothing,
+            examples=nothing,
+            iterations=iterations,
+            **dict.fromkeys(("epoch", "opened", "validated", "judged", "answered"), epoch),
+        )
 
     def after_round(
         self,
@@ -79,6 +93,11 @@ class Progress:
             examples=tuple(n + done.get(w, (0, 0))[1] for w, n in enumerate(self.examples)),
             iterations=max(iterations, self.iterations),
         )
+
+    def after_callbacks(self, epoch: int, learning_rate: float | None) -> Self:
+        """After the callbacks of `epoch`, which want this learning rate; None: no other."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        return replace(self, answered=max(epoch, self.answered), learning_rate=rate)
 
     def after_epoch(self) -> Self:
         """After an epoch's last averaging."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
-from sparkwright.data import Normalizer
+from sparkwright.data import Normalizer, TfData
 from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks import ModelDefinition
@@ -39,6 +39,7 @@ class TrainRequest:
             empty: the one that leads to the coordinator.
         ports: those that may be listened on, as `MeshConfig` takes them.
         shard: folder of the worker's examples.
+        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
         validation: folder of its validation examples.
         consume: whether the files may be removed as soon as they are mapped.
         settings: `WorkerSettings`.
@@ -57,6 +58,8 @@ class TrainRequest:
     validation: str
     consume: bool
     settings: Any
+    stream: TfData | None = None
+    shards: int = 1
     times: tuple[float, float] = (0.0, 0.0)
 
 
@@ -77,6 +80,8 @@ class RoundRequest:
         vector: the state to start from, as `ModelState.read` gives it.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
         times: as `TrainRequest.times`.
+        learning_rate: what callbacks have set; None: the compiled one.
+        rows: examples of every worker.
     """
 
     definition: ModelDefinition
@@ -91,6 +96,8 @@ class RoundRequest:
     vector: bytes = field(repr=False)
     extras: bytes = field(repr=False)
     times: tuple[float, float] = (0.0, 0.0)
+    learning_rate: float | None = None
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,6 +164,11 @@ class Predicting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Adapting:
+    """Find what a preprocessing layer, in place of a network, has to know of the examples."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InferRequest:
     """Run the network over some examples in inference mode.
 
@@ -177,7 +189,7 @@ class InferRequest:
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
     records: Sequence[Any] | None = field(default=None, repr=False, metadata={"json": True})
     batch_size: int
-    what: Evaluating | Scoring | Predicting
+    what: Evaluating | Scoring | Predicting | Adapting
 
 
 Request = TrainRequest | RoundRequest | InferRequest
@@ -232,6 +244,7 @@ class WorkerSettings(Generic[M]):
         evaluate_every: epochs from one evaluation of the validation data to the next; the last
             epoch is evaluated in any case.
         judged: after an evaluation, wait for the driver's verdict.
+        callbacks: after each epoch, wait for the driver's callbacks.
     """
 
     master: M = field(repr=False)
@@ -241,6 +254,7 @@ class WorkerSettings(Generic[M]):
     copies: bool = True
     evaluate_every: int = 1
     judged: bool = False
+    callbacks: bool = False
 
     @property
     def stop_at_non_finite(self) -> bool:

@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 from collections.abc import Generator, Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
+from sparkwright.data.texts import TEXT, TextColumn, from_utf8, is_text, to_utf8
 from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.mesh.auth import worker_identity
 from sparkwright.mesh.connection import Address, Connection, connect
@@ -29,7 +31,8 @@ class ShardWriter:
     """Appends DataSets to a folder, one raw file a column, so that each column is contiguous.
 
     Random minibatches are then one NumPy gather from a memory map; record batches would need one
-    gather a batch and column.
+    gather a batch and column. The file of a text column holds where each text begins and ends in
+    another file, of UTF-8.
     """
 
     def __init__(self, folder: Path, *, worker: int) -> None:
@@ -86,9 +89,9 @@ class ShardWriter:
         if not self._columns:
             self._columns = found
             with self._disk_errors():
-                for number, name in enumerate(columns):
-                    path = self.folder / f"{number}.bin"
-                    self._files[name] = path.open("wb", buffering=1 << 20)
+                for number, array in enumerate(columns.values()):
+                    for file in (f"{number}.bin", f"{number}.utf8")[: 1 + is_text(array)]:
+                        self._files[file] = (self.folder / file).open("wb", buffering=1 << 20)
         elif found != self._columns:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
@@ -96,8 +99,12 @@ class ShardWriter:
                 "Bring sequences of different length to one with `data.padded()`."
             )
         with self._disk_errors():
-            for name, array in columns.items():
-                self._files[name].write(np.ascontiguousarray(array).data.cast("B"))
+            for number, array in enumerate(columns.values()):
+                if is_text(array):
+                    edges, content = to_utf8(array)
+                    array = edges + self._files[f"{number}.utf8"].tell()
+                    self._files[f"{number}.utf8"].write(content)
+                self._files[f"{number}.bin"].write(np.ascontiguousarray(array).data.cast("B"))
         self._arrivals.append((key, self.rows, len(dataset)))
         self.rows += len(dataset)
 
@@ -143,7 +150,8 @@ class Shard:
 
     Attributes:
         rows: how many examples.
-        columns: flat name -> (rows, ...) read-only array; empty when there are no rows.
+        columns: flat name -> (rows, ...) read-only array, or `TextColumn`; empty when there are no
+            rows.
     """
 
     def __init__(self, folder: Path, *, consume: bool = False) -> None:
@@ -156,21 +164,32 @@ class Shard:
         """
         index = json.loads((folder / _INDEX).read_text())
         self.rows = int(index["rows"])
-        self.columns: dict[str, NDArray[Any]] = {}
+        self.columns: dict[str, Any] = {}
         for number, (name, dtype, shape) in enumerate(index["columns"]):
-            self.columns[name] = np.memmap(
-                folder / f"{number}.bin", dtype=np.dtype(dtype), mode="r", shape=(self.rows, *shape)
-            )
+            path, shape = folder / f"{number}.bin", (self.rows, *shape)
+            if np.dtype(dtype) == TEXT:
+                edges = np.memmap(path, np.int64, "r", shape=(*shape, 2))
+                path = path.with_suffix(".utf8")  # an empty file cannot be mapped
+                content = np.memmap(path, np.uint8, "r") if path.stat().st_size else b""
+                self.columns[name] = TextColumn(edges, content)
+            else:
+                self.columns[name] = np.memmap(path, np.dtype(dtype), "r", shape=shape)
         order = folder / _ORDER
         self._order: NDArray[np.int64] | None = np.load(order) if order.exists() else None
         if consume:
             shutil.rmtree(folder, ignore_errors=True)
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's."""
+        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's.
+
+        Text is UTF-8 bytes, as TensorFlow takes it.
+        """
         if self._order is not None:
             rows = self._order[rows]
-        return {name: np.take(array, rows, axis=0) for name, array in self.columns.items()}
+        return {
+            name: array[rows] if is_text(array) else np.take(array, rows, axis=0)
+            for name, array in self.columns.items()
+        }
 
     def dataset(self, rows: slice) -> DataSet:
         """The examples of a slice, in order of arrival, without copying."""
@@ -197,7 +216,8 @@ class ShardServer:
         """Answer one helper until it hangs up.
 
         A request's payload is an int64 array of row numbers of any shape; the answer's is the
-        columns' arrays one after another, whose dtypes and shapes its fields tell.
+        columns' arrays one after another, whose dtypes and shapes its fields tell; of text, what
+        `to_utf8` returns.
         """
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
@@ -206,7 +226,8 @@ class ShardServer:
                     raise NetworkError(f"rows must lie in 0..{self._shard.rows - 1}.")
                 found = self._shard.gather(rows)
                 columns = [[name, array.dtype.str, array.shape] for name, array in found.items()]
-                connection.send("examples", {"columns": columns}, tuple(found.values()))
+                arrays = [to_utf8(a) if is_text(a) else (a,) for a in found.values()]
+                connection.send("examples", {"columns": columns}, tuple(chain(*arrays)))
         except (NetworkError, OSError, ValueError, KeyError):
             pass  # the helper reports its own side of it
         finally:
@@ -275,16 +296,22 @@ class RemoteShard:
 
 
 class ShardSource:
-    """Where other workers' shards are; changes with the group."""
+    """Where other workers' shards are; changes with the group.
+
+    Attributes:
+        rows: examples of every worker; empty while unknown.
+    """
 
     def __init__(self, *, secret: bytes, connect_timeout_s: float, peer_timeout_s: float) -> None:
         """Know nobody yet."""
         self._secret = secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
+        self.rows: Sequence[int] = ()
 
     def use(self, addresses: dict[int, Address], rows: Sequence[int]) -> None:
         """Know where each worker is, and how many examples each has."""
+        self.rows = rows
         for worker, (address, shard) in list(self._shards.items()):
             if addresses.get(worker) != address or shard.gone:
                 shard.close()
@@ -322,7 +349,13 @@ def _columns(message: Message) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     start = 0
     for name, dtype, shape in message.fields["columns"]:
-        count = int(np.prod(shape))
-        found[name] = np.frombuffer(message.payload, np.dtype(dtype), count, start).reshape(shape)
-        start += found[name].nbytes
+        texts = np.dtype(dtype) == TEXT
+        dtype, shape = (np.int64, (*shape, 2)) if texts else (np.dtype(dtype), shape)
+        array = np.frombuffer(message.payload, dtype, int(np.prod(shape)), start).reshape(shape)
+        start += array.nbytes
+        if texts:
+            content = memoryview(message.payload)[start : start + int(array.max(initial=0))]
+            array = from_utf8(array, content)
+            start += len(content)
+        found[name] = array
     return found

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.data.texts import TEXT
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
@@ -170,6 +171,7 @@ def _random_batch(
     signature = signature_of(model)
     for name, (dtype, inside) in signature.inputs.items():
         values = draw.random((batch_size, *_closed(inside)), np.float32)
+        values = values.astype(str) if dtype == "string" else values
         found[f"features/{name}"] = values.astype(_numpy_type(dtype))
     losses = losses_of(getattr(model, "loss", None), list(signature.outputs))
     for (name, (_, inside)), loss in zip(signature.outputs.items(), losses, strict=True):
@@ -215,6 +217,8 @@ def _closed(shape: Any) -> tuple[int, ...]:
 
 
 def _numpy_type(name: str) -> np.dtype[Any]:
+    if name == "string":
+        return TEXT
     return np.dtype(
         name if name.startswith(("float16", "float64", "int", "uint", "bool")) else "f4"
     )

@@ -1,0 +1,208 @@
+"""The arguments of `fit` and `start`: declared, documented and checked once for all of them."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypedDict, TypeVar, get_type_hints
+
+import numpy as np
+
+from sparkwright.data import DataSet, DistributedDataSet, TfData
+from sparkwright.data.loss_weights import weighted, weighted_by_class
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import EarlyStopping
+from sparkwright.networks.signature import output_names
+from sparkwright.options import check_count, check_flag
+
+from .callbacks import checked_callbacks
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FitOptions(TypedDict, total=False):
+    """What `fit`, `start` and `fit_paths` take beside the data; all may be left out.
+
+    Attributes:
+        epochs: passes over the data, counted from the very beginning, also with `resume` and
+            `initial_epoch`; default None: 1, or those of `early_stopping`.
+        validation: data for the loss after each epoch, as the data itself; default None.
+        early_stopping: when to end earlier, and which state to keep; default None. See
+            `EarlyStopping`; `run.early_stopping` says what it found.
+        resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on from:
+            with the same network, data and workers. Default None: begin with the model as it is.
+        display: show the run live; default None: in notebooks.
+        callbacks: Keras' callbacks, which run on the driver between epochs; default None.
+        class_weight: class -> weight of its examples in the loss, for networks with one output;
+            classes without one weigh 1. It multiplies `sample_weight`. Default None.
+        sample_weight: weight of each example in the loss: (n,) array, or (n, time) for one output
+            that is a sequence; output name -> such an array; or the name of a column of numbers:
+            of a DataFrame, or an input that the data has beside those of the network. Arrays need
+            data in memory. They multiply the weights that the data has. Default None.
+        validation_split: the share of the examples, from 0 to below 1, that validate instead of
+            `validation`: of data in memory the last ones, as in Keras; of data on Spark, about so
+            many, drawn by the run's seed. Default 0.0.
+        steps_per_epoch: minibatches of an epoch, of all workers together; the next epoch goes on
+            where this one ended. Default None: as the training master says, else all examples.
+        initial_epoch: the epoch to begin with, from 0 (default): numbers epochs in the history, for
+            callbacks, and for shuffles.
+        shuffle: visit the examples in a new order in each epoch; default None: as the training
+            master says, which by default does.
+    """
+
+    epochs: int | None
+    validation: Any | None
+    early_stopping: EarlyStopping | None
+    resume: str | None
+    display: bool | None
+    callbacks: Any | None
+    class_weight: Mapping[int, float] | None
+    sample_weight: Any | None
+    validation_split: float
+    steps_per_epoch: int | None
+    initial_epoch: int
+    shuffle: bool | None
+
+
+# All of them, checked; see `checked_options`.
+CheckedOptions = Mapping[str, Any]
+_DEFAULTS = {
+    **dict.fromkeys(get_type_hints(FitOptions)),
+    "validation_split": 0.0,
+    "initial_epoch": 0,
+}
+# What people type who know Keras.
+_ELSEWHERE = {
+    "batch_size": "`batch_size_per_worker` of the training master",
+    "validation_data": "`validation`",
+    "verbose": "`display`",
+}
+
+
+def takes_fit_options(method: F) -> F:
+    """Give `method(…, **options: Unpack[FitOptions])` a signature that names the options."""
+    signature = inspect.signature(method)
+    kinds = get_type_hints(FitOptions)
+    given = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name]
+        )
+        for name, default in _DEFAULTS.items()
+    ]
+    method.__signature__ = signature.replace(parameters=[*given, *options])  # pyright: ignore
+    return method
+
+
+def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
+    """All options, with defaults where they were not given.
+
+    Raises:
+        TypeError: for a name that is none of them.
+        ConfigurationError: if a value, or values together, cannot be meant.
+    """
+    for name in options:
+        if name not in _DEFAULTS:
+            instead = f" Use {_ELSEWHERE[name]}." if name in _ELSEWHERE else ""
+            raise TypeError(
+                f"`fit` and `start` take {', '.join(_DEFAULTS)}. Received: {name}=….{instead}"
+            )
+    found: dict[str, Any] = {**_DEFAULTS, **options}
+    early_stopping, split = found["early_stopping"], found["validation_split"]
+    if not (early_stopping is None or isinstance(early_stopping, EarlyStopping)):
+        raise ConfigurationError(
+            "`early_stopping` must be an EarlyStopping or None. Received: "
+            f"early_stopping={early_stopping!r}."
+        )
+    check_count("epochs", found["epochs"], optional=True)
+    check_count("steps_per_epoch", found["steps_per_epoch"], optional=True)
+    check_count("initial_epoch", found["initial_epoch"], minimum=0)
+    if found["shuffle"] is not None:
+        check_flag("shuffle", found["shuffle"])
+    if not (isinstance(split, int | float) and 0 <= split < 1):
+        raise ConfigurationError(
+            "`validation_split` must be a number from 0 to below 1. Received: "
+            f"validation_split={split!r}."
+        )
+    if split and found["validation"] is not None:
+        raise ConfigurationError(
+            "`validation` and `validation_split` exclude each other. Received: "
+            f"validation_split={split!r} beside validation data. Leave one of them out."
+        )
+    if found["resume"] is not None and found["initial_epoch"]:
+        raise ConfigurationError(
+            "a checkpoint has its epoch, so `initial_epoch` goes without `resume`. Received: "
+            f"initial_epoch={found['initial_epoch']}. Leave it out."
+        )
+    found["callbacks"] = checked_callbacks(found["callbacks"])
+    if found["class_weight"] is not None:
+        _check_class_weight(found["class_weight"])
+    return found
+
+
+def weighted_parts(
+    model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int = 0
+) -> tuple[Any, Any]:
+    """The DataSet or DistributedDataSet as `options` say: what is trained, what validates.
+
+    Raises:
+        ConfigurationError: if an option does not suit the network or the data.
+        DataError: if weights do not fit the data.
+    """
+    weights, share, by_class = (
+        options[name] for name in ("sample_weight", "validation_split", "class_weight")
+    )
+    if isinstance(data, TfData) and (weights is not None or share or by_class is not None):
+        raise ConfigurationError(
+            "`sample_weight`, `class_weight` and `validation_split` are for data whose examples "
+            "are stored. Received: a `TfData`. Let its function give (x, y, weights), and pass "
+            "`validation`."
+        )
+    if weights is not None:
+        if isinstance(data, DistributedDataSet) and not isinstance(weights, str):
+            raise ConfigurationError(
+                "`sample_weight` must be the name of a column if the data is on Spark. Received: "
+                f"{type(weights).__name__} {np.shape(weights)}. Put the weights into the data: "
+                "`DataSet(weights=…)`, or `weights=…` of `from_csv` and the like."
+            )
+        data = _mapped(data, partial(weighted, sample_weight=weights), f"weights {weights!r:.99}")
+    if share and isinstance(data, DistributedDataSet):
+        data, validation = data.random_split([1 - share, share], seed=seed)
+    elif share:
+        edge = math.floor(len(data) * (1 - share))  # as Keras does: the last ones
+        if not 0 < edge < len(data):
+            raise ConfigurationError(
+                "`validation_split` must leave examples on both sides. Received: "
+                f"validation_split={share!r} of {len(data)} examples."
+            )
+        data, validation = data.take(slice(edge)), data.take(slice(edge, None))
+    if by_class is not None:
+        if len(names := output_names(model)) != 1:
+            raise ConfigurationError(
+                "`class_weight` is for networks with one output. Received: a network with "
+                f"{', '.join(map(repr, names))}. Use `sample_weight={{output: weights}}`."
+            )
+        function = partial(weighted_by_class, class_weight=by_class)
+        data = _mapped(data, function, f"class_weight {by_class}")
+    return data, validation
+
+
+def _mapped(data: Any, function: Callable[[DataSet], DataSet], step: str) -> Any:
+    """`function` of data in memory now, of data on Spark when it is read."""
+    if isinstance(data, DistributedDataSet):
+        return data.map_chunks(function, step=step)
+    return function(data)
+
+
+def _check_class_weight(given: Any) -> None:
+    if not isinstance(given, Mapping) or not all(
+        isinstance(number, int | np.integer)
+        and number >= 0
+        and isinstance(weight, int | float | np.number)
+        and 0 <= float(weight) < math.inf
+        for number, weight in given.items()  # pyright: ignore[reportUnknownVariableType]
+    ):
+        raise ConfigurationError(
+            "`class_weight` must map class numbers to weights of at least 0, such as "
+            f"{{0: 1.0, 1: 5.0}}. Received: class_weight={given!r:.200}."
+        )

@@ -1,0 +1,131 @@
+"""Keras' preprocessing layers, adapted to distributed data in one pass."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from sparkwright.data import DataSet, DistributedDataSet, from_dataframe
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.networks import ModelDefinition
+from sparkwright.networks.adapted import lookup_of
+from sparkwright.workers.adapting import Summary, give, merged
+from sparkwright.workers.pool import driver_secret
+from sparkwright.workers.requests import Adapting
+
+from ._inference import Inference, InferenceSession
+
+
+def adapt(layer: Any, data: Any, column: str | None = None) -> None:
+    """Adapt preprocessing layers to all of the data in one pass, as `layer.adapt` does to arrays.
+
+    Vocabularies are exactly those of `layer.adapt(all examples)`; mean and variance equal its to
+    1e-6; the bins of a Discretization hold shares of the examples that differ from equal ones by
+    0.01 at most, Keras' own default tolerance. Trainer processes run the layer's own code.
+
+    Args:
+        layer: a Normalization, StringLookup, IntegerLookup, TextVectorization or Discretization,
+            also one that is part of a model; or input name -> such a layer, for several at once; or
+            a `keras.utils.FeatureSpace`, whose features are matched by name.
+        data: a DistributedDataSet or Spark DataFrame, or a DataSet, for which nothing is
+            distributed. Each example is one document. Masks do not count.
+        column: for one layer: the input, or the DataFrame's column, to adapt it to. Default None:
+            the only one there is.
+
+    Raises:
+        ConfigurationError: if a layer has nothing to adapt.
+        DataError: if there are no examples or no such column; for text where a layer takes numbers.
+
+    Example:
+        words = keras.layers.TextVectorization(max_tokens=20_000)
+        sw.adapt(words, frame, column="review")
+    """
+    import keras
+    from pyspark.sql import DataFrame
+
+    is_space = issubclass(type(layer), keras.utils.FeatureSpace)
+    # Input, or None for the only one -> its layer.
+    layers: dict[str | None, Any] = {column: layer}
+    if is_space:
+        layers = {name: layer.preprocessors[name] for name in layer._list_adaptable_preprocessors()}
+    elif isinstance(layer, Mapping):
+        layers = dict(layer)  # pyright: ignore[reportUnknownArgumentType]
+    for each in layers.values():
+        _check(each)
+    if isinstance(data, DataFrame):
+        names = [_only(data.columns) if name is None else name for name in layers]
+        data = from_dataframe(data, features={name: [name] for name in names})
+    if isinstance(data, DataSet):
+        for name, each in layers.items():
+            each.adapt(_array(data, name))
+    elif isinstance(data, DistributedDataSet):
+        layers_there = {name: _described(each) for name, each in layers.items()}
+        summarise = partial(_summaries, layers=layers_there)
+        found = data.reduce_chunks(summarise, _merged, description="adapt layers")
+        if found is None:
+            raise DataError("a layer must be adapted to at least one example. Received: none.")
+        for name, each in layers.items():
+            give(each, found[name])
+    else:
+        raise DataError(
+            "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
+            f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
+        )
+    if is_space:
+        layer._is_adapted = True
+        layer.get_encoded_features()
+        layer.built = layer._sublayers_built = True
+
+
+def _check(layer: Any) -> None:
+    is_fixed = (
+        getattr(lookup_of(layer), "_has_input_vocabulary", False)
+        or getattr(layer, "input_mean", None) is not None
+        or getattr(layer, "num_bins", 1) is None
+    )
+    if is_fixed or not hasattr(layer, "adapt"):
+        raise ConfigurationError(
+            "`layer` must be a Normalization, StringLookup, IntegerLookup, TextVectorization or "
+            "Discretization that was given no mean, vocabulary or bin boundaries. Received: "
+            f"{type(layer).__name__} {getattr(layer, 'name', '')!r}. Others need no `adapt`."
+        )
+
+
+def _described(layer: Any) -> Inference:
+    """The layer in place of a network; it has no weights and no outputs."""
+    definition, secret = ModelDefinition.of_layer(layer), driver_secret()
+    sizes: dict[str, Any] = {"batch_size": 1, "workers": None, "outputs": ()}
+    return Inference(definition=definition, weights=None, digest="", secret=secret, **sizes)
+
+
+def _summaries(
+    chunk: DataSet, partition: int, start: int, *, layers: Mapping[str | None, Inference]
+) -> dict[str | None, Summary]:
+    """Input -> a summary for its layer; in a Spark task."""
+    del partition, start
+    return {
+        name: InferenceSession(layer).run(DataSet(_array(chunk, name)), Adapting())
+        for name, layer in layers.items()
+    }
+
+
+def _merged(
+    one: dict[str | None, Summary], other: dict[str | None, Summary]
+) -> dict[str | None, Summary]:
+    return {name: merged(summary, other[name]) for name, summary in one.items()}
+
+
+def _array(data: DataSet, name: str | None) -> Any:
+    name = _only(list(data.features)) if name is None else name
+    if name not in data.features:
+        raise DataError(
+            f"a layer must be adapted to one of {list(data.features)}. Received: {name!r}."
+        )
+    return data.features[name]
+
+
+def _only(names: list[str]) -> str:
+    if len(names) != 1:
+        raise DataError(
+            f"`column` must name one of {names}, to adapt the layer to. Received: column=None."
+        )
+    return names[0]

@@ -1,0 +1,78 @@
+"""Every script of docs/examples runs as it stands, and its network learns."""
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.in_process import InProcessPool
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+def main_of(name: str) -> Any:
+    """`main` of a script, which is no module that executors could import."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a ParallelWrapper are threads of this process."""
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.mark.spark
+def test_transferred_network_learns_and_gains_from_fine_tuning(spark: Any) -> None:
+    found = main_of("transfer_learning")(spark)
+    assert found["pretrained"] > 0.8
+    assert found["fine-tuned"] > max(0.8, found["frozen base"] - 0.02)
+
+
+@pytest.mark.spark
+def test_transformer_learns_to_reverse(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_of("transformer")(spark) > 0.8
+    assert "is predicted as" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_masked_series_are_told_apart_by_their_own_steps(spark: Any) -> None:
+    found = main_of("masked_series")(spark)
+    assert found["with masks"] > 0.9 > found["without"]
+
+
+@pytest.mark.spark
+def test_quantized_network_is_as_good_and_smaller(spark: Any) -> None:
+    found = main_of("quantization")(spark)
+    (accuracy, size), (quantized, smaller) = found["float32"], found["int8"]
+    assert accuracy > 0.9
+    assert abs(quantized - accuracy) < 0.02
+    assert smaller < size / 2
+
+
+@pytest.mark.usefixtures("in_process")
+def test_autoencoder_explains_most_of_the_variance() -> None:
+    assert main_of("autoencoder")() > 0.6
+
+
+@pytest.mark.usefixtures("in_process")
+def test_lora_adapts_and_sends_less() -> None:
+    found = main_of("lora")()
+    assert found["after"] > max(0.8, found["before"] + 0.05)
+    assert found["bytes"]["LoRA"] < found["bytes"]["all"] / 5
+
+
+@pytest.mark.usefixtures("in_process")
+def test_keras_hub_classifier_learns() -> None:
+    pytest.importorskip("keras_hub")
+    assert main_of("keras_hub_classifier")() > 0.8
+
+
+def test_readme_lists_every_script() -> None:
+    listed = re.findall(r"^\| \[(\w+\.py)\]\(\1\)", (EXAMPLES / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(path.name for path in EXAMPLES.glob("*.py"))

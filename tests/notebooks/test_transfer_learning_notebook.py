@@ -1,0 +1,45 @@
+"""The notebook of transfer learning, executed from top to bottom."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = pytest.mark.notebook
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_transfer_learning.ipynb"
+BASE, LAST = 218_544, 256 * 5 + 5  # parameters
+
+
+@pytest.mark.spark
+def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
+    assert results["workers"] == 2
+    assert results["pretrained"] > 0.8
+    assert results["frozen"] > 0.5
+    assert results["accuracy"] > max(0.8, results["frozen"])
+
+
+@pytest.mark.spark
+def test_network_is_shown_with_its_frozen_base(html):
+    assert f"{BASE + LAST:,} parameters" in html
+    assert re.search(r"mobilenet", html)
+
+
+@pytest.mark.spark
+def test_report_has_its_result_on_top_and_needs_no_network(html, results):
+    sentence = f"<strong>Result: {results['accuracy']:.1%} of {results['examples']} test digits"
+    assert sentence in html
+    assert outside_resources(html) == []
+    assert "import sparkwright" not in html
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"

@@ -1,0 +1,49 @@
+"""The notebook of the transformer, executed from top to bottom."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = pytest.mark.notebook
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_transformer.ipynb"
+
+
+@pytest.mark.spark
+def test_two_workers_learn_to_reverse(results):
+    assert results["workers"] == 2
+    assert results["accuracy"] > 0.8
+    assert 0 < results["message_bytes"] < 4 * results["parameters"] / 16
+
+
+@pytest.mark.spark
+def test_some_head_attends_to_the_opposite_step(results):
+    attention = np.array(results["attention"])
+    heads, steps, _ = attention.shape
+    assert (heads, steps) == (2, 10)
+    opposite = attention[:, np.arange(steps), steps - 1 - np.arange(steps)]
+    assert opposite.max(axis=0).mean() > 3 / steps  # of random weights it would be 1 / steps
+
+
+@pytest.mark.spark
+def test_report_shows_predictions_attention_and_needs_no_network(html, results):
+    assert f"<strong>Result: {results['accuracy']:.1%} of " in html
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
+    assert any("Mean attention of each head" in caption for caption in captions)
+    assert html.count("backwards is") == 3
+    assert f"{results['parameters']:,} parameters" in html
+    assert outside_resources(html) == []
+
+
+def test_the_notebook_is_kept_without_outputs():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert {cell.execution_count for cell in code} == {None}
+    assert "widgets" not in notebook.metadata
+    assert notebook.metadata.kernelspec.name == "python3"

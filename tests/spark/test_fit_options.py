@@ -1,0 +1,93 @@
+"""Callbacks, weights and splits with data and workers on Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import KillOnce, dense, weights
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.errors import ConfigurationError
+
+pytestmark = pytest.mark.spark
+
+
+def halved() -> Any:
+    return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
+
+
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_a_killed_worker_leaves_callbacks_and_history_consistent(
+    spark: Any, blobs: DataSet, tmp_path: Path, kind: str
+) -> None:
+    common: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 10, "seed": 1}
+    master: Any = sw.SharedTrainingMaster(**common)
+    if kind == "averaging":
+        master = sw.ParameterAveragingTrainingMaster(averaging_frequency=1, **common)
+    master = master.with_hooks(KillOnce(str(tmp_path / "killed"), at=9))  # in the second epoch
+    network = sw.SparkNetwork(spark, dense(keras.optimizers.SGD(0.1)), master)
+    seen: list[tuple[int, float, float]] = []
+    remembers = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append((epoch, logs["loss"], logs["val_loss"]))
+    )
+    data = sw.data.from_arrays(spark, blobs.features, blobs.labels)
+    network.fit(
+        data,
+        epochs=3,
+        callbacks=[halved(), remembers],
+        class_weight={0: 2.0},
+        validation_split=0.2,
+        display=False,
+    )
+    assert (tmp_path / "killed").exists()
+    history = network.history
+    assert [epoch for epoch, *_ in seen] == history.epoch == [0, 1, 2]
+    assert history.history["loss"] == [loss for _, loss, _ in seen]
+    assert history.history["val_loss"] == [loss for *_, loss in seen]
+    np.testing.assert_allclose(history.history["learning_rate"], [0.1, 0.05, 0.025], rtol=1e-6)
+
+
+def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: DataSet) -> None:
+    found: list[Any] = []
+    for communication in ("ring", "spark"):
+        master = sw.ParameterAveragingTrainingMaster(
+            workers=2, batch_size_per_worker=10, seed=1, communication=communication
+        )
+        model = dense(keras.optimizers.SGD(0.1))
+        network = sw.SparkNetwork(spark, model, master)
+        options: dict[str, Any] = {"class_weight": {0: 2.0}, "steps_per_epoch": 9}
+        stops = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs, model=model: setattr(
+                model, "stop_training", epoch == 1
+            )
+        )
+        network.fit(blobs, epochs=9, callbacks=[halved(), stops], display=False, **options)
+        found.append((weights(model), network.history.history))
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-5)
+    assert found[0][1].keys() == found[1][1].keys()
+    for name, values in found[0][1].items():
+        np.testing.assert_allclose(values, found[1][1][name], atol=1e-5, err_msg=name)
+    assert len(found[0][1]["loss"]) == 2
+
+
+def test_a_column_of_a_dataframe_weighs_as_an_array_does(spark: Any, blobs: DataSet) -> None:
+    trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
+    rows = [
+        (row.tolist(), int(label), float(weight))
+        for row, label, weight in zip(
+            blobs.features["features"], blobs.labels["labels"], trust, strict=True
+        )
+    ]
+    frame = spark.createDataFrame(rows, "features array<float>, label int, trust float")
+    master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=40, shuffle=False)
+    models = [dense(keras.optimizers.SGD(0.1)) for _ in range(2)]
+    for model, data, given in zip(models, (frame, blobs), ("trust", trust), strict=True):
+        network = sw.SparkNetwork(spark, model, master)
+        network.fit(data, sample_weight=given, display=False)
+        if data is frame:
+            with pytest.raises(ConfigurationError, match=r"name of a column.*ndarray \(120,\)"):
+                network.fit(frame, sample_weight=trust)
+    np.testing.assert_allclose(weights(models[0]), weights(models[1]), atol=1e-5)

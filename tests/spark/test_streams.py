@@ -1,0 +1,52 @@
+"""Pipelines that run on executors: counts, validation, and a worker that is killed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.helpers import KillOnce, RecordingHook, dense, numbered, seen
+
+import sparkwright as sw
+from sparkwright.data import TfData
+
+pytestmark = pytest.mark.spark
+
+ROWS = 61
+
+
+def make(shard: int, shards: int) -> Any:
+    import tensorflow as tf
+
+    data = numbered(ROWS)
+    found = tf.data.Dataset.from_tensor_slices((data.features["features"], data.labels["labels"]))
+    return found.shard(shards, shard).batch(7)
+
+
+def test_a_killed_workers_shard_is_trained_to_its_end(
+    spark: Any, tmp_path: Path, leaves_nothing: None
+) -> None:
+    hooks = RecordingHook(str(tmp_path)), KillOnce(str(tmp_path / "killed"), at=5)
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2,
+        batch_size_per_worker=5,
+        averaging_frequency=2,
+        seed=1,
+        mesh=sw.MeshConfig(replacement_grace_s=60),
+    ).with_hooks(*hooks)
+    network = sw.SparkNetwork(spark, dense(), master)
+    run = network.start(TfData(make, examples=ROWS), epochs=2, validation=numbered(9))
+    run.wait(120)
+    assert (tmp_path / "killed").exists()
+    counts = seen(tmp_path)
+    assert set(counts) == set(range(ROWS))
+    assert min(counts.values()) >= 2  # what had not been averaged is trained again
+    assert run.history["examples"].sum() == 2 * ROWS
+    assert [score.epoch for score in run.status.validation] == [1, 2]
+    assert [worker.rows for worker in run.status.workers] == [31, 30]
+
+
+@pytest.mark.parametrize("option", [{"communication": "spark"}, {"training_approach": "export"}])
+def test_what_needs_partitions_is_refused(spark: Any, option: dict[str, Any]) -> None:
+    master = sw.ParameterAveragingTrainingMaster(workers=2, **option)
+    with pytest.raises(sw.ConfigurationError, match=f"no partitions, so `{min(option)}` must be"):
+        sw.SparkNetwork(spark, dense(), master).start(TfData(make))

@@ -1,0 +1,168 @@
+"""Text on Spark: layers adapted in one pass, a classifier trained, evaluated, saved; SQL."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+pytestmark = pytest.mark.spark
+
+
+def without_the_last_letter(texts: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.strings.regex_replace(texts, ".$", "")
+
+
+def mixed(count: int = 400) -> DataSet:
+    random = np.random.default_rng(5)
+    words = ["red", "Green,", "BLUE!", "cat", "语言", "Straße", "\u2028", "a\0b", "dog."]
+    weights = 1 / np.arange(1, 10)
+    texts = [" ".join(random.choice(words, 5, p=weights / weights.sum())) for _ in range(count)]
+    return DataSet(
+        {
+            "text": np.array(texts, object)[:, None],
+            "words": random.choice(np.array(words, object), (count, 3)),
+            "codes": random.integers(-5, 5, (count, 2)),
+            "numbers": random.normal(50, 3, (count, 4)).astype(np.float32),
+            "images": random.normal(size=(count, 2, 3)).astype(np.float32),
+            "skewed": random.lognormal(size=(count, 1)).astype(np.float32),
+        }
+    )
+
+
+LOOKUPS: dict[str, tuple[str, Any]] = {
+    "vocabulary": ("text", lambda: layers.TextVectorization()),
+    "few": ("text", lambda: layers.TextVectorization(max_tokens=6, ngrams=2, standardize="lower")),
+    "custom": ("text", lambda: layers.TextVectorization(standardize=without_the_last_letter)),
+    "whole": ("words", lambda: layers.TextVectorization(split=None, output_mode="count")),
+    "tf_idf": ("text", lambda: layers.TextVectorization(output_mode="tf_idf")),
+    "strings": ("words", lambda: layers.StringLookup(mask_token="cat")),
+    "string_idf": ("words", lambda: layers.StringLookup(output_mode="tf_idf", max_tokens=7)),
+    "integers": ("codes", lambda: layers.IntegerLookup()),
+}
+
+
+def test_layers_are_adapted_as_keras_adapts_them_to_all_data(spark: Any) -> None:
+    data = mixed()
+    # Several layers of one input need inputs of their own.
+    features: dict[str, Any] = {name: data.features[of] for name, (of, _) in LOOKUPS.items()}
+    features |= {name: data.features[name] for name in ("numbers", "images", "skewed")}
+    features["one_mean"] = data.features["numbers"]
+    ours: dict[str, Any] = {name: make() for name, (_, make) in LOOKUPS.items()}
+    ours |= {
+        "numbers": layers.Normalization(),
+        "images": layers.Normalization(axis=(1, -1)),
+        "one_mean": layers.Normalization(axis=None),
+        "skewed": layers.Discretization(num_bins=5),
+    }
+    sw.adapt(ours, sw.data.from_arrays(spark, features, partitions=3))
+    for name, (of, make) in LOOKUPS.items():
+        theirs = make()
+        theirs.adapt(data.features[of])
+        assert ours[name].get_vocabulary() == theirs.get_vocabulary()
+        assert len(theirs.get_vocabulary()) > 4
+        tensor = keras.ops.convert_to_tensor(data.features[of])
+        np.testing.assert_array_equal(np.asarray(ours[name](tensor)), np.asarray(theirs(tensor)))
+    for name, axis in (("numbers", -1), ("images", (1, -1)), ("one_mean", None)):
+        theirs = layers.Normalization(axis=axis)
+        theirs.adapt(features[name].astype(np.float64))
+        for variable in ("adapt_mean", "adapt_variance"):
+            np.testing.assert_allclose(
+                getattr(ours[name], variable), getattr(theirs, variable), rtol=1e-6, atol=1e-7
+            )
+    shares = np.mean(features["skewed"] < ours["skewed"].bin_boundaries, axis=0)
+    np.testing.assert_allclose(shares, [0.2, 0.4, 0.6, 0.8], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("layer", "column", "error", "message"),
+    [
+        (lambda: layers.Hashing(num_bins=3), None, sw.ConfigurationError, "Received: Hashing"),
+        (
+            lambda: layers.StringLookup(vocabulary=["a"]),
+            None,
+            sw.ConfigurationError,
+            "given no mean, vocabulary or bin boundaries",
+        ),
+        (lambda: layers.StringLookup(), None, sw.DataError, "`column` must name one of"),
+        (lambda: layers.StringLookup(), "none", sw.DataError, "Received: 'none'"),
+        (lambda: layers.Normalization(), "text", sw.DataError, "finite numbers. Received: text"),
+    ],
+)
+def test_layers_that_cannot_be_adapted_are_refused(
+    spark: Any, layer: Any, column: str | None, error: type[Exception], message: str
+) -> None:
+    data = sw.data.from_arrays(spark, mixed(3).features, partitions=1)
+    with pytest.raises(error, match=message):
+        sw.adapt(layer(), data, column=column)
+
+
+def test_text_is_exported_shuffled_and_looked_at(spark: Any, tmp_path: Path) -> None:
+    whole = mixed(50)
+    data = sw.data.from_arrays(spark, whole.features, partitions=1)
+    url = str(tmp_path / "export")
+    data.export(url, batch_size=20)
+    again = sw.data.from_minibatches(spark, url)
+    assert again.collect().equals(whole)
+    look = sw.data.preview(sw.data.DataSource(format="minibatches", url=url))
+    assert not look.problems
+    assert "Straße" in str(look.rows)
+    shuffled = again.shuffle(seed=1, partitions=2).collect().features["text"].ravel().tolist()
+    assert sorted(shuffled) == sorted(whole.features["text"].ravel().tolist())
+    assert {column.array for column in data.statistics()} == {
+        f"features/{name}" for name in ("codes", "numbers", "images", "skewed")
+    }
+    with pytest.raises(sw.DataError, match="in a record file must have one of the dtypes"):
+        sw.data.write_tfrecord(whole, str(tmp_path / "records"))
+
+
+def test_a_data_set_is_adapted_to_without_spark() -> None:
+    layer = layers.StringLookup()
+    sw.adapt(layer, mixed(), column="words")
+    theirs = layers.StringLookup()
+    theirs.adapt(mixed().features["words"])
+    assert layer.get_vocabulary() == theirs.get_vocabulary()
+
+
+def test_the_text_classifier_runs(spark: Any, tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
+    url = str(tmp_path / "liked.keras")
+    accuracy, predicted = example["run"](spark, count=300, epochs=4, model=url)
+    assert accuracy > 0.95
+    texts = [row.review for row in predicted]
+    liked = [row.liked for row in predicted]
+    # What Spark SQL said, Keras says of the file, and so does a network loaded from it.
+    model = keras.saving.load_model(url)
+    tensor = keras.ops.convert_to_tensor(np.array(texts, object)[:, None])
+    np.testing.assert_allclose(np.asarray(model(tensor))[:, 1], liked, rtol=1e-5)
+    network = sw.SparkNetwork.load(spark, url)
+    found = network.predict(np.array(texts, object)[:, None])
+    np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
+
+
+def test_gradient_sharing_trains_text(spark: Any) -> None:
+    example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
+    rows = example["sentences"](400)
+    texts = np.array([text for text, _ in rows], object)[:, None]
+    data = DataSet({"review": texts}, np.array([label for _, label in rows], np.int32))
+    words = layers.TextVectorization(output_sequence_length=10)
+    sw.adapt(words, data)
+    master = sw.SharedTrainingMaster(batch_size_per_worker=16, workers=2, seed=1)
+    network = sw.SparkNetwork(spark, example["build"](words), master)
+    distributed = sw.data.from_arrays(spark, data.features, data.labels, partitions=2)
+    network.fit(distributed.shuffle(seed=1), epochs=12)
+    assert network.evaluate(distributed).accuracy > 0.9
+
+
+def test_a_feature_space_is_part_of_a_network(spark: Any) -> None:
+    example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
+    assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

@@ -1,0 +1,336 @@
+"""Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import weights
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs.callbacks import checked_callbacks
+from sparkwright.workers._control import ControlLine
+
+MASTERS = ["averaging", "sharing"]
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.fixture(scope="module")
+def blobs() -> DataSet:
+    """60 examples, 4 features, 3 classes that can be told apart."""
+    random = np.random.default_rng(0)
+    labels = np.arange(60, dtype=np.int32) % 3
+    features = (random.normal(size=(3, 4)) * 2)[labels] + random.normal(size=(60, 4))
+    return DataSet(features.astype(np.float32), labels)
+
+
+def network(rate: float = 0.05) -> Any:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(5, activation="tanh"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.compile(
+        keras.optimizers.SGD(rate), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
+    return model
+
+
+def master_of(kind: str, workers: int = 1, **options: Any) -> Any:
+    common: dict[str, Any] = {
+        "workers": workers, "batch_size_per_worker": 10, "shuffle": False, "seed": 1, **options
+    }  # fmt: skip
+    if kind == "averaging":
+        return sw.ParameterAveragingTrainingMaster(averaging_frequency=1, **common)
+    return sw.SharedTrainingMaster(residual_clipping=None, **common)
+
+
+def fitted(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
+    """A finished run."""
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, display=False, **options)
+        run.wait(120)
+    return run
+
+
+def rate_of(model: Any) -> float:
+    return float(model.optimizer.learning_rate)
+
+
+def fit_here(data: DataSet, callbacks: list[Any], **options: Any) -> Any:
+    """A network that Keras itself has trained, likewise."""
+    model = network()
+    model.fit(
+        data.features["features"],
+        data.labels["labels"],
+        batch_size=10,
+        shuffle=False,
+        verbose=0,
+        callbacks=callbacks,
+        validation_data=(data.features["features"], data.labels["labels"]),
+        **options,
+    )
+    return model
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+def test_one_worker_with_callbacks_equals_keras(blobs: DataSet, tmp_path: Path, kind: str) -> None:
+    def callbacks(name: str) -> list[Any]:
+        return [
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else 0.08),
+            keras.callbacks.CSVLogger(tmp_path / f"{name}.csv"),
+        ]
+
+    local = fit_here(blobs, callbacks("here"), epochs=3)
+    model = network()
+    run = fitted(
+        model, master_of(kind), blobs, epochs=3, validation=blobs, callbacks=callbacks("there")
+    )
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+    assert rate_of(model) == rate_of(local) == pytest.approx(0.02)
+    found, expected = run.epoch_history, local.history
+    assert list(found.history) == list(expected.history)
+    assert (found.epoch, found.params["epochs"], found.params["steps"]) == ([0, 1, 2], 3, 6)
+    for name, values in expected.history.items():
+        np.testing.assert_allclose(found.history[name], values, atol=1e-6, err_msg=name)
+    lines = [(tmp_path / f"{name}.csv").read_text().splitlines() for name in ("here", "there")]
+    assert lines[0][0] == lines[1][0]
+    assert [line.partition(",")[0] for line in lines[1]] == ["epoch", "0", "1", "2"]
+    # What workers trained with, not only what the driver set.
+    rates = run.history.groupby("epoch")["learning_rate"].max()
+    np.testing.assert_allclose(rates, [0.08, 0.04, 0.02], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kind: str) -> None:
+    seen: list[Any] = []
+    model = network(rate=0.6)
+    callbacks = [
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
+        keras.callbacks.ReduceLROnPlateau(monitor="epochs", factor=0.5, patience=1, mode="min"),
+        keras.callbacks.EarlyStopping(
+            monitor="epochs", mode="min", patience=3, restore_best_weights=True
+        ),
+        keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: seen.append((epoch, rate_of(model), weights(model))),
+            on_train_end=lambda logs: seen.append(sorted(logs)),
+        ),
+    ]
+    # A score that is best in the second epoch; callbacks share their logs, as in Keras.
+    score = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(epochs=abs(epoch - 1))
+    )
+    run = fitted(
+        model, master_of(kind, 2), blobs, epochs=9, validation=blobs, callbacks=[score, *callbacks]
+    )
+    epochs, *_ = zip(*seen[:-1], strict=True)
+    assert epochs == (0, 1, 2, 3, 4)
+    assert run.status.state == "done"
+    assert run.history["epoch"].max() == 5
+    np.testing.assert_allclose([rate for _, rate, _ in seen[:-1]], [0.6, 0.6, 0.3, 0.15, 0.075])
+    assert seen[-1] == ["accuracy", "epochs", "learning_rate", "loss", "val_accuracy", "val_loss"]
+    np.testing.assert_array_equal(weights(model), seen[1][2])
+    for epoch, _, expected in seen[:-1]:
+        saved: Any = keras.saving.load_model(tmp_path / f"{epoch + 1}.keras")
+        np.testing.assert_array_equal(weights(saved), expected)
+        saved.load_weights(tmp_path / f"{epoch + 1}.weights.h5")
+        np.testing.assert_array_equal(weights(saved), expected)
+
+
+def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1)
+    fitted(network(), master_of("averaging"), blobs, epochs=2, callbacks=[callback])
+    assert list(tmp_path.glob("train/events*"))
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+def test_a_callback_that_raises_ends_the_run_with_the_latest_average(
+    blobs: DataSet, kind: str
+) -> None:
+    averages: list[Any] = []
+
+    class Raises(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            assert threading.current_thread().name.startswith("sparkwright-local-")
+            averages.append(weights(self.model))
+            if epoch == 1:
+                raise LookupError("no place for this")
+
+        def on_train_end(self, logs: Any = None) -> None:
+            averages.append(None)
+
+    model = network()
+    with pytest.raises(LookupError, match="no place for this"):
+        fitted(model, master_of(kind, 2), blobs, epochs=5, callbacks=[Raises()])
+    assert len(averages) == 2  # so Keras does
+    np.testing.assert_allclose(weights(model), averages[-1], atol=1e-6)
+    assert not np.array_equal(averages[0], averages[1])
+
+
+@pytest.mark.parametrize("method", ["on_train_begin", "on_train_end"])
+def test_a_callback_that_raises_at_either_end_fails_the_run(blobs: DataSet, method: str) -> None:
+    def fails(logs: Any = None) -> None:
+        raise LookupError(method)
+
+    with pytest.raises(LookupError, match=method):
+        fitted(
+            network(),
+            master_of("averaging"),
+            blobs,
+            callbacks=[keras.callbacks.LambdaCallback(**{method: fails})],
+        )
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+@pytest.mark.parametrize("non_finite", ["stop", "continue"])
+def test_a_nan_terminates_without_an_error(blobs: DataSet, kind: str, non_finite: Any) -> None:
+    model = network()
+    broken = blobs.features["features"].copy()
+    broken[45] = np.nan
+    data = DataSet(broken, blobs.labels)
+    master = master_of(kind, 2, non_finite=non_finite)
+    run = fitted(model, master, data, epochs=50, callbacks=keras.callbacks.TerminateOnNaN())
+    assert run.status.state == "done"
+    assert run.status.epoch < 50
+    assert np.isfinite(weights(model)).all()
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
+    blobs: DataSet, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    lines: list[Any] = []
+    begin = ControlLine.__init__
+    monkeypatch.setattr(
+        ControlLine,
+        "__init__",
+        lambda self, *args, **options: (lines.append(self), begin(self, *args, **options))[1],
+    )
+
+    class Loses(keras.callbacks.Callback):
+        def __init__(self, at: int) -> None:
+            super().__init__()
+            self.at, self.seen = at, list[tuple[int, float]]()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.seen.append((epoch, logs["loss"]))
+            if epoch == self.at:
+                lines[0].hang_up()
+                model.optimizer.learning_rate = 0.01
+
+    found: list[Any] = []
+    for at in (-1, 1):  # nobody is lost in the first run
+        lines.clear()
+        callback, model = Loses(at), network()
+        halve = keras.callbacks.LearningRateScheduler(lambda epoch, _: 0.05 / (1 + epoch))
+        run = fitted(model, master_of(kind, 2), blobs, epochs=4, callbacks=[callback, halve])
+        assert [epoch for epoch, _ in callback.seen] == run.epoch_history.epoch == [0, 1, 2, 3]
+        assert run.epoch_history.history["loss"] == [loss for _, loss in callback.seen]
+        assert (run.events["event"] == "WorkerLost").sum() == (at >= 0)
+        rates = run.history.groupby("epoch")["learning_rate"]
+        np.testing.assert_allclose(rates.min(), 0.05 / np.arange(1, 5), rtol=1e-6)
+        np.testing.assert_allclose(rates.max(), 0.05 / np.arange(1, 5), rtol=1e-6)
+        found.append(weights(model))
+    if kind == "averaging":
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("kind", MASTERS)
+def test_a_run_goes_on_from_a_checkpoint_with_its_learning_rate(
+    blobs: DataSet, tmp_path: Path, kind: str
+) -> None:
+    def callbacks() -> list[Any]:
+        return [keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)]
+
+    master = master_of(kind, checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1))
+    first = network(rate=0.08)
+    fitted(first, master, blobs, epochs=2, callbacks=callbacks())
+    again, whole = network(rate=0.08), network(rate=0.08)
+    run = fitted(again, master, blobs, epochs=4, callbacks=callbacks(), resume=str(tmp_path))
+    fitted(whole, master_of(kind), blobs, epochs=4, callbacks=callbacks())
+    assert rate_of(again) == rate_of(whole)
+    np.testing.assert_allclose(weights(again), weights(whole), atol=1e-6)
+    assert run.history["epoch"].max() == 4
+
+
+def test_a_network_is_trained_with_its_own_rate_again(blobs: DataSet) -> None:
+    """Workers keep their replicas from run to run, but not what callbacks did to them."""
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    for callbacks, expected in ((halve, 0.025), (None, 0.05)):
+        run = fitted(network(), master_of("averaging"), blobs, callbacks=callbacks)
+        rates = run.history["learning_rate"].dropna().unique()
+        np.testing.assert_allclose(rates, [expected], rtol=1e-6)
+
+
+def test_without_callbacks_the_history_is_that_of_the_log(blobs: DataSet) -> None:
+    local = fit_here(blobs, [], epochs=3).history
+    model = network()
+    with sw.ParallelWrapper(model, master_of("averaging"), cores_per_worker=1) as wrapper:
+        assert wrapper.history is None
+        wrapper.fit(blobs, epochs=3, validation=blobs, display=False)
+        found: Any = wrapper.history
+    assert list(found.history) == list(local.history)
+    for name, values in local.history.items():
+        np.testing.assert_allclose(found.history[name], values, atol=1e-6, err_msg=name)
+    assert (found.epoch, found.params) == ([0, 1, 2], {"verbose": 0, "epochs": 3, "steps": 6})
+
+
+BY_BATCH: Any = {"save_freq": 10}
+
+
+class Counts(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del batch, logs
+
+
+class Harmless(keras.callbacks.ModelCheckpoint):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        del epoch, logs
+
+
+@pytest.mark.parametrize(
+    ("callback", "problem"),
+    [
+        (Counts(), r"Received: Counts with `on_train_batch_end`\. Override `on_epoch_begin`"),
+        (keras.callbacks.LambdaCallback(on_batch_end=print), "with `on_batch_end`"),
+        (keras.callbacks.LambdaCallback(on_train_batch_begin=print), "`on_train_batch_begin`"),
+        (keras.callbacks.LambdaCallback(on_predict_end=print), "`on_predict_end`"),
+        (keras.callbacks.LambdaCallback(on_test_begin=print), "`on_test_begin`"),
+        (keras.callbacks.ProgbarLogger(), r"ProgbarLogger.*`display=True`"),
+        (keras.callbacks.BackupAndRestore("/tmp/none"), "`resume=url`"),
+        (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
+        (Harmless("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
+        (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
+    ],
+)
+def test_a_callback_that_cannot_work_is_refused(callback: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        checked_callbacks([callback])
+
+
+def test_callbacks_of_keras_are_taken() -> None:
+    callbacks = [
+        keras.callbacks.CSVLogger("a.csv"),
+        Harmless("a.keras"),
+        keras.callbacks.TerminateOnNaN(),
+        keras.callbacks.LambdaCallback(on_epoch_end=print),
+        keras.callbacks.RemoteMonitor(),
+        keras.callbacks.History(),
+    ]
+    assert checked_callbacks(callbacks) == callbacks
+    assert checked_callbacks(callbacks[0]) == callbacks[:1]
+    assert checked_callbacks(None) == []

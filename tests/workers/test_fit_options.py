@@ -1,0 +1,209 @@
+"""Arguments of `fit`, with Keras' meaning; workers are threads of this process, without Spark."""
+
+import inspect
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import weights
+from tests.support.in_process import InProcessPool
+from tests.workers.test_callbacks import blobs, fitted, master_of, network
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.data.loss_weights import weighted, weighted_by_class
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.masters.plan import epoch_order
+from sparkwright.runs.fit_options import checked_options
+
+__all__ = ["blobs"]  # the fixture
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+def here(build: Any, x: Any, y: Any, **options: Any) -> Any:
+    model = build()
+    model.fit(x, y, **{"batch_size": 10, "epochs": 2, "shuffle": False, "verbose": 0, **options})
+    return model
+
+
+SAMPLE = np.linspace(0, 2, 60, dtype=np.float32)
+WEIGHTS: list[tuple[str, dict[str, Any]]] = [
+    ("class", {"class_weight": {0: 3.0, 2: 0.25}}),
+    ("sample", {"sample_weight": SAMPLE}),
+    ("split", {"validation_split": 0.25, "class_weight": {1: 2.0}}),
+    ("split of weighted", {"validation_split": 0.25, "sample_weight": SAMPLE}),
+]
+
+
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+@pytest.mark.parametrize("options", [o for _, o in WEIGHTS], ids=[name for name, _ in WEIGHTS])
+def test_weights_and_splits_equal_keras(blobs: DataSet, kind: str, options: Any) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    local, model = here(network, x, y, **options), network()
+    run = fitted(model, master_of(kind), blobs, epochs=2, **options)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+    assert list(run.epoch_history.history) == list(local.history.history)
+    for name, values in local.history.history.items():
+        np.testing.assert_allclose(run.epoch_history.history[name], values, atol=1e-6)
+    if set(options) == {"class_weight"}:  # both together multiply, which Keras refuses
+        other = network()
+        fitted(other, master_of(kind), blobs, epochs=2, sample_weight=np.full(60, 0.5), **options)
+        assert not np.allclose(weights(other), weights(model))
+
+
+def two_outputs() -> Any:
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((4,))
+    one = keras.layers.Dense(3, activation="softmax", name="one")(inputs)
+    two = keras.layers.Dense(1, name="two")(inputs)
+    model = keras.Model(inputs, [one, two])
+    model.compile(keras.optimizers.SGD(0.05), ["sparse_categorical_crossentropy", "mse"])
+    return model
+
+
+def test_weights_of_each_output_equal_keras(blobs: DataSet) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    labels, by_output = {"one": y, "two": x[:, :1]}, {"one": SAMPLE, "two": SAMPLE[::-1].copy()}
+    local = here(two_outputs, x, [y, x[:, :1]], sample_weight=[by_output["one"], by_output["two"]])
+    model = two_outputs()
+    data = DataSet(x, labels)
+    fitted(model, master_of("averaging"), data, epochs=2, sample_weight=by_output)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+    with pytest.raises(ConfigurationError, match=r"one output.*'one', 'two'.*sample_weight"):
+        fitted(model, master_of("averaging"), data, class_weight={0: 2.0})
+
+
+def test_a_column_of_the_data_becomes_the_weights(blobs: DataSet) -> None:
+    features = {**blobs.features, "trust": SAMPLE[:, None]}
+    found = weighted(DataSet(features, blobs.labels, weights=SAMPLE), sample_weight="trust")
+    assert list(found.features) == ["features"]
+    np.testing.assert_allclose(found.columns()["weights"], SAMPLE**2)
+
+
+def test_weights_multiply_masks_of_steps() -> None:
+    mask = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
+    data = DataSet(np.zeros((2, 3, 1)), np.zeros((2, 3)), labels_masks=mask)
+    for given, expected in (
+        (np.array([[1, 2, 3], [4, 5, 6]]), [[1, 2, 0], [4, 0, 0]]),
+        ({"labels": np.array([2, 3])}, [[2, 2, 0], [3, 0, 0]]),
+    ):
+        assert weighted(data, sample_weight=given).labels_masks["labels"].tolist() == expected
+    per_example = weighted(data, sample_weight=[0.5, 2]).columns()["weights"]
+    assert per_example.tolist() == [0.5, 2]
+
+
+@pytest.mark.parametrize("labels", [[2, 0, 1], [[2], [0], [1]], np.eye(3, dtype="f4")[[2, 0, 1]]])
+def test_classes_are_numbers_or_one_hot(labels: Any) -> None:
+    found = weighted_by_class(DataSet(np.zeros((3, 1)), labels), class_weight={2: 5, 1: 0.5})
+    assert found.columns()["weights"].tolist() == [5, 1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("weight", "problem"),
+    [
+        (np.ones(3), r"shape \(3,\).*for 2 examples"),
+        ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
+        ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
+        ("features", "beside those of the network"),
+        (["a", "b"], "dtype"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(weight: Any, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        weighted(DataSet(np.zeros((2, 1)), np.zeros(2)), sample_weight=weight)
+
+
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_an_epoch_of_steps_goes_on_where_the_last_one_ended(blobs: DataSet, kind: str) -> None:
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    local, model = network(), network()
+    # Four of six minibatches an epoch: one and a half epochs are a pass.
+    run = fitted(model, master_of(kind, shuffle=True), blobs, epochs=3, steps_per_epoch=4)
+    order = np.concatenate(
+        [epoch_order(60, seed=1, epoch=number, worker=0, shuffle=True) for number in (0, 1)]
+    )
+    local.fit(x[order], y[order], batch_size=10, shuffle=False, verbose=0)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+    assert run.history.groupby("epoch").size().tolist() == [4, 4, 4]
+    assert run.epoch_history.params["steps"] == 4
+    assert run.configuration["master"]["steps_per_epoch"] == 4
+
+
+def test_steps_are_shared_out_over_the_workers(blobs: DataSet) -> None:
+    run = fitted(network(), master_of("averaging", 2), blobs, epochs=2, steps_per_epoch=5)
+    counts = run.history.groupby(["epoch", "worker"]).size()
+    assert sorted(counts[1]) == [2, 3]
+    assert run.history.groupby("epoch").size().tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_the_first_epoch_is_numbered_as_told(blobs: DataSet, kind: str) -> None:
+    seen: list[int] = []
+    begins = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: seen.append(epoch))
+    master = master_of(kind, shuffle=True)
+    run = fitted(
+        network(), master, blobs, epochs=4, initial_epoch=2, callbacks=begins, validation=blobs
+    )
+    assert seen == run.epoch_history.epoch == [2, 3]
+    assert run.history["epoch"].unique().tolist() == [3, 4]
+    assert [point.epoch for point in run.status.validation] == [3, 4]
+    assert run.status.averagings == (12 if kind == "averaging" else 2)
+    plain = fitted(network(), master, blobs, epochs=4, initial_epoch=2)
+    assert plain.epoch_history.epoch == [2, 3]
+
+
+def test_shuffle_overrules_the_master(blobs: DataSet) -> None:
+    models = [network() for _ in range(3)]
+    for model, shuffle in zip(models, (None, False, True), strict=True):
+        fitted(model, master_of("averaging", shuffle=False), blobs, shuffle=shuffle)
+    np.testing.assert_array_equal(weights(models[0]), weights(models[1]))
+    assert not np.array_equal(weights(models[0]), weights(models[2]))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"validation_split": 1.0}, "from 0 to below 1"),
+        ({"validation_split": 0.5, "validation": ()}, "exclude each other"),
+        ({"initial_epoch": -1}, "`initial_epoch` must be"),
+        ({"initial_epoch": 1, "resume": "a"}, "without `resume`"),
+        ({"steps_per_epoch": 0}, "`steps_per_epoch` must be"),
+        ({"shuffle": "batch"}, "`shuffle` must be True or False"),
+        ({"class_weight": [1, 2]}, r"must map class numbers.*class_weight=\[1, 2\]"),
+        ({"class_weight": {0: -1}}, "weights of at least 0"),
+        ({"early_stopping": 3}, "must be an EarlyStopping or None"),
+    ],
+)
+def test_invalid_options_are_refused(options: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        checked_options(options)
+
+
+def test_epochs_must_exceed_the_first_one(blobs: DataSet) -> None:
+    with pytest.raises(ConfigurationError, match=r"epochs=2, initial_epoch=2"):
+        fitted(network(), master_of("averaging"), blobs, epochs=2, initial_epoch=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("batch_size", "`batch_size_per_worker`"), ("validation_data", "`validation`"), ("x1", "x1=")],
+)
+def test_an_unknown_argument_is_named_with_the_right_one(name: str, remedy: str) -> None:
+    with pytest.raises(TypeError, match=remedy):
+        checked_options({name: 1})
+
+
+@pytest.mark.parametrize(
+    "method", [sw.ParallelWrapper.fit, sw.ParallelWrapper.start, sw.SparkNetwork.fit,
+               sw.SparkNetwork.start, sw.SparkNetwork.fit_paths]
+)  # fmt: skip
+def test_signatures_name_all_options(method: Any) -> None:
+    parameters = inspect.signature(method).parameters
+    assert {"epochs", "callbacks", "class_weight", "sample_weight", "shuffle"} < set(parameters)
+    assert parameters["initial_epoch"].default == 0
+    assert "options" not in parameters

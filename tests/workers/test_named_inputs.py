@@ -1,0 +1,51 @@
+"""Functional models that were made from dicts of inputs or outputs, as KerasHub's are."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+
+RANDOM = np.random.default_rng(0)
+WIDE, NARROW = RANDOM.normal(size=(64, 4)), RANDOM.normal(size=(64, 2))
+KIND = (WIDE[:, 0] > NARROW[:, 0]).astype(np.int32)
+FEATURES = {"wide": WIDE.astype(np.float32), "narrow": NARROW.astype(np.float32)}
+
+
+def named() -> Any:
+    """Keys are not in the order of their names, which Keras treats differently."""
+    inputs = {"wide": keras.Input((4,), name="w"), "narrow": keras.Input((2,), name="n")}
+    joined = keras.layers.Concatenate()([inputs["wide"], inputs["narrow"]])
+    model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(joined))
+    model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy")
+    return model
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+def test_arrays_find_inputs_by_key() -> None:
+    keras.utils.set_random_seed(1)
+    model = named()
+    before = model.evaluate(FEATURES, KIND, verbose=0)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
+    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+        run = wrapper.start((FEATURES, KIND), epochs=6, validation=(FEATURES, KIND))
+        run.wait()
+    after = model.evaluate(FEATURES, KIND, verbose=0)
+    assert after < 0.8 * before
+    assert run.status.validation[-1].loss == pytest.approx(after, rel=1e-5)
+
+
+def test_data_by_other_names_is_refused() -> None:
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=16, seed=1)
+    with (
+        sw.ParallelWrapper(named(), master, workers=2) as wrapper,
+        pytest.raises(sw.DataError, match="one array of features for each"),
+    ):
+        wrapper.fit(({"wide": WIDE, "n": NARROW}, KIND))

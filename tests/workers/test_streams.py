@@ -1,0 +1,278 @@
+"""Training from pipelines that each worker draws from; workers are threads of this process."""
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import RecordingHook, dense, numbered, seen, weights
+from tests.support.in_process import InProcessPool, InProcessTrainer
+from tests.workers.test_training import averaging, fit, sharing
+
+import sparkwright as sw
+from sparkwright.data import TfData
+from sparkwright.workers.stream import StreamedShard
+
+ROWS = 61
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+def dataset(rows: int = ROWS) -> Any:
+    """Examples whose first feature is their number, one by one."""
+    import tensorflow as tf
+
+    data = numbered(rows)
+    return tf.data.Dataset.from_tensor_slices((data.features["features"], data.labels["labels"]))
+
+
+def sharded(shard: int, shards: int) -> Any:
+    return dataset().shard(shards, shard).batch(7)
+
+
+class Noisy:
+    """A pipeline whose random step has no seed: the second feature."""
+
+    def __call__(self, shard: int, shards: int) -> Any:
+        import tensorflow as tf
+
+        def noisy(features: Any, label: Any) -> Any:
+            return features + tf.random.uniform([]) * tf.constant([0.0, 1.0, 0.0, 0.0]), label
+
+        return dataset().shard(shards, shard).map(noisy).batch(4)
+
+
+class Numbers(keras.utils.PyDataset):
+    """Of each epoch, the number is the second feature."""
+
+    def __init__(self, shard: int, shards: int) -> None:
+        super().__init__()
+        self.data = numbered(ROWS).take(slice(shard, None, shards))
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return -(-len(self.data) // 4)
+
+    def __getitem__(self, index: int) -> Any:
+        batch = self.data.take(slice(4 * index, 4 * index + 4))
+        features = batch.features["features"].copy()
+        features[:, 1] = self.epoch
+        return features, batch.labels["labels"]
+
+    def on_epoch_end(self) -> None:
+        self.epoch += 1
+
+
+class SecondFeature:
+    """Writes down the first two features of each example."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del model
+        import uuid
+
+        np.save(Path(self.folder) / uuid.uuid4().hex, minibatch.features["features"][:, :2])
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+def second_features(folder: Path) -> dict[int, set[float]]:
+    """Number of the example -> its second features."""
+    found: dict[int, set[float]] = {}
+    for file in folder.glob("*.npy"):
+        for number, second in np.load(file).tolist():
+            found.setdefault(int(number), set()).add(second)
+    return found
+
+
+@pytest.mark.parametrize("examples", [ROWS, None])
+@pytest.mark.parametrize(
+    "master",
+    [
+        averaging(),
+        averaging(share_work=True, prefetch_batches=0, averaging_frequency=3),
+        sharing(piece_minibatches=2, minibatches_per_message=1),
+        sharing(workers=3),
+    ],
+    ids=["averaging", "work", "sharing", "three"],
+)
+def test_every_example_of_every_shard_is_trained_once_an_epoch(
+    tmp_path: Path, master: Any, examples: int | None
+) -> None:
+    master = master.with_hooks(RecordingHook(str(tmp_path)))
+    run = fit(dense(), master, TfData(sharded, examples=examples), epochs=3)
+    assert seen(tmp_path) == Counter(dict.fromkeys(range(ROWS), 3))
+    assert run.history["examples"].sum() == 3 * ROWS
+    # Nobody trained another worker's shard, and minibatches are the master's, not the pipeline's.
+    assert [w.rows for w in run.status.workers] == [
+        len(range(k, ROWS, master.workers)) for k in range(master.workers)
+    ]
+    assert set(run.history["examples"]) == {5, 1}
+
+
+@pytest.mark.parametrize("make", [Noisy(), Numbers], ids=["tf.data", "PyDataset"])
+@pytest.mark.parametrize("master", [averaging(), sharing()], ids=["averaging", "sharing"])
+def test_augmentation_differs_from_epoch_to_epoch(tmp_path: Path, master: Any, make: Any) -> None:
+    master = master.with_hooks(SecondFeature(str(tmp_path)))
+    fit(dense(), master, TfData(make, examples=ROWS), epochs=3)
+    found = second_features(tmp_path)
+    assert sorted(found) == list(range(ROWS))
+    assert {len(values) for values in found.values()} == {3}
+    if make is Numbers:
+        assert all(values == {0, 1, 2} for values in found.values())
+
+
+def test_a_pipeline_trains_as_the_same_data_and_repeats_with_the_epoch_as_seed() -> None:
+    blocks = [numbered(40).take(slice(k * 20, k * 20 + 20)) for k in range(2)]
+
+    def make(shard: int, shards: int, epoch: int) -> Any:
+        import tensorflow as tf
+
+        assert shards == 2
+        block = blocks[shard]
+        found = tf.data.Dataset.from_tensor_slices(
+            (block.features["features"], block.labels["labels"])
+        )
+        return found.shuffle(20, seed=epoch).batch(3)
+
+    def trained(data: Any, **options: Any) -> Any:
+        model = dense("adam")
+        fit(model, averaging(**options), data, epochs=2)
+        return weights(model)
+
+    normalizer = sw.data.Standardize.fit(numbered(40))
+    once, again = (trained(TfData(make)) for _ in range(2))
+    np.testing.assert_array_equal(once, again)
+    plain = TfData(lambda shard, shards: make(shard, shards, 0).unbatch().batch(40), examples=40)
+    assert not np.array_equal(trained(plain), once)
+
+    def in_order(shard: int, shards: int) -> Any:
+        return dataset(40).skip(20 * shard).take(20).batch(6).repeat()
+
+    by_files, drawn = dense(), dense()
+    for model, data in ((by_files, numbered(40)), (drawn, TfData(in_order, examples=40))):
+        master = averaging(shuffle=False)
+        with sw.ParallelWrapper(
+            model, master, workers=2, cores_per_worker=1, normalizer=normalizer
+        ) as wrapper:
+            run = wrapper.start(data, epochs=2, validation=numbered(9), display=False)
+            run.wait(60)
+            assert run.status.validation[-1].loss > 0
+    np.testing.assert_allclose(weights(drawn), weights(by_files), atol=1e-6)
+
+
+def by_epoch(shard: int, shards: int, epoch: int) -> Any:
+    return dataset(40).shard(shards, shard).shuffle(20, seed=epoch).batch(3)
+
+
+def test_a_resumed_run_draws_what_is_left_of_its_epoch(tmp_path: Path) -> None:
+    undisturbed, first, resumed = (dense("adam") for _ in range(3))
+    fit(undisturbed, averaging(), TfData(by_epoch, examples=40), epochs=3)
+    # Two rounds an epoch: the first checkpoint is in the middle of the second.
+    master = averaging(checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=3))
+    fit(first, master, TfData(by_epoch, examples=40), epochs=3)
+    checkpoint = str(min(tmp_path.glob("*.swc")))
+    run = fit(resumed, master, TfData(by_epoch, examples=40), epochs=3, resume=checkpoint)
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+    assert run.history["examples"].sum() == 3 * 40
+    with pytest.raises(sw.ConfigurationError, match=r"`resume` must .*TfData\(examples=None\)"):
+        fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
+
+
+@pytest.mark.parametrize("kind", [averaging, sharing], ids=["averaging", "sharing"])
+def test_a_replaced_worker_goes_on_where_its_shard_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
+) -> None:
+    """Its counts are exact: what it had not done is drawn again and trained once."""
+    asked, lost = list[InProcessTrainer](), threading.Event()
+
+    class LostPool(InProcessPool):
+        @contextlib.contextmanager
+        def borrow(self, *, device: str, cores: int) -> Any:
+            with super().borrow(device=device, cores=cores) as trainer:
+                asked.append(trainer)
+                yield trainer
+
+    class Lose(RecordingHook):
+        def pre_update(self, minibatch: Any, model: Any) -> None:
+            super().pre_update(minibatch, model)
+            if not lost.is_set() and len(list(tmp_path.glob("*.npy"))) > 15:
+                lost.set()
+                asked[1].close()
+                threading.Event().wait(1.0)
+
+    monkeypatch.setattr("sparkwright.local.TrainerPool", LostPool)
+    master = kind(mesh=sw.MeshConfig(replacement_grace_s=30))
+    hooks = Lose(str(tmp_path))
+    monkeypatch.setattr("tests.support.in_process.sent", lambda value, **_: value)
+    run = fit(dense(), master.with_hooks(hooks), TfData(sharded, examples=ROWS), epochs=3)
+    assert len(asked) > 2
+    counts = seen(tmp_path)
+    assert set(counts) == set(range(ROWS))
+    assert min(counts.values()) >= 3
+    if kind is averaging:
+        assert run.history["examples"].sum() == 3 * ROWS
+
+
+@pytest.mark.parametrize(
+    ("make", "examples", "why"),
+    [
+        (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*repeat"),
+        (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
+        (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
+        (lambda k, n: dataset(), ROWS, "batch"),
+        (lambda k, n: dataset().batch(4).map(lambda x, y: (x[:, :3], y)), ROWS, r"\[3\]|3"),
+    ],
+    ids=["early", "endless", "iterator", "examples", "shape"],
+)
+def test_a_pipeline_that_does_not_fit_is_told(make: Any, examples: int | None, why: str) -> None:
+    with pytest.raises(sw.DataError, match=why):
+        fit(dense(), averaging(), TfData(make, examples=examples))
+
+
+def test_what_is_no_function_and_validation_from_a_pipeline_are_refused() -> None:
+    with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset itself"):
+        TfData(3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
+        TfData(sharded, examples=0)
+    with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .* Received: TfData"):
+        fit(dense(), averaging(), numbered(9), validation=TfData(sharded))
+
+
+def test_examples_in_the_window_are_kept_and_others_are_drawn_again() -> None:
+    drawn = list[int]()
+
+    class Drawn(Numbers):
+        def __getitem__(self, index: int) -> Any:
+            drawn.append(index)
+            return super().__getitem__(index)
+
+    shard = StreamedShard(TfData(Drawn, examples=ROWS), worker=0, workers=1, window=8)
+
+    def numbers(start: int, stop: int, epoch: int = 0) -> list[float]:
+        rows = np.arange(start, stop, dtype=np.int64)[None]
+        found = shard.gather(rows, epoch=epoch)
+        assert found["features/features"].shape == (1, stop - start, 4)
+        return found["features/features"][0, :, 0].tolist()
+
+    assert numbers(0, 10) + numbers(10, 20) == list(range(20))
+    assert drawn == [0, 1, 2, 3, 4]
+    assert numbers(12, 22) == list(range(12, 22))  # within the window: nothing is drawn again
+    assert drawn == [0, 1, 2, 3, 4, 5]
+    assert numbers(0, 4, epoch=1) == list(range(4))  # the next epoch, ahead
+    assert numbers(22, 24) == [22, 23]
+    assert drawn == [0, 1, 2, 3, 4, 5, 0]
+    assert numbers(2, 6) == list(range(2, 6))  # before the window: from the beginning
+    assert drawn == [0, 1, 2, 3, 4, 5, 0, 0, 1]
+    assert numbers(56, 61) == list(range(56, 61))
+    shard.close()

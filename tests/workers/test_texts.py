@@ -1,0 +1,190 @@
+"""Networks that take text, and what their layers were adapted to; workers are threads."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.workers._replicas import make_replica
+
+WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+def sentences(count: int = 120) -> DataSet:
+    """Sentences with the word "cat" or "dog", and which of them it is."""
+    random = np.random.default_rng(0)
+    labels = np.arange(count, dtype=np.int32) % 2
+    texts = [" ".join([*random.choice(WORDS[:3], 3), WORDS[3 + label]]) for label in labels]
+    return DataSet({"text": np.array(texts, object)[:, None]}, labels)
+
+
+def classifier(*, rank: int = 1) -> Any:
+    words = layers.TextVectorization(output_sequence_length=4, name="words")
+    words.adapt(sentences().features["text"])
+    init = [keras.initializers.RandomUniform(-1, 1, seed=seed) for seed in (1, 2)]
+    model = keras.Sequential(
+        [
+            keras.Input((1,) * rank, dtype="string", name="text"),
+            words,
+            layers.Embedding(words.vocabulary_size(), 4, embeddings_initializer=init[0]),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(2, activation="softmax", kernel_initializer=init[1]),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy", metrics=["acc"])
+    return model
+
+
+def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
+    with sw.ParallelWrapper(model, master, workers=master.workers, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, display=False, **options)
+        run.wait(120)
+    return run
+
+
+def test_one_worker_trains_text_as_keras_does() -> None:
+    data = sentences()
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=1, batch_size_per_worker=10, shuffle=False, xla="on"
+    )
+    ours, theirs = classifier(), classifier()
+    fit(ours, master, data, epochs=2)
+    for _ in range(2):
+        for batch in data.batches(10):
+            theirs.train_on_batch(batch.features["text"], batch.labels["labels"])
+    for mine, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_two_workers_learn_from_text(kind: str) -> None:
+    options: dict[str, Any] = {"workers": 2, "batch_size_per_worker": 10, "seed": 1}
+    if kind == "averaging":
+        master: Any = sw.ParameterAveragingTrainingMaster(averaging_frequency=2, **options)
+    else:
+        master = sw.SharedTrainingMaster(**options)
+    model, data = classifier(), sentences()
+    run = fit(model, master, data, epochs=10, validation=data)
+    texts, labels = data.features["text"], data.labels["labels"]
+    tensor = keras.ops.convert_to_tensor(texts)  # Keras takes no arrays of text here
+    assert model.evaluate(tensor, labels, verbose=0)[1] == 1.0
+    assert run.status.validation[-1].metrics["acc"] == 1.0
+
+
+def test_steps_of_networks_that_take_text_are_timed() -> None:
+    assert sw.measure_step(classifier(), batch_size=4, budget_s=0.1).seconds > 0
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
+    replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
+    for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
+        columns = {"features/text": texts}
+        _, [outputs] = replica.evaluate(replica.arrange(columns), columns)
+        assert outputs.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((2, 1), np.float32), "the network's input, string. Received: float32"),
+        (np.array([["a", "b"]], object), r"takes, \(1\) an example. Received: \(2\)"),
+    ],
+)
+def test_features_that_do_not_suit_are_refused(features: Any, message: str) -> None:
+    replica = make_replica(ModelDefinition.of(classifier()))
+    with pytest.raises(sw.DataError, match=message):
+        replica.arrange({"features/text": features})
+
+
+NUMBERS = np.array([[1.0, 20.0], [2.0, 40.0], [4.0, 90.0]], np.float32)
+KINDS = np.array([[5], [7], [7]])
+TEXTS = np.array([["cat dog cat"], ["dog"], ["語 cat"]], object)
+
+
+def adapted(layer: Any, data: Any) -> tuple[Any, Any]:
+    layer.adapt(data)
+    return layer, data
+
+
+CASES = {
+    "normalization": lambda: adapted(layers.Normalization(), NUMBERS),
+    "one_mean": lambda: adapted(layers.Normalization(axis=None), NUMBERS),
+    "inverse": lambda: adapted(layers.Normalization(invert=True), NUMBERS),
+    "discretization": lambda: adapted(layers.Discretization(num_bins=3), NUMBERS),
+    "integers": lambda: adapted(layers.IntegerLookup(), KINDS),
+    "integers_multi_hot": lambda: adapted(layers.IntegerLookup(output_mode="multi_hot"), KINDS),
+    "strings": lambda: adapted(layers.StringLookup(), TEXTS),
+    "strings_masked": lambda: adapted(layers.StringLookup(mask_token="dog"), TEXTS),
+    "strings_two_oov": lambda: adapted(layers.StringLookup(num_oov_indices=2), TEXTS),
+    "text": lambda: adapted(layers.TextVectorization(), TEXTS),
+    "ngrams": lambda: adapted(layers.TextVectorization(ngrams=2, max_tokens=5), TEXTS),
+    "characters": lambda: adapted(layers.TextVectorization(split="character"), TEXTS),
+    "tf_idf": lambda: adapted(layers.TextVectorization(output_mode="tf_idf", max_tokens=4), TEXTS),
+    "counts": lambda: adapted(layers.TextVectorization(output_mode="count"), TEXTS),
+    "given": lambda: (layers.StringLookup(vocabulary=["cat"]), TEXTS),
+    "hashing": lambda: (layers.Hashing(num_bins=3), TEXTS),
+    "encoding": lambda: (layers.CategoryEncoding(num_tokens=8, output_mode="multi_hot"), KINDS),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_layer_was_adapted_to_reaches_workers_and_files(name: str, tmp_path: Path) -> None:
+    layer, data = CASES[name]()
+    kind = "string" if data.dtype == object else str(data.dtype)
+    model = keras.Sequential([keras.Input(data.shape[1:], dtype=kind, name="x"), layer])
+    expected = np.asarray(layer(keras.ops.convert_to_tensor(data)))
+    definition = ModelDefinition.of(model)
+    replica = make_replica(definition)
+    state = ModelState.of(model, training=False)
+    replica.write(state.read(updater=False))
+    replica.state.write_extras(state.read_extras())
+    columns = {"features/x": data}
+    _, [found] = replica.evaluate(replica.arrange(columns), columns)
+    np.testing.assert_array_equal(found, expected)
+    # What travels is left as it was, so the layer can be adapted and saved again.
+    assert ModelDefinition.of(model).fingerprint == definition.fingerprint
+    path = str(tmp_path / "model.keras")
+    sw.save_model(model, path)
+    loaded = sw.load_model(path)
+    np.testing.assert_array_equal(np.asarray(loaded(keras.ops.convert_to_tensor(data))), expected)
+
+
+def test_adapting_again_changes_the_definition() -> None:
+    layer = layers.Normalization()
+    layer.adapt(NUMBERS)
+    model = keras.Sequential([keras.Input((2,)), layer])
+    first = ModelDefinition.of(model)
+    layer.adapt(NUMBERS * 2)
+    second = ModelDefinition.of(model)
+    assert first.fingerprint != second.fingerprint
+    assert ModelState.of(model, training=False).averaged_size == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "options"),
+    [
+        ("StringLookup", "string", {}),
+        ("TextVectorization", "string", {}),
+        ("Discretization", "float32", {"num_bins": 3}),
+    ],
+)
+def test_layers_that_were_not_adapted_are_refused(
+    kind: str, dtype: str, options: dict[str, Any]
+) -> None:
+    layer = getattr(layers, kind)(**options)
+    model = keras.Sequential([keras.Input((1,), dtype=dtype), layer])
+    with pytest.raises(sw.ConfigurationError, match=r"must be adapted before .* not adapted"):
+        ModelDefinition.of(model)
