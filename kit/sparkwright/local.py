@@ -395,7 +395,6 @@ def _dataset(data: Any, option: str) -> DataSet:
 
     Raises:
         ConfigurationError: if it is of no such kind.
-        DataError: if there is no example.
     """
     if isinstance(data, str | os.PathLike):
         data = read_minibatches(data)

@@ -25,6 +25,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         "workers": 1,
         "slots": 1,
         "facts": {},
+        "stream": None,
         "consume": True,
         "max_failures": 3,
         "replacement_timeout_s": 60.0,

@@ -1,6 +1,7 @@
 """Every optimizer of Keras, with its options, trains a replica as `fit` trains a model."""
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -232,7 +233,7 @@ def test_averaging_each_minibatch_is_training_with_the_union(case: str, momentum
 
 
 @pytest.mark.parametrize("kind", ["name", "variable", "inner", "none"])
-def test_variables_excluded_from_weight_decay_stay_excluded(kind: str) -> None:
+def test_variables_excluded_from_weight_decay_stay_excluded(kind: str, tmp_path: Path) -> None:
     def build() -> Any:
         decaying = keras.optimizers.AdamW(0.01, weight_decay=0.5)
         outer = keras.optimizers.LossScaleOptimizer(decaying) if kind == "inner" else decaying
@@ -248,6 +249,9 @@ def test_variables_excluded_from_weight_decay_stay_excluded(kind: str) -> None:
     assert_same(taken(build(), *worker.read()), local)
     plain = ModelDefinition.of(network(keras.optimizers.AdamW(0.01, weight_decay=0.5)))
     definition = ModelDefinition.of(build())
+    url = str(tmp_path / "model.keras")
+    sw.save_model(build(), url)
+    assert ModelDefinition.of(sw.load_model(url)).undecayed == definition.undecayed
     if kind in ("name", "variable"):
         assert definition.fingerprint != plain.fingerprint
         assert definition.architecture != plain.architecture

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkwright.data._column_choice import of_unnamed, select_columns
+from sparkwright.data._column_choice import select_columns
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data.classes import Classes, check_classes
 from sparkwright.errors import ConfigurationError
@@ -153,9 +153,4 @@ def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str | int, .
             "`spark.createDataFrame`."
         )
     form = CsvFormat(header=header, delimiter=delimiter)
-    if isinstance(where, str) and not header:  # with today's names of columns
-        names = {
-            option: tuple(of_unnamed(each) if isinstance(each, str) else each for each in given)
-            for option, given in names.items()
-        }
     return Source(where=where, form=form, **names)

@@ -452,7 +452,10 @@ class PeerEngine:
                 epochs=self._epochs,
             )
         plan = self._master.plan(rows, epochs=self._epochs)
-        self._record.plan_made(replace(plan, first_epoch=self._initial_epoch))
+        first = self._initial_epoch
+        if self._resume is not None:
+            first = min(self._resume.history.get("epoch", np.ones(1)).tolist(), default=1) - 1
+        self._record.plan_made(replace(plan, first_epoch=int(first)))
         if self._resume is not None:
             found = self._resume
             self._record.resumed(found.history, found.validation, found.progress)
