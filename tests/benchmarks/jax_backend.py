@@ -53,8 +53,8 @@ def _rates() -> dict[str, float]:
     flat = images.reshape(_COUNT, -1)
     runs: dict[str, tuple[Any, Any, Any]] = {
         "LeNet, averaging": (sw.networks.lenet(), averaging, images),
-        "dense, 0.5 M, averaging": (_dense(), averaging, flat),
-        "dense, 0.5 M, sharing": (_dense(), sharing, flat),
+        "dense, 0.7 M, averaging": (_dense(), averaging, flat),
+        "dense, 0.7 M, sharing": (_dense(), sharing, flat),
     }
     found: dict[str, float] = {}
     with sw.ParallelWrapper(_dense(), averaging, workers=2):  # keeps the trainers

@@ -35,8 +35,8 @@ class JaxReplica(Replica):
     """A built and compiled model that trains several minibatches per call.
 
     JAX compiles a function for each shape. So it compiles one step, called for each minibatch in
-    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. A
-    compiled loop over the minibatches is sixteen times slower on CPUs with convolutions.
+    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. On
+    CPUs, XLA runs convolutions within a compiled loop more than ten times slower.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
