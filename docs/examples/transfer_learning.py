@@ -1,33 +1,32 @@
-"""Transfer learning: a trained network is the base of a network for another task.
+"""Transfer learning: a trained network is the base of another one; trained without Spark.
 
 python docs/examples/transfer_learning.py
 """
 
 import keras
+import numpy as np
+from sklearn.datasets import load_digits
 
 import sparkwright as sw
 
 
-def digits(spark, wanted):
-    """Training and test examples of some digits, labeled 0, 1, ... in the order of `wanted`."""
-    data = sw.data.digits(spark).collect()
-    labels = data.labels["labels"]
-    rows = [row for row, label in enumerate(labels) if label in wanted]
-    chosen = sw.data.from_arrays(
-        spark, data.features["features"][rows], [wanted.index(labels[row]) for row in rows]
-    )
-    return chosen.random_split([0.7, 0.3], seed=7)
+def digits(first):
+    """Five digits from `first` on, labeled 0 to 4: training and test examples."""
+    images, labels = load_digits(return_X_y=True)
+    rows = (labels >= first) & (labels < first + 5)
+    images = images[rows].reshape(-1, 8, 8, 1).astype(np.float32) / 16
+    labels = labels[rows] - first
+    return (images[250:], labels[250:]), (images[:250], labels[:250])
 
 
-def on_top_of(base, classes):
-    """A classifier of (28, 28, 1) images whose features are those of `base`."""
-    image = keras.Input((28, 28, 1))
-    x = keras.layers.ZeroPadding2D(2)(image)
+def on_top_of(base, **options):
+    """A classifier of (8, 8, 1) images whose features are those of `base`."""
+    image = keras.Input((8, 8, 1))
+    x = keras.layers.Resizing(32, 32)(image)
     x = keras.layers.Concatenate()([x, x, x])  # gray values as RGB
     x = keras.layers.Rescaling(2.0, offset=-1.0)(x)  # 0…1 as -1…1, which MobileNet expects
-    # training=False: BatchNormalization keeps its statistics, also while the base is fine-tuned.
-    x = base(x) if base.trainable else base(x, training=False)
-    return keras.Model(image, keras.layers.Dense(classes, activation="softmax")(x))
+    x = base(x, **options)
+    return keras.Model(image, keras.layers.Dense(5, activation="softmax")(x))
 
 
 def compile_model(model, learning_rate):
@@ -36,38 +35,34 @@ def compile_model(model, learning_rate):
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
 
 
-def main(spark=None, epochs=8):
-    """Train on the digits 0 to 4, then transfer to 5 to 9; return the accuracies."""
-    spark = spark or sw.start_spark(workers=2)
-    master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=32, seed=1)
+def main(epochs=8):
+    """Transfer from the digits 0 to 4 to the digits 5 to 9; return the accuracies."""
     keras.utils.set_random_seed(1)
-
-    # Stands for `weights="imagenet"`, which Keras downloads.
     base = keras.applications.MobileNet(
         (32, 32, 3), alpha=0.25, weights=None, include_top=False, pooling="avg"
     )
+    # Stands for `weights="imagenet"`, which Keras downloads: train the base on another task.
     for layer in base.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = 0.9  # so few minibatches need it; the default is 0.99
-    pretrained = on_top_of(base, classes=5)
+    pretrained = on_top_of(base)
     compile_model(pretrained, learning_rate=3e-3)
-    train, test = digits(spark, [0, 1, 2, 3, 4])
-    network = sw.SparkNetwork(spark, pretrained, master)
-    network.fit(train, epochs=epochs)
-    found = {"pretrained": network.evaluate(test).accuracy}
+    pretrained.fit(*digits(0)[0], epochs=epochs, batch_size=32, verbose=0)
 
+    train, test = digits(5)
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
     base.trainable = False  # only the new last layer is trained, and averaged
-    model = on_top_of(base, classes=5)
+    # BatchNormalization keeps its statistics with training=False, also while it is fine-tuned.
+    model = on_top_of(base, training=False)
     compile_model(model, learning_rate=1e-2)
-    train, test = digits(spark, [5, 6, 7, 8, 9])
-    network = sw.SparkNetwork(spark, model, master)
-    network.fit(train, epochs=epochs)
-    found["frozen base"] = network.evaluate(test).accuracy
-
-    base.trainable = True  # now all of it, in small steps
-    compile_model(model, learning_rate=3e-4)
-    network.fit(train, epochs=epochs)
-    found["fine-tuned"] = network.evaluate(test).accuracy
+    found = {}
+    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+        wrapper.fit(train, epochs=epochs)
+        found["frozen base"] = model.evaluate(*test, verbose=0)[1]
+        base.trainable = True  # now all of it, in smaller steps
+        compile_model(model, learning_rate=2e-3)
+        wrapper.fit(train, epochs=epochs)
+        found["fine-tuned"] = model.evaluate(*test, verbose=0)[1]
     for name, accuracy in found.items():
         print(f"{name}: accuracy {accuracy:.3f}")
     return found

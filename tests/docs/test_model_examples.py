@@ -27,11 +27,11 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
-@pytest.mark.spark
-def test_transferred_network_learns_and_gains_from_fine_tuning(spark: Any) -> None:
-    found = main_of("transfer_learning")(spark)
-    assert found["pretrained"] > 0.8
-    assert found["fine-tuned"] > max(0.8, found["frozen base"] - 0.02)
+@pytest.mark.usefixtures("in_process")
+def test_transferred_network_learns_and_gains_from_fine_tuning() -> None:
+    found = main_of("transfer_learning")()
+    assert found["frozen base"] > 0.4  # by chance 0.2
+    assert found["fine-tuned"] > max(0.8, found["frozen base"])
 
 
 @pytest.mark.spark

@@ -58,6 +58,22 @@ def test_rebuilt_network_has_the_same_variables() -> None:
     assert plain.updater_size == ModelState.of(model).updater_size
 
 
+def test_frozen_parts_of_layers_are_frozen_in_the_rebuilt_network() -> None:
+    """As KerasHub's `backbone.enable_lora` does, and by hand."""
+    model = adapted()
+    attention = next(x for x in model.layers if isinstance(x, keras.layers.MultiHeadAttention))
+    dense = model.layers[-1]
+    attention.trainable = False
+    attention.query_dense.lora_kernel_a.trainable = True
+    dense.bias.trainable = False
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    rebuilt = ModelDefinition.of(model).build()
+    assert [v.trainable for v in rebuilt.weights] == [v.trainable for v in model.weights]
+    one, other = ModelState.of(model), ModelState.of(rebuilt)
+    for group in ("averaged", "updater", "counters", "fixed"):
+        assert [v.shape for v in getattr(one, group)] == [v.shape for v in getattr(other, group)]
+
+
 @pytest.mark.parametrize("master", MASTERS, ids=lambda master: type(master).__name__)
 def test_fine_tuning_leaves_the_frozen_weights_bit_for_bit(
     master: Any, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ BASE, LAST = 218_544, 256 * 5 + 5  # parameters
 def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
     assert results["workers"] == 2
     assert results["pretrained"] > 0.8
-    assert results["frozen"] > 0.5
+    assert results["frozen"] > 0.4  # by chance 0.2
     assert results["accuracy"] > max(0.8, results["frozen"])
 
 

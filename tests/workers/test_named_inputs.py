@@ -1,4 +1,4 @@
-"""Functional models that were made from dicts of inputs or outputs, as KerasHub's are."""
+"""Functional models that were made from a dict of inputs, as KerasHub's are."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ FEATURES = {"wide": WIDE.astype(np.float32), "narrow": NARROW.astype(np.float32)
 
 
 def named() -> Any:
-    """Keys are not in the order of their names, which Keras treats differently."""
-    inputs = {"wide": keras.Input((4,), name="w"), "narrow": keras.Input((2,), name="n")}
+    """Its keys are not sorted: Keras then takes a dict only, and no list."""
+    inputs = {"wide": keras.Input((4,), name="wide"), "narrow": keras.Input((2,), name="narrow")}
     joined = keras.layers.Concatenate()([inputs["wide"], inputs["narrow"]])
     model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(joined))
     model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy")

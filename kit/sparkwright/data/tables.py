@@ -102,9 +102,7 @@ def to_dataset(
     """
     columns = Columns(table, schema.missing, shown)
     features = {
-        name: columns.texts(names)
-        if names[0] in schema.text
-        else columns.side_by_side([_feature(schema, column) for column in names], fill=True)
+        name: columns.side_by_side([_feature(schema, column) for column in names], fill=True)
         for name, names in schema.features.items()
     }
     labels: dict[str, Array] = {}
@@ -124,7 +122,8 @@ def to_dataset(
 def _feature(schema: TableSchema, column: str) -> Part:
     categories = schema.categories.get(column)
     hot, shape = categories is not None, schema.shapes.get(column)
-    return Part(column=column, classes=categories, hot=hot, shape=shape, option="categories")
+    classes = "infer" if column in schema.text else categories
+    return Part(column=column, classes=classes, hot=hot, shape=shape, option="categories")
 
 
 class Columns:
@@ -171,18 +170,6 @@ class Columns:
             codes = self._codes(part.column, part.classes, part.option)
             count = len(part.classes)
         return one_hot(codes, count) if part.hot else codes[:, None]
-
-    def texts(self, names: Sequence[str]) -> Array:
-        """(n, columns) of `str`, empty where there is none, which is a fault."""
-        found = np.empty((self.rows, len(names)), object)
-        for index, name in enumerate(names):
-            encoded = texts(column_of(self._table, name), name)
-            found[:, index] = encoded.to_numpy(zero_copy_only=False)
-            if encoded.null_count:
-                missing = encoded.is_null().to_numpy(zero_copy_only=False)
-                self._absent(name, missing)
-                found[missing, index] = ""
-        return found
 
     def weights(self, name: str) -> Array:
         """(n,) float32 of at least 0."""

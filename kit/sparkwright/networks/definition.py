@@ -16,7 +16,7 @@ from sparkwright.errors import ConfigurationError
 from .adapted import adapted_in_config
 from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
-from .lora import lora_ranks, restore_lora
+from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .signature import Example, example_of, is_graph
 from .state import ModelState
@@ -99,40 +99,9 @@ class ModelDefinition:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
                 `get_config`, a lambda as a loss, ...), or builds another model from what it
                 describes, and there is no function either; the message carries the reason. Or if a
-                preprocessing layer has not been adapted;
-                if Keras' backend is neither TensorFlow nor JAX, or JAX and an input is text or
-                a step of the model's own.
+                preprocessing layer has not been adapted; if Keras' backend is neither TensorFlow
+                nor JAX, or JAX and an input is text or a step the model's own.
         """
-        with adapted_in_config(model):
-            return cls._of_model(model)
-
-    @classmethod
-    def of_layer(cls, layer: Any) -> "ModelDefinition":
-        """Describe a preprocessing layer, without what it was adapted to."""
-        return cls._configured(layer, serialize(layer), parameters=0)
-
-    @classmethod
-    def _configured(
-        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
-    ) -> "ModelDefinition":
-        import cloudpickle
-
-        objects: dict[str, Any] = {}
-        if serialized is not None:
-            serialized |= {"lora": ranks} if (ranks := lora_ranks(model)) else {}
-            objects = {**_mentioned(serialized), **_live(model)}
-            _leave_out_refused(serialized, objects)
-        return cls(
-            name=model.name,
-            config="" if serialized is None else json.dumps(serialized, sort_keys=True),
-            custom_objects=cloudpickle.dumps(objects) if objects else b"",
-            parameters=parameters,
-            policy=getattr(getattr(model, "dtype_policy", None), "name", None),
-            backend=backend_name(),
-        )
-
-    @classmethod
-    def _of_model(cls, model: Any) -> "ModelDefinition":
         import cloudpickle
 
         backend_for(model)
@@ -143,7 +112,8 @@ class ModelDefinition:
                 "the function of a MultiOptimizer must have a name, by which workers find it. "
                 "Received: a lambda. Write it with `def`, or use an OptimizerMap."
             )
-        serialized = serialize(model)
+        with adapted_in_config(model):
+            serialized = serialize(model)
         described = replace(
             cls._configured(model, serialized, parameters=int(model.count_params())),
             undecayed=weight_decay_exclusions(model),
@@ -176,6 +146,31 @@ class ModelDefinition:
             )
         return built
 
+    @classmethod
+    def of_layer(cls, layer: Any) -> "ModelDefinition":
+        """Describe a preprocessing layer, without what it was adapted to."""
+        return cls._configured(layer, serialize(layer), parameters=0)
+
+    @classmethod
+    def _configured(
+        cls, model: Any, serialized: dict[str, Any] | None, *, parameters: int
+    ) -> "ModelDefinition":
+        import cloudpickle
+
+        objects: dict[str, Any] = {}
+        if serialized is not None:
+            serialized |= {"frozen": parts} if (parts := frozen_parts(model)) else {}
+            objects = {**_mentioned(serialized), **_live(model)}
+            _leave_out_refused(serialized, objects)
+        return cls(
+            name=model.name,
+            config="" if serialized is None else json.dumps(serialized, sort_keys=True),
+            custom_objects=cloudpickle.dumps(objects) if objects else b"",
+            parameters=parameters,
+            policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+            backend=backend_name(),
+        )
+
     def build(self) -> Any:
         """Build and compile the model again, with fresh weights.
 
@@ -197,7 +192,7 @@ class ModelDefinition:
                         warnings.simplefilter("ignore", UserWarning)
                     config = json.loads(self.config)
                     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
-                restore_lora(model, config.get("lora", {}))
+                freeze_parts(model, config.get("frozen", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
         exclude_from_weight_decay(model, self.undecayed)

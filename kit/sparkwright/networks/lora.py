@@ -1,27 +1,46 @@
-"""LoRA where Keras forgets it: within layers such as MultiHeadAttention, and in saved models."""
+"""What Keras forgets of LoRA and of frozen variables when it builds a model again or loads one."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
-def lora_ranks(model: Any) -> dict[str, list[float]]:
-    """Rank and alpha of each layer with LoRA, by its number among all layers of `model`."""
+def has_lora(model: Any) -> bool:
+    """Whether LoRA is enabled in any layer."""
+    return any(getattr(layer, "lora_enabled", False) for layer in model._flatten_layers())
+
+
+def frozen_parts(model: Any) -> dict[str, Any]:
+    """JSON-able, for `freeze_parts`: LoRA, layers and weights by number; {} if nothing is frozen.
+
+    The configuration of a layer tells nothing of the layers within it.
+    """
+    layers = list(model._flatten_layers())
+    if all(v.trainable for layer in layers for v in layer._trainable_variables):
+        return {}
+    adapted = {n: x for n, x in enumerate(layers) if getattr(x, "lora_enabled", False)}
     return {
-        str(number): [layer.lora_rank, layer.lora_alpha]
-        for number, layer in enumerate(model._flatten_layers())
-        if getattr(layer, "lora_enabled", False)
+        "lora": [(number, x.lora_rank, x.lora_alpha) for number, x in adapted.items()],
+        "layers": [number for number, layer in enumerate(layers) if not layer.trainable],
+        "weights": [number for number, v in enumerate(model.weights) if not v.trainable],
     }
 
 
-def restore_lora(model: Any, ranks: Mapping[str, list[float]]) -> None:
-    """Enable LoRA where `ranks` of an equal model has it, and compile again if that adds any."""
-    layers = list(model._flatten_layers())
-    missing = [number for number in ranks if not layers[int(number)].lora_enabled]
-    for number in missing:
-        layers[int(number)].enable_lora(*ranks[number])
-    compiled = model.get_compile_config() if missing else None
-    if compiled is not None:  # the optimizer knows the variables that were to be trained before
-        model.compile_from_config(compiled)
+def freeze_parts(model: Any, parts: Mapping[str, Any]) -> None:
+    """Bring a model that was built again to the `frozen_parts` of the first one."""
+    if not parts:
+        return
+    layers, trained = list(model._flatten_layers()), len(model.trainable_variables)
+    for number, rank, alpha in parts["lora"]:
+        if not layers[number].lora_enabled:
+            layers[number].enable_lora(rank, alpha)
+    frozen = {group: set(parts[group]) for group in ("layers", "weights")}
+    for group, things in (("layers", layers), ("weights", model.weights)):
+        for number, thing in enumerate(things):
+            if thing.trainable == (number in frozen[group]):
+                thing.trainable = number not in frozen[group]
+    compiled = model.get_compile_config()
+    if compiled is not None and len(model.trainable_variables) != trained:
+        model.compile_from_config(compiled)  # the optimizer has state for other variables
 
 
 def restart_lora(model: Any) -> None:

@@ -65,27 +65,23 @@ def is_graph(model: Any) -> bool:
 def signature_of(model: Any) -> Signature:
     """What `model` takes and gives.
 
-    The inputs of a functional model have the names of their tensors, or the keys of the dict that
-    it was made from. A subclassed model with one input takes an array named "features"; one that
-    was built with a list takes "input_1", "input_2", …, or the names of the data it was built
-    from; one that was built with a dict takes its keys. A single output is named "output", those
-    of a list "output_1", …, and those of a dict by their keys, sorted.
+    A subclassed model with one input takes an array named "features"; one that was built with a
+    list takes "input_1", "input_2", …, or the names of the data it was built from; one that was
+    built with a dict takes its keys. A single output is named "output", those of a list
+    "output_1", …, and those of a dict by their keys, sorted.
 
     Raises:
         ConfigurationError: if the model is not built.
     """
     if is_graph(model):
         given = getattr(model, "_inputs_struct", None)
-        keys = {id(tensor): key for key, tensor in given.items()} if isinstance(given, dict) else {}
-        inputs = {keys.get(id(tensor), tensor.name): _spec(tensor) for tensor in model.inputs}
+        inputs = {tensor.name: _spec(tensor) for tensor in model.inputs}
         names = getattr(model, "output_names", None) or [model.layers[-1].name]
         outputs = dict(zip(names, map(_spec, model.outputs), strict=True))
         return Signature(
             inputs=inputs,
             outputs=outputs,
-            input_form="dict"
-            if keys and keys.keys() <= {*map(id, model.inputs)}
-            else _form_for(inputs),
+            input_form="dict" if isinstance(given, dict) else _form_for(inputs),
             output_form=_form_for(outputs),
         )
     found = _signatures.get(model)

@@ -42,11 +42,11 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
     import keras
     from pyspark.sql import DataFrame
 
-    is_space = issubclass(type(layer), keras.utils.FeatureSpace)
+    space: Any = layer if issubclass(type(layer), keras.utils.FeatureSpace) else None
     # Input, or None for the only one -> its layer.
     layers: dict[str | None, Any] = {column: layer}
-    if is_space:
-        layers = {name: layer.preprocessors[name] for name in layer._list_adaptable_preprocessors()}
+    if space is not None:
+        layers = {name: space.preprocessors[name] for name in space._list_adaptable_preprocessors()}
     elif isinstance(layer, Mapping):
         layers = dict(layer)  # pyright: ignore[reportUnknownArgumentType]
     for each in layers.values():
@@ -70,10 +70,10 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
             "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
             f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
         )
-    if is_space:
-        layer._is_adapted = True
-        layer.get_encoded_features()
-        layer.built = layer._sublayers_built = True
+    if space is not None:
+        space._is_adapted = True
+        space.get_encoded_features()
+        space.built = space._sublayers_built = True
 
 
 def _check(layer: Any) -> None:

@@ -241,8 +241,7 @@ class RunMember:
         if size != self.average.size:
             raise DataError(
                 f"the worker's network has {self.average.size} numbers to average. Received: "
-                f"{size} from the driver. Give custom layers a complete `get_config`, and freeze "
-                "whole layers."
+                f"{size} from the driver. Give custom layers a complete `get_config`."
             )
         vector = np.frombuffer(message.payload, self.average.dtype, size)
         np.copyto(self.average, vector)
