@@ -20,6 +20,7 @@ HEAVY = {
         "cryptography",
         "fsspec",
         "ipywidgets",
+        "jax",
         "keras",
         "matplotlib",
         "pandas",

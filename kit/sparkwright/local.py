@@ -327,7 +327,11 @@ class LocalLauncher:
         """One attempt of one worker; returns why it failed."""
         began_s = time.monotonic()
         try:
-            with self._pool.borrow(device=self._devices[worker], cores=self._cores) as trainer:
+            with self._pool.borrow(
+                device=self._devices[worker],
+                cores=self._cores,
+                backend=template.definition.backend,
+            ) as trainer:
                 with self._changed:
                     if attempt in self._given_up:
                         return None

@@ -30,6 +30,7 @@ from tests.benchmarks.exported import exported  # noqa: E402
 from tests.benchmarks.hdfs import hdfs  # noqa: E402
 from tests.benchmarks.images import images  # noqa: E402
 from tests.benchmarks.inference import inference  # noqa: E402
+from tests.benchmarks.jax_backend import jax  # noqa: E402
 from tests.benchmarks.live import live  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.scaling import scaling  # noqa: E402
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "csv": csv_files,
     "inference": inference,
     "auc": auc,
+    "jax": jax,
     "driver_memory": driver_memory,
     "hdfs": hdfs,
     "live": live,

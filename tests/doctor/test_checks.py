@@ -148,6 +148,7 @@ OLD_SPARK = everywhere(FINE, PySpark="3.5.9")
 # Findings, the check that judges them, its worst status, and words of where, found or remedy.
 CASES: list[tuple[Findings, str, str, str]] = [
     (FINE, "TensorFlow", "ok", "driver, all 2 executors: 2.21.0"),
+    (with_driver(environment={"KERAS_BACKEND": "jax"}), "JAX", "problem", "is not installed"),
     (with_executor(**with_versions(pandas=None)), "pandas", "ok", ""),
     (with_both(**with_versions(Java="11.0.2")), "Java", "warning", "Install Java 17 or 21."),
     (OLD_SPARK, "PySpark", "ok", "3.5.9"),
@@ -163,7 +164,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
         everywhere(FINE, PyArrow="17.0"),
         *("PyArrow", "problem", "driver, all 2 executors: 17.0; 18 is needed"),
     ),
-    (with_driver(environment={"KERAS_BACKEND": "jax"}), "Keras' backend", "problem", "jax"),
+    (with_driver(environment={"KERAS_BACKEND": "torch"}), "Keras' backend", "problem", "torch"),
     (with_executor(driver_problem="a:4 refused"), "Driver reached", "problem", "(b): a:4 refused"),
     (with_executor(driver_problem="no"), "Driver reached", "problem", "spark.driver.host"),
     (with_executor(peers=LOST), "Executors reached", "problem", "10.0.0.2:5 (timed out)"),

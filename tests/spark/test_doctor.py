@@ -194,7 +194,7 @@ def test_the_command_starts_spark_with_settings_and_judges_them() -> None:
     assert wrong["Executors"] == "ok"
 
 
-@pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("jax", 1)])
+@pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
 def test_the_command_ends_with_1_if_there_is_a_problem(
     tmp_path: Path, backend: str, code: int
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.workers._replica import Replica
+from sparkwright.workers._replicas import make_replica
 
 AVERAGING = sw.ParameterAveragingTrainingMaster(
     workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=3
@@ -68,7 +68,7 @@ def test_networks_of_half_precision_learn(blobs: DataSet, master: Any, policy: s
 
 def test_the_loss_scale_survives_an_updater_that_starts_afresh(blobs: DataSet) -> None:
     # Far too large: its gradients overflow, so that steps do nothing but halve it.
-    replica = Replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
+    replica = make_replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
     layout = replica.arrange(blobs.columns(), training=True)
     steps = {name: np.stack([column] * 60) for name, column in blobs.columns().items()}
     replica.train(layout, steps)

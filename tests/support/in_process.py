@@ -28,8 +28,8 @@ class InProcessPool:
         self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
 
     @contextlib.contextmanager
-    def borrow(self, *, device: str, cores: int) -> Generator["InProcessTrainer"]:
-        del cores
+    def borrow(self, *, device: str, cores: int, backend: str) -> Generator["InProcessTrainer"]:
+        del cores, backend
         with _lock:
             service = (
                 _free.pop() if _free else Service(device.upper(), None, ready_s=time.monotonic())

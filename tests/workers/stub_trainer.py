@@ -8,7 +8,7 @@ from sparkwright.workers.requests import Answer
 
 
 class StubTrainer(_trainer.Trainer):
-    def set_up(self, cores: int) -> None:
+    def set_up(self, cores: int, backend: str = "tensorflow") -> None:
         """Nothing to start."""
 
 

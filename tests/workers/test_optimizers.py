@@ -14,7 +14,7 @@ from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.engine import Outcome, StartState
-from sparkwright.workers._replica import Replica
+from sparkwright.workers._replicas import make_replica
 from sparkwright.workers.protocol import Progress
 
 STEPS, BATCH = 7, 8
@@ -104,7 +104,7 @@ class Worker:
     """A replica, and its part of the examples."""
 
     def __init__(self, model: Any, data: tuple[Any, Any], *, batch: int = BATCH) -> None:
-        self.replica = Replica(ModelDefinition.of(model))
+        self.replica = make_replica(ModelDefinition.of(model))
         start = StartState(model)
         self.replica.write(start.vector(updater=True))
         self.replica.state.write_extras(start.extras())

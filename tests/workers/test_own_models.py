@@ -30,7 +30,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.building import complete, model_of
 from sparkwright.networks.signature import example_from, input_shapes, output_types, signature_of
-from sparkwright.workers._replica import Replica
+from sparkwright.workers._replicas import make_replica
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,7 @@ def test_features_by_name_and_outputs_by_name() -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
     assert input_shapes(model) == {"wide": (3,), "narrow": (2,)}
     assert list(output_types(model)) == ["kind", "size"]
-    replica = Replica(ModelDefinition.of(model))
+    replica = make_replica(ModelDefinition.of(model))
     replica.model.set_weights(model.get_weights())
     columns = {name: array for name, array in data.columns().items() if "features" in name}
     outputs = replica.predict(replica.arrange(columns), columns)

@@ -12,7 +12,7 @@ from tests.support.in_process import InProcessPool
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.workers._replica import Replica
+from sparkwright.workers._replicas import make_replica
 
 WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
 
@@ -92,7 +92,7 @@ def test_steps_of_networks_that_take_text_are_timed() -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
-    replica = Replica(ModelDefinition.of(classifier(rank=rank)))
+    replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
         columns = {"features/text": texts}
         _, [outputs] = replica.evaluate(replica.arrange(columns), columns)
@@ -107,7 +107,7 @@ def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
     ],
 )
 def test_features_that_do_not_suit_are_refused(features: Any, message: str) -> None:
-    replica = Replica(ModelDefinition.of(classifier()))
+    replica = make_replica(ModelDefinition.of(classifier()))
     with pytest.raises(sw.DataError, match=message):
         replica.arrange({"features/text": features})
 
@@ -150,7 +150,7 @@ def test_what_a_layer_was_adapted_to_reaches_workers_and_files(name: str, tmp_pa
     model = keras.Sequential([keras.Input(data.shape[1:], dtype=kind, name="x"), layer])
     expected = np.asarray(layer(keras.ops.convert_to_tensor(data)))
     definition = ModelDefinition.of(model)
-    replica = Replica(definition)
+    replica = make_replica(definition)
     state = ModelState.of(model, training=False)
     replica.write(state.read(updater=False))
     replica.state.write_extras(state.read_extras())

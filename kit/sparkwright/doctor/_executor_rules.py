@@ -76,6 +76,7 @@ PACKAGES = {
     ),
     "PySpark": _Rule(least=(3, 5), why="Driver and Python workers of PySpark speak one protocol."),
     "TensorFlow": _Rule(least=(2, 18), why="Workers would compute with different code."),
+    "JAX": _Rule(least=(0, 7), why="Workers would compute with different code."),
     "Keras": _Rule(
         least=(3, 13, 2), why="A model written by one Keras may not be read by another."
     ),
@@ -128,6 +129,9 @@ def _failed_job(problem: str) -> Note:
 
 def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note | None:
     driver = findings.driver
+    is_jax = driver.environment.get("KERAS_BACKEND") == "jax"
+    if name == ("TensorFlow" if is_jax else "JAX"):
+        return None
     version, wanted = place.versions.get(name), driver.versions.get(name)
     if version is None:
         if not rule.needed:
@@ -164,12 +168,12 @@ def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
 
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:
-    """Models are made on the driver; workers choose TensorFlow by themselves."""
+    """Workers compute with the driver's backend."""
     backend = findings.driver.environment.get("KERAS_BACKEND", "")
-    if place is findings.driver and backend not in ("", "tensorflow"):
+    if place is findings.driver and backend not in ("", "tensorflow", "jax"):
         yield fault(
             f"KERAS_BACKEND={backend}",
-            "Workers train with TensorFlow. Set KERAS_BACKEND=tensorflow before Keras is imported.",
+            "Set KERAS_BACKEND to tensorflow or jax before Keras is imported.",
         )
 
 

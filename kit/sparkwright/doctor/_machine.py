@@ -26,6 +26,7 @@ _PACKAGES = {
         *("tensorflow", "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
         "intel-tensorflow",
     ),
+    "JAX": ("jax", "jax"),
     "Keras": ("keras", "keras", "keras-nightly"),
     "NumPy": ("numpy", "numpy"),
     "PyArrow": ("pyarrow", "pyarrow"),

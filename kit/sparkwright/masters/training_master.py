@@ -247,7 +247,7 @@ class TrainingMaster(Configuration):
         group=SPEED,
         label="XLA compiler",
         help='Compile the training step with XLA. "auto" is off on a CPU and measures it on a GPU; '
-        '"measure" measures it anywhere.',
+        '"measure" measures it anywhere. JAX always uses it.',
     )
     collect_training_stats: bool = option(
         default=False,

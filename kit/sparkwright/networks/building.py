@@ -22,7 +22,7 @@ from .signature import (
     signature_of,
     symbolic,
 )
-from .steps import is_traced, must_be_traced, overrides, trace
+from .steps import backend_for, is_traced, must_be_traced, overrides, trace
 
 Builder = Callable[[], Any]
 REMEDY = (
@@ -92,8 +92,9 @@ def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -
 
     Raises:
         ConfigurationError: if the model cannot be described, or built from this data, or
-            `train_step` cannot be traced with it.
+            `train_step` cannot be traced with it; if Keras' backend cannot train it.
     """
+    backend_for(model)
     traced = must_be_traced(model)
     if traced or not (is_graph(model) or (is_known(model) and is_built(model))):
         serialize(model)  # refuses a model before Spark looks at data

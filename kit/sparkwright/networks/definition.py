@@ -14,12 +14,13 @@ from typing import Any
 from sparkwright.errors import ConfigurationError
 
 from .adapted import adapted_in_config
+from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .signature import Example, example_of, has_call, is_graph
 from .state import ModelState
-from .steps import is_traced, optimizers, optimizers_of, overrides
+from .steps import backend_for, is_traced, optimizers, optimizers_of, overrides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +36,7 @@ class ModelDefinition:
             session or process tree, by the channel that already carries that user's functions.
         parameters: how many numbers the model's weights hold.
         policy: Keras' dtype policy of the model; None: unknown.
+        backend: what Keras computes with where the model was built, and on workers.
         undecayed: which variables are excluded from weight decay, as JSON; "": none.
         builder: cloudpickled function of the user that builds the model, where no configuration
             describes it; it travels as `custom_objects` do. Empty: none.
@@ -49,6 +51,7 @@ class ModelDefinition:
     custom_objects: bytes
     parameters: int
     policy: str | None = None
+    backend: Backend = "tensorflow"
     undecayed: str = ""
     builder: bytes = b""
     layout: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
@@ -96,10 +99,12 @@ class ModelDefinition:
             ConfigurationError: if Keras cannot describe it (a subclassed model without
                 `get_config`, a lambda as a loss, ...), or builds another model from what it
                 describes, and there is no function either; the message carries the reason. Or if a
-                preprocessing layer has not been adapted.
+                preprocessing layer has not been adapted; if Keras' backend is neither TensorFlow
+                nor JAX, or JAX and an input is text or a step the model's own.
         """
         import cloudpickle
 
+        backend_for(model)
         builder = builder_of(model)
         chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
         if builder is None and getattr(chooser, "__name__", "") == "<lambda>":
@@ -165,6 +170,7 @@ class ModelDefinition:
             custom_objects=cloudpickle.dumps(objects) if objects else b"",
             parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
+            backend=backend_name(),
         )
 
     def build(self) -> Any:
@@ -352,4 +358,9 @@ def _is_function(thing: Any) -> bool:
 
 
 def _is_custom(module: str | None) -> bool:
-    return bool(module) and str(module).split(".")[0] not in {"keras", "builtins", "tensorflow"}
+    return bool(module) and str(module).split(".")[0] not in {
+        "keras",
+        "builtins",
+        "tensorflow",
+        "jax",
+    }

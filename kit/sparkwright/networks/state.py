@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import ConfigurationError, DataError
 
 from .adapted import adapted_variables
+from .backend import variables
 from .steps import optimizers, optimizers_of
 
 Vector = NDArray[np.floating[Any]]
@@ -184,7 +185,7 @@ class ModelState:
         """The trainable variables, flat, in the vector's order; without copying where possible.
 
         On a CPU they are windows on the variables themselves: let go of them before the next step,
-        or TensorFlow copies the variables instead of changing them in place.
+        or the backend copies the variables instead of changing them in place.
         """
         values = _values(self._spans[: self.trainable])
         return [value.astype(self.dtype, copy=False) for _, value in values]
@@ -194,14 +195,12 @@ class ModelState:
 
         Without the updater's part, or with the trainable variables alone, the others stay.
         """
-        import tensorflow as tf
-
+        assign = variables().assign
         for span in self._spans:
             if span.stop > vector.size:
                 break
             values = vector[span.start : span.stop].reshape(span.shape)
-            tensor = tf.convert_to_tensor(values.astype(span.numpy_dtype, copy=False))
-            tf.raw_ops.AssignVariableOp(resource=span.handle, value=tensor)
+            assign(span.held, values.astype(span.dtype, copy=False))
 
     def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
         """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
@@ -217,17 +216,21 @@ class ModelState:
                 value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
 
     def read_counters(self) -> list[NDArray[Any]]:
-        """Copies of each worker's own state, in order."""
-        return [np.array(variable.numpy()) for variable in self.counters]
+        """Copies of each worker's own state, in order; integers as int64.
+
+        Keras' backends differ in the width of integers.
+        """
+        return [_widened(variable) for variable in self.counters]
 
     def read_extras(self) -> list[NDArray[Any]]:
         """Copies of what is not averaged: the counters, then the fixed variables."""
-        return [np.array(variable.numpy()) for variable in (*self.counters, *self.fixed)]
+        return [*self.read_counters(), *(np.array(variable.numpy()) for variable in self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
         """Set the counters, and the fixed variables if `values` goes on with them."""
         for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
-            variable.assign(np.asarray(value).reshape(variable.shape))
+            narrow = np.asarray(value).astype(variable.numpy().dtype, copy=False)
+            variable.assign(narrow.reshape(variable.shape))
 
 
 def pack_arrays(arrays: Sequence[NDArray[Any]]) -> bytes:
@@ -265,6 +268,11 @@ def _lasting(optimizer: Any) -> Iterator[Any]:
         yield from optimizer._momentums  # the weights without averaging, despite the name
 
 
+def _widened(variable: Any) -> NDArray[Any]:
+    value = np.array(variable.numpy())
+    return value.astype(np.int64) if value.dtype.kind in "iu" else value
+
+
 def _is_float(variable: Any) -> bool:
     return "float" in str(variable.dtype)
 
@@ -272,28 +280,24 @@ def _is_float(variable: Any) -> bool:
 class _Span(NamedTuple):
     """A variable, and its part of the vector."""
 
-    handle: Any
-    dtype: Any
-    numpy_dtype: Any
+    held: Any  # see `networks.backend.Variables`
+    dtype: np.dtype[Any]
     shape: tuple[int, ...]
     start: int
     stop: int
 
 
-def _spans(variables: Sequence[Any]) -> Iterator[_Span]:
-    start = 0
-    for variable in variables:
-        # The TensorFlow variable within Keras'; its cast knows types that NumPy has not.
-        held, shape = variable.value, tuple(variable.shape)
+def _spans(of: Sequence[Any]) -> Iterator[_Span]:
+    access, start = variables(), 0
+    for variable in of:
+        held, shape = access.held(variable), tuple(variable.shape)
         stop = start + int(np.prod(shape))
-        yield _Span(held.handle, held.dtype, held.dtype.as_numpy_dtype, shape, start, stop)
+        yield _Span(held, access.dtype(held), shape, start, stop)
         start = stop
 
 
 def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
     """Each variable's value, flat, as it lies in memory."""
-    import tensorflow as tf
-
+    read = variables().read
     for span in spans:
-        tensor = tf.raw_ops.ReadVariableOp(resource=span.handle, dtype=span.dtype)
-        yield span, np.asarray(tensor).reshape(-1)
+        yield span, read(span.held).reshape(-1)

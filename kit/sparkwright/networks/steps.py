@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 from sparkwright.errors import ConfigurationError
 
+from .backend import Backend, backend_name
 from .signature import Example, Signature, pack, signature_of
 
 # The optimizers that a traced `train_step` has applied.
@@ -30,6 +31,30 @@ def has_own_train_step(model: Any) -> bool:
 def has_own_test_step(model: Any) -> bool:
     """Likewise of `test_step`, for evaluation and validation."""
     return overrides(model, "test_step", "compute_metrics", "get_metrics_result", "metrics")
+
+
+def backend_for(model: Any) -> Backend:
+    """Return the backend of Keras, of this process and of workers, which must be able to train it.
+
+    Raises:
+        ConfigurationError: if that is neither TensorFlow nor JAX; on JAX, if the model has a step
+            of its own, or inputs of text.
+    """
+    backend = backend_name()
+    if backend == "jax" and overrides(model, "train_step", "test_step"):
+        raise ConfigurationError(
+            "a `train_step` or `test_step` of the model's own needs Keras on TensorFlow. Received: "
+            f"{model.name!r} ({type(model).__name__}), with Keras on JAX. Set "
+            "KERAS_BACKEND=tensorflow before Keras is imported, or override `compute_loss` instead."
+        )
+    texts = [x.name for x in getattr(model, "inputs", None) or () if str(x.dtype) == "string"]
+    if backend == "jax" and texts:
+        raise ConfigurationError(
+            f"inputs of text need Keras on TensorFlow. Received: {texts} of {model.name!r}, with "
+            "Keras on JAX. Set KERAS_BACKEND=tensorflow before Keras is imported, or turn text "
+            "into numbers before training."
+        )
+    return backend
 
 
 def takes_any_labels(model: Any) -> bool:

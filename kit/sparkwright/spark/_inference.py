@@ -150,7 +150,11 @@ class InferenceSession:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        self.inference, self._device = inference, device_of(context)
+        self.inference = inference
+        self._device: dict[str, Any] = {
+            **device_of(context),
+            "backend": inference.definition.backend,
+        }
         self._pool = TrainerPool(owner=os.getppid(), secret=inference.secret)
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:

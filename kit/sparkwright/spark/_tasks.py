@@ -26,7 +26,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
     it at once, and abort the job in the end, where the coordinator knows whether and when a
     further attempt makes sense. Spark only restarts tasks whose process or executor is gone.
     """
-    secret = driver_secret()
+    secret, backend = driver_secret(), template.definition.backend
 
     def task(index: int, elements: Iterable[Element]) -> list[Any]:
         from dataclasses import replace
@@ -49,7 +49,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
                     validation=str(shards.validation),
                     times=(began_s, time.monotonic()),
                 )
-                with pool.borrow(**device_of(context)) as trainer:
+                with pool.borrow(**device_of(context), backend=backend) as trainer:
                     answer = trainer.ask(request)
         except Exception as error:
             return [failure_of(error, worker=index, host=socket.gethostname()).to_dict()]
@@ -68,7 +68,7 @@ def round_task(
         template: the request, to be completed.
         state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
-    secret = driver_secret()
+    secret, backend = driver_secret(), template.definition.backend
 
     def task(index: int, elements: Iterable[Element]) -> list[Answer]:
         from dataclasses import replace
@@ -97,7 +97,7 @@ def round_task(
                 first=progress.round == 0,
                 times=(began_s, time.monotonic()),
             )
-            with pool.borrow(**device_of(context)) as trainer:
+            with pool.borrow(**device_of(context), backend=backend) as trainer:
                 return [trainer.ask(request)]
 
     return task

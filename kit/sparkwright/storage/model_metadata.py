@@ -108,7 +108,8 @@ class ModelInfo:
         title: a few words.
         comment: more of them.
         metrics: results by name, as given when it was saved.
-        versions: "sparkwright", "keras", "tensorflow", "python", "numpy", as far as known.
+        versions: "sparkwright", "keras", its backend ("tensorflow" or "jax"), "python", "numpy",
+            as far as known.
         parameters: how many numbers the weights hold.
         trainable_parameters: how many of them training changes.
         inputs: name -> shape; None stands for any length, the batch's among them.

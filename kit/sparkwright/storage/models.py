@@ -5,6 +5,7 @@ import getpass
 import platform
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import warnings
@@ -245,8 +246,8 @@ def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dict[str, Any]:
     import keras
-    import tensorflow as tf
 
+    backend = keras.backend.backend()
     given = asdict(metadata)
     if metadata.saved_by == AUTOMATIC:
         given["saved_by"] = _user()
@@ -258,7 +259,8 @@ def _described(model: Any, metadata: ModelMetadata, *, has_updater: bool) -> dic
         "versions": {
             "sparkwright": __version__,
             "keras": keras.__version__,
-            "tensorflow": str(tf.__version__),
+            # What a backend imports has its version, whichever distribution it came from.
+            backend: str(sys.modules[backend].__version__),
             "python": platform.python_version(),
             "numpy": np.__version__,
         },

@@ -99,7 +99,8 @@ class BatchLayout:
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """(x, y, sample_weight, mask) as Keras takes them: bare, a list, or a dict by name."""
-        import tensorflow as tf
+        from keras import ops
+        from keras.src.backend import set_keras_mask
 
         named = dict(zip(self.order, arrays, strict=True))
         form, inputs = self._signature.input_form, list(self._signature.inputs)
@@ -108,12 +109,12 @@ class BatchLayout:
         mask = None
         if any(f"features_masks/{name}" in named for name in self._inputs):
             masks = [named.get(f"features_masks/{name}") for name in self._inputs]
-            masks = [None if m is None else tf.cast(m, tf.bool) for m in masks]
+            masks = [None if m is None else ops.cast(m, "bool") for m in masks]
             if self._takes_masks:
                 mask = pack(form, inputs, masks)
             else:  # where layers look for them
                 for name, its_mask in zip(self._inputs, masks, strict=True):
-                    named[f"features/{name}"]._keras_mask = its_mask
+                    set_keras_mask(named[f"features/{name}"], its_mask)
         return x, y, self._sample_weight(named), mask
 
     def data(self, arrays: Sequence[Any]) -> Any:
@@ -134,21 +135,21 @@ class BatchLayout:
 
     def _sample_weight(self, named: Mapping[str, Any]) -> Any:
         """Example weights times label masks, per output."""
-        import tensorflow as tf
+        from keras import ops
 
         weights = named.get("weights")
         if not self._outputs and weights is not None:
-            return tf.cast(weights, tf.float32)
+            return ops.cast(weights, "float32")
         found: list[Any] = []
         for name in self._outputs:
-            weight = None if weights is None else tf.cast(weights, tf.float32)
-            mask = named.get(f"labels_masks/{name}")
+            weight: Any = None if weights is None else ops.cast(weights, "float32")
+            mask: Any = named.get(f"labels_masks/{name}")
             if mask is not None:
-                mask = tf.cast(mask, tf.float32)
+                mask = ops.cast(mask, "float32")
                 if weight is None:
                     weight = mask
                 else:
-                    spread = tf.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
+                    spread = ops.reshape(weight, [-1] + [1] * (len(mask.shape) - 1))
                     weight = mask * spread
             found.append(weight)
         return None if all(weight is None for weight in found) else self._by_output(found)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.networks.backend import variables
+
 MEASURE_EVERY_S = 1.0
 _MOST = 1 << 19  # elements of a sample, two of which fit into a processor's cache
 _BLOCK = 4096
@@ -20,10 +22,10 @@ class SparseSubtraction:
     one bare operation: calling a compiled function takes longer than all of them together.
     """
 
-    def __init__(self, variables: Sequence[Any]) -> None:
-        """Work out where each of `variables` lies in their flat vector."""
-        self._variables = variables
-        shapes = [tuple(variable.shape) or (1,) for variable in variables]
+    def __init__(self, of: Sequence[Any]) -> None:
+        """Work out where each of the variables `of` lies in their flat vector."""
+        self._variables = of
+        shapes = [tuple(variable.shape) or (1,) for variable in of]
         rank = max(map(len, shapes), default=1)
         sizes = [int(np.prod(shape)) for shape in shapes]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -36,39 +38,26 @@ class SparseSubtraction:
 
     def __call__(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
         """Subtract `values` at `indices` of the vector; repeated places add up."""
-        import tensorflow as tf
-
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]
         bounds = np.searchsorted(indices, self._starts)
         owners = np.repeat(np.arange(len(self._variables)), np.diff(bounds))
         offsets = (indices - self._starts[owners])[:, None]
         places = offsets // self._strides[owners] % np.maximum(1, self._lengths[owners])
+        access = variables()
         for variable, start, stop in zip(self._variables, bounds, bounds[1:], strict=False):
             if start == stop:
                 continue
-            held = variable.value
-            changes = values[start:stop].astype(held.dtype.as_numpy_dtype, copy=False)
-            if not held.shape.rank:
-                tf.raw_ops.AssignSubVariableOp(resource=held.handle, value=changes.sum())
-                continue
-            tf.raw_ops.ResourceScatterNdSub(
-                ref=held.handle,
-                indices=places[start:stop, places.shape[1] - held.shape.rank :],
-                updates=changes,
-            )
+            own = places[start:stop, places.shape[1] - len(variable.shape) :]
+            access.subtract_at(access.held(variable), own, values[start:stop])
 
 
-def subtract_from(variables: Sequence[Any], vector: NDArray[Any]) -> None:
-    """Subtract the whole flat `vector` from `variables`."""
-    import tensorflow as tf
-
-    start = 0
-    for variable in variables:
-        held, stop = variable.value, start + int(np.prod(variable.shape))
-        part = vector[start:stop].reshape(held.shape)
-        tensor = tf.cast(tf.convert_to_tensor(part), held.dtype)
-        tf.raw_ops.AssignSubVariableOp(resource=held.handle, value=tensor)
+def subtract_from(of: Sequence[Any], vector: NDArray[Any]) -> None:
+    """Subtract the whole flat `vector` from the variables `of`."""
+    access, start = variables(), 0
+    for variable in of:
+        stop = start + int(np.prod(variable.shape))
+        access.subtract(access.held(variable), vector[start:stop].reshape(variable.shape))
         start = stop
 
 

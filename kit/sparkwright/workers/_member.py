@@ -21,7 +21,7 @@ from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
 from ._control import ControlLine, Dismissed, RowBuffer
 from ._phases import NO_PHASES, PhaseRecorder
-from ._replica import Replica
+from ._replica_base import Replica
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource

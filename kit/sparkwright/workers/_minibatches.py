@@ -28,7 +28,7 @@ from sparkwright.workers.work import Span
 from ._batch_layout import BatchLayout
 from ._control import Activity
 from ._phases import NO_PHASES, PhaseRecorder
-from ._replica import Replica
+from ._replica_base import Replica
 from .requests import WorkerSettings
 from .shard import Shard, ShardSource
 from .stream import StreamedShard

@@ -27,7 +27,8 @@ from ._flat import sample_of, update_ratio
 from ._member import RunMember
 from ._minibatches import LocalTrainer, may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
-from ._replica import Replica
+from ._replica_base import Replica
+from ._replicas import make_replica
 from ._sharing import SharingWorker
 from .adapting import summarize
 from .inference import run_inference
@@ -52,7 +53,7 @@ class Service:
     """Answers requests, with replicas that stay warm from one to the next."""
 
     def __init__(self, device: str, refusal: ConfigurationError | None, *, ready_s: float) -> None:
-        """Compute on `device`, unless `refusal` says why not; TensorFlow was there at `ready_s`."""
+        """Compute on `device`, unless `refusal` says why not; Keras was there at `ready_s`."""
         self._device, self._refusal, self._ready_s = device, refusal, ready_s
         self._replicas: OrderedDict[tuple[str, str], Replica] = OrderedDict()
         self._digests: dict[tuple[str, str], str] = {}  # of the weights of replicas that infer
@@ -84,7 +85,7 @@ class Service:
             while len(self._replicas) >= _KEPT_REPLICAS:
                 old, _ = self._replicas.popitem(last=False)
                 self._digests.pop(old, None)
-            replica = Replica(request.definition, xla=key[1])  # pyright: ignore[reportArgumentType]
+            replica = make_replica(request.definition, xla=key[1])  # pyright: ignore[reportArgumentType]
         self._replicas[key] = replica
         return replica
 

@@ -19,7 +19,7 @@ from sparkwright.updates import (
     selected_values,
 )
 
-from ._replica import Replica
+from ._replica_base import Replica
 
 # With more than this share of all parameters changed, one dense subtraction is faster.
 _DENSE = 1 / 64

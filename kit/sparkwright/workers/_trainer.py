@@ -1,11 +1,11 @@
-"""The trainer process: holds TensorFlow and warm replicas, outlives Spark's Python workers.
+"""The trainer process: holds Keras and warm replicas, outlives Spark's Python workers.
 
 Spark ends an idle Python worker after about a minute; starting TensorFlow again costs nine
 seconds, and a compiled step more. So a task only streams its partition to a file and asks a
 trainer on the same machine, which stays until its owner (Spark's Python daemon, or the process
 that uses a ParallelWrapper) is gone. One trainer serves one task at a time and one device.
 
-    python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES
+    python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES BACKEND
 
 The application's secret comes through standard input: arguments, environment and files can be read
 by other processes.
@@ -37,7 +37,7 @@ from .requests import Answer, Request
 
 # Keras imports these if they are installed: to accept their objects, and to draw. A trainer has
 # minibatches of arrays and draws nothing. Without them each trainer starts more than a second
-# earlier and holds 70 MB less.
+# earlier and holds 70 MB less. Keras on JAX would import TensorFlow, which takes far more.
 _NOT_NEEDED = ("IPython", "matplotlib", "pandas", "sklearn")
 # A trainer whose task is gone ends its work between two calls; if it does not, it ends itself.
 _ABANDONED_S = 4.0
@@ -54,24 +54,27 @@ class Trainer:
         self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
-    def set_up(self, cores: int) -> None:
-        """Fix devices and threads before TensorFlow starts; it cannot change its mind later."""
-        os.environ["KERAS_BACKEND"] = "tensorflow"
+    def set_up(self, cores: int, backend: str = "tensorflow") -> None:
+        """Fix devices and threads before Keras' backend starts; it cannot change them later."""
+        os.environ["KERAS_BACKEND"] = backend
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         os.environ.update(device_environment(self._device))
-        os.environ["OMP_NUM_THREADS"] = str(cores)
+        # NPROC is what XLA of JAX takes for the number of cores.
+        os.environ["OMP_NUM_THREADS"] = os.environ["NPROC"] = str(cores)
         # The user's layers and losses, which come later, find the hidden packages.
-        with hidden(_NOT_NEEDED):
+        others = () if backend == "tensorflow" else ("tensorflow",)
+        with hidden((*_NOT_NEEDED, *others)):
             importlib.import_module("keras")
-        import tensorflow as tf
+        if backend == "tensorflow":
+            import tensorflow as tf
 
-        tf.config.threading.set_intra_op_parallelism_threads(cores)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
+            tf.config.threading.set_intra_op_parallelism_threads(cores)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
         self._device, self._refusal = ready_device(self._device)
 
     def serve(self) -> None:
         """Listen, and answer until idle for an hour."""
-        # Not before TensorFlow is there: a handshake has to be answered within seconds.
+        # Not before Keras is there: a handshake has to be answered within seconds.
         self._socket.bind(str(self._path))
         self._socket.listen(8)
         self._socket.settimeout(_IDLE_S)
@@ -221,7 +224,7 @@ def _is_alive(pid: int) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Run a trainer."""
-    path, owner, device, cores = arguments
+    path, owner, device, cores, backend = arguments
     faulthandler.enable()
     secret = sys.stdin.buffer.read(SECRET_BYTES)
     if len(secret) != SECRET_BYTES:
@@ -232,7 +235,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _end_with(int(owner), Path(path))
     trainer = Trainer(Path(path), device=device, secret=secret)
-    trainer.set_up(int(cores))
+    trainer.set_up(int(cores), backend)
     try:
         trainer.serve()
     finally:

@@ -69,8 +69,6 @@ def merged(one: Summary, other: Summary) -> Summary:
 
 def give(layer: Any, summary: Summary) -> None:
     """Adapt `layer` to a summary of all examples, on the driver."""
-    import tensorflow as tf
-
     if "mean" in summary:
         if not layer.built:
             layer.build((None, *summary["shape"]))
@@ -79,6 +77,8 @@ def give(layer: Any, summary: Summary) -> None:
     elif "points" in summary:
         layer.summary = np.array(sorted(summary["points"].items())).T
     else:
+        import tensorflow as tf
+
         lookup = lookup_of(layer)
         layer.reset_state()
         for table, name in (("token_counts", "tokens"), ("token_document_counts", "documents")):

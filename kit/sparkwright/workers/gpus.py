@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.networks.backend import backend_name
 
 # Addresses that a test pretends there are, separated by spaces; see `testing.fake_gpus`.
 FAKE_VARIABLE = "SPARKWRIGHT_FAKE_GPUS"
@@ -20,6 +21,7 @@ FALLBACK_VARIABLE = "SPARKWRIGHT_CPU_FALLBACK"
 CLAIM_VARIABLE = "SPARKWRIGHT_GPUS_PER_EXECUTOR"
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_PLATFORMS = "JAX_PLATFORMS"
 _SCRIPT_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
 # What the user had chosen before this process was told to leave the GPUs alone.
@@ -27,22 +29,25 @@ _users_choice: list[str | None] = []
 
 
 def device_environment(device: str) -> dict[str, str]:
-    """What a process that computes on `device` must be born with: TensorFlow looks only once.
+    """What a process that computes on `device` must be born with: backends look only once.
 
     Args:
         device: "cpu", or "gpu-ADDRESS".
 
     Example:
-        >>> device_environment("gpu-3")
-        {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID', 'CUDA_VISIBLE_DEVICES': '3'}
+        >>> device_environment("gpu-3")["CUDA_VISIBLE_DEVICES"]
+        '3'
         >>> device_environment("cpu")
-        {'CUDA_VISIBLE_DEVICES': '-1'}
+        {'CUDA_VISIBLE_DEVICES': '-1', 'JAX_PLATFORMS': 'cpu'}
     """
     kind, _, address = device.partition("-")
     if kind != "gpu":
-        return {_VISIBLE: "-1"}
+        return {_VISIBLE: "-1", _PLATFORMS: "cpu"}
     # Numbers as nvidia-smi gives them out; CUDA by itself counts from the quickest GPU.
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", _VISIBLE: address}
+    numbers = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", _VISIBLE: address}
+    # The driver's JAX may be kept on the CPU, which its environment says; empty means the best
+    # platform there is. JAX would take three quarters of the GPU's memory at once.
+    return {**numbers, _PLATFORMS: "", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 def script_text() -> str:
@@ -107,7 +112,7 @@ def addresses_in(text: str) -> tuple[str, ...]:
 
 
 def leave_gpus_to_workers() -> None:
-    """Keep the TensorFlow of this process on the CPU: it would take a GPU's whole memory.
+    """Keep TensorFlow or JAX of this process on the CPU: it would take most of a GPU's memory.
 
     To be called before the first model is built. `start_spark` does so itself where it starts
     executors with GPUs on this machine; what CUDA_VISIBLE_DEVICES was before says which GPUs the
@@ -116,51 +121,78 @@ def leave_gpus_to_workers() -> None:
     if os.environ.get(FAKE_VARIABLE):
         return
     tensorflow: Any = sys.modules.get("tensorflow")
+    jax: Any = sys.modules.get("jax")
     if tensorflow is None:
         if not _users_choice:
             _users_choice.append(os.environ.get(_VISIBLE))
-        os.environ[_VISIBLE] = "-1"
-        return
+        os.environ.update(device_environment("cpu"))
+    name = "TensorFlow" if tensorflow is not None else "JAX"
     try:
-        tensorflow.config.set_visible_devices([], "GPU")
+        if tensorflow is not None:
+            tensorflow.config.set_visible_devices([], "GPU")
+        if jax is not None:
+            _keep_jax_on_cpu(jax)
     except RuntimeError:
         _log.warning(
-            "the TensorFlow of this process has begun to use a GPU, and may hold all its memory; "
+            "the %s of this process has begun to use a GPU, and may hold all its memory; "
             "workers may not find enough. Start Spark, or call "
-            "`sparkwright.leave_gpus_to_workers()`, before the first model is built."
+            "`sparkwright.leave_gpus_to_workers()`, before the first model is built.",
+            name,
         )
 
 
+def _keep_jax_on_cpu(jax: Any) -> None:
+    """Raises RuntimeError if it has begun to use something else."""
+    jax.config.update("jax_platforms", "cpu")
+    if jax.default_backend() != "cpu":
+        raise RuntimeError
+
+
 def ready_device(device: str) -> tuple[str, ConfigurationError | None]:
-    """Make TensorFlow, just imported in a process born for `device`, ready to compute on it.
+    """Make Keras' backend, just imported in a process born for `device`, ready to compute on it.
 
     Returns:
         What a reader is told of the device: "CPU", or a GPU's address and, if known, its name; and
         why nothing may be computed here, or None.
     """
-    import tensorflow as tf
-
-    gpus: Sequence[Any] = tf.config.list_physical_devices("GPU")
-    for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, True)
     kind, _, address = device.partition("-")
+    gpu, backend = _jax_gpu() if backend_name() == "jax" else _tensorflow_gpu()
     if kind != "gpu":
         return kind.upper(), None
-    if gpus:
-        details = tf.config.experimental.get_device_details(gpus[0])
-        name = details.get("device_name", "")
-        return (f"GPU {address} ({name})" if name else f"GPU {address}"), None
+    if gpu is not None:
+        return (f"GPU {address} ({gpu})" if gpu else f"GPU {address}"), None
     if os.environ.get(FAKE_VARIABLE):
         return f"GPU {address} (fake)", None
     if os.environ.get(FALLBACK_VARIABLE) == "1":
         return f"CPU (GPU {address} cannot be used)", None
     return f"GPU {address}", ConfigurationError(
         f"a worker must compute on the GPU that it was given. Received: GPU {address}, and a "
-        f"TensorFlow {tf.__version__} that sees no GPU"
-        f"{'' if tf.test.is_built_with_cuda() else ' (it was built without CUDA)'}. Install "
-        "`tensorflow[and-cuda]` and a driver that fits on every machine, or choose CPUs: "
+        f"{backend} and a driver that fits on every machine, or choose CPUs: "
         "`gpus_per_executor=0`, or `cpu_fallback=True` to go on without."
     )
+
+
+def _tensorflow_gpu() -> tuple[str | None, str]:
+    """The name of the GPU, None if there is none; and in that case what to say of TensorFlow."""
+    import tensorflow as tf
+
+    gpus: Sequence[Any] = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    if gpus:
+        return tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""), ""
+    without = "" if tf.test.is_built_with_cuda() else " (it was built without CUDA)"
+    said = f"TensorFlow {tf.__version__} that sees no GPU{without}. Install `tensorflow[and-cuda]`"
+    return None, said
+
+
+def _jax_gpu() -> tuple[str | None, str]:
+    """As `_tensorflow_gpu`, of JAX."""
+    import jax
+
+    if jax.default_backend() == "gpu":
+        return str(jax.devices()[0].device_kind), ""
+    return None, f"JAX {jax.__version__} that sees no GPU. Install `jax[cuda12]`"
 
 
 def _visible(found: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks.signature import output_names
 
-from ._replica import Replica
+from ._replica_base import Replica
 from .requests import Adapting, Evaluating, InferRequest, Predicting, Scoring
 
 Array = NDArray[Any]

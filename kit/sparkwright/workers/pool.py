@@ -23,6 +23,7 @@ from sparkwright.errors import NetworkError, RunTimeoutError, WorkerError
 from sparkwright.mesh.auth import SECRET_BYTES, TRAINER
 from sparkwright.mesh.connection import Connection
 from sparkwright.mesh.handshake import greet_server
+from sparkwright.networks.backend import Backend
 
 from ._wire import pack, unpack
 from .failure import log_end, trainer_end
@@ -95,7 +96,12 @@ class TrainerPool:
 
     @contextlib.contextmanager
     def borrow(
-        self, *, device: str, cores: int, at_most: int | None = None
+        self,
+        *,
+        device: str,
+        cores: int,
+        backend: Backend = "tensorflow",
+        at_most: int | None = None,
     ) -> Generator["BorrowedTrainer"]:
         """A trainer for `device` that nobody else uses meanwhile.
 
@@ -105,6 +111,7 @@ class TrainerPool:
             device: "cpu" or "gpu-ADDRESS"; there is at most one trainer a GPU, and it never serves
                 another.
             cores: threads that it may use; a GPU's trainer keeps those of its first task.
+            backend: of its Keras; default "tensorflow". A trainer keeps the one it started with.
             at_most: trainers at work at a time among those who ask with this limit; default None:
                 as many as there are tasks.
 
@@ -112,22 +119,24 @@ class TrainerPool:
             RunTimeoutError: if others hold the trainer of a GPU for ten minutes, or all that may be
                 at work for an hour.
         """
+        kind = "" if backend == "tensorflow" else f"{backend}-"
         if device.startswith("gpu"):
             handle, name = self._hold_one(
-                [_gpu_name(device)],
+                [kind + _gpu_name(device)],
                 timeout_s=_GPU_TIMEOUT_S,
                 remedy="Give each task a GPU of its own: `spark.task.resource.gpu.amount` of 1.",
             )
         else:
             most = min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
             handle, name = self._hold_one(
-                [f"{device}-{cores}-{number}" for number in range(most)],
+                [f"{kind}{device}-{cores}-{number}" for number in range(most)],
                 timeout_s=_TRAINER_TIMEOUT_S,
                 remedy="Raise `eval_workers`, or leave it out.",
             )
         try:
             stem = self.folder / name
-            trainer = BorrowedTrainer(stem, self._owner, device, cores, secret=self._secret)
+            arguments = [str(self._owner), device, str(cores), backend]
+            trainer = BorrowedTrainer(stem, arguments, secret=self._secret)
             try:
                 yield trainer
             finally:
@@ -177,12 +186,12 @@ class TrainerPool:
 class BorrowedTrainer:
     """A trainer, for the time of one `borrow`."""
 
-    def __init__(self, stem: Path, owner: int, device: str, cores: int, *, secret: bytes) -> None:
-        """Reach the trainer named `stem`, starting it if it is not there."""
+    def __init__(self, stem: Path, arguments: list[str], *, secret: bytes) -> None:
+        """Reach the trainer named `stem`, starting it with `arguments` if it is not there."""
         self._socket_path = Path(f"{stem}.sock")
         self._log_path = Path(f"{stem}.log")
         self._pid_path = Path(f"{stem}.pid")
-        self._arguments = [str(owner), device, str(cores)]
+        self._arguments = arguments
         self._secret = secret
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False

@@ -19,7 +19,7 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
 
-from ._replica import XlaChoice
+from ._replica_base import XlaChoice
 from .failure import failure_of
 
 M = TypeVar("M", bound=TrainingMaster)

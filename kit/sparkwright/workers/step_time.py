@@ -1,6 +1,5 @@
 """How long one minibatch takes, found out by training a copy of the network for a moment."""
 
-import os
 import random
 import time
 from collections.abc import Generator, Mapping
@@ -17,7 +16,8 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
 
 from ._batch_layout import losses_of
-from ._replica import Replica, XlaChoice
+from ._replica_base import Replica, XlaChoice
+from ._replicas import make_replica
 
 # What the minibatches of a call may take of memory, and the length of axes that are left open.
 _MOST_BYTES = 64 << 20
@@ -63,7 +63,7 @@ def measure_step(
     """Time one training step of `model`, on random data of its input shapes.
 
     A copy is trained, compiled as workers compile it; the model, its optimizer and the random
-    numbers of Python and NumPy stay as they are. Axes of any length get 16 steps. TensorFlow must
+    numbers of Python and NumPy stay as they are. Axes of any length get 16 steps. Keras must
     be imported already, or its start (about 10 s) comes on top.
 
     Args:
@@ -88,13 +88,11 @@ def measure_step(
             f"{getattr(model, 'name', model)!r}, not compiled. Call `model.compile(…)`."
         )
     with _random_numbers_kept():
-        replica = Replica(ModelDefinition.of(model), xla=xla)
+        replica = make_replica(ModelDefinition.of(model), xla=xla)
         return _timed(replica, batch_size, budget_s)
 
 
 def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
-    import tensorflow as tf
-
     layout, one = _first_step(replica, batch_size)
     first_s = _seconds_of(replica, layout, one, 1)
     size_bytes = max(1, sum(array.nbytes for array in one.values()))
@@ -107,17 +105,15 @@ def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
         spent_s += took_s
     # The first one was a call of its own, with all that a call costs.
     kept = times[1:] or times
-    gpus = tf.config.list_logical_devices("GPU")
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    state = replica.state
+    (device, cores), state = replica.device, replica.state
     return StepTime(
         seconds=float(np.median(kept)),
         batch_size=batch_size,
         steps=1 + steps * (len(times) - 1),
         vector_bytes=state.averaged_size * state.dtype.itemsize,
         updater_bytes=state.updater_size * state.dtype.itemsize,
-        cores=threads or os.cpu_count() or 1,
-        device="GPU" if gpus else "CPU",
+        cores=cores,
+        device=device,
     )
 
 

@@ -1,0 +1,207 @@
+"""A replica on JAX: a compiled step, whose state is passed in and out."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.networks import ModelDefinition
+
+from ._batch_layout import BatchLayout
+from ._replica_base import Columns, Replica, example_losses, last_rate, loss_of, outputs_of
+
+Values = list[Any]
+
+
+class _TrainCall(NamedTuple):
+    """Compiled functions, and the variables whose values are their state.
+
+    Attributes:
+        variables: trainable ones, then the optimizer's, then all others.
+        step: (state, minibatch, share) -> (state, loss); the state that it is given is used up.
+        finish: state -> (metrics, learning rate of the last step).
+    """
+
+    variables: list[Any]
+    step: Callable[..., Any]
+    finish: Callable[..., Any]
+
+
+class JaxReplica(Replica):
+    """A built and compiled model that trains several minibatches per call.
+
+    JAX compiles a function for each shape. So it compiles one step, called for each minibatch in
+    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. On
+    CPUs, XLA runs convolutions within a compiled loop more than ten times slower.
+    """
+
+    def __init__(self, definition: ModelDefinition) -> None:
+        """See `Replica`."""
+        super().__init__(definition)
+        self.uses_xla = True
+        self._share: float | None = None
+        self._calls: dict[Any, Any] = {}
+        self._shapes: set[Any] = set()  # those that the step has been compiled for
+
+    @property
+    def device(self) -> tuple[Literal["CPU", "GPU"], int]:
+        """See `Replica`."""
+        import jax
+
+        threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
+        return ("GPU" if jax.default_backend() == "gpu" else "CPU"), threads
+
+    def share_updates(self, share: float | None) -> None:
+        """See `Replica`."""
+        self._share = share
+
+    # -- training ---------------------------------------------------------------------------
+
+    def train(
+        self, layout: BatchLayout, columns: Columns
+    ) -> tuple[NDArray[np.float32], dict[str, float]]:
+        """See `Replica`."""
+        import jax
+
+        arrays = [columns[name] for name in layout.order]
+        if layout.key not in self._calls:
+            self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])
+        call: _TrainCall = self._calls[layout.key]
+        shape = (layout.key, arrays[0].shape[1], self._share is None)
+        self.has_traced = shape not in self._shapes
+        self._shapes.add(shape)
+        state, losses = _values(call.variables), list[Any]()
+        for minibatch in zip(*arrays, strict=True):
+            state, loss = call.step(state, minibatch, self._share)
+            losses.append(loss)
+        found, metrics, rate = jax.device_get((losses, *call.finish(state)))
+        _assign(call.variables, state)
+        self.learning_rate = float(rate)
+        return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
+
+    def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
+        import jax
+        import keras
+
+        self._build_compiled(layout, arrays)
+        model, optimizer, others = self.model, self._optimizers[0], self._others()
+        trainable: list[Any] = list(model.trainable_variables)
+        variables = [*trainable, *optimizer.variables, *others]
+        first, last = len(trainable), len(variables) - len(others)
+
+        def forward(values: Values, rest: Values, minibatch: Values) -> Any:
+            state = zip(variables, [*values, *rest], strict=True)
+            with keras.StatelessScope(state, collect_losses=True) as scope:
+                loss = loss_of(model, layout, minibatch, training=True)
+                scaled = optimizer.scale_loss(loss)
+            after = [scope.get_current_value(variable) for variable in others]
+            return scaled, (after, keras.ops.cast(loss, "float32"))
+
+        def step(state: Values, minibatch: Values, share: Any) -> Any:
+            before, updater = state[:first], state[first:last]
+            with_gradients = jax.value_and_grad(forward, has_aux=True)
+            (_, (rest, loss)), gradients = with_gradients(before, state[first:], minibatch)
+            after, updater = optimizer.stateless_apply(updater, gradients, before)
+            if share is not None:
+                pairs = zip(before, after, strict=True)
+                after = [old + share.astype(old.dtype) * (new - old) for old, new in pairs]
+            return [*after, *updater, *rest], loss
+
+        def finish(state: Values) -> Any:
+            with keras.StatelessScope(zip(variables, state, strict=True)):
+                found = model.get_metrics_result() if layout.has_metrics else {}
+                metrics = {name: value for name, value in found.items() if name != "loss"}
+                return metrics, keras.ops.cast(last_rate(optimizer), "float32")
+
+        return _TrainCall(variables, jax.jit(step, donate_argnums=0), jax.jit(finish))
+
+    def _others(self) -> list[Any]:
+        """The variables that are neither trainable nor the optimizer's, each once."""
+        found = (*self.model.non_trainable_variables, *self.model.metrics_variables)
+        return [*{id(variable): variable for variable in found}.values()]
+
+    def _build_compiled(self, layout: BatchLayout, arrays: Values) -> None:
+        """Have the compiled loss and metrics make their variables, which no trace may do."""
+        x, y, sample_weight, _ = layout.unpack(arrays)
+        if y is not None:
+            self.model._symbolic_build(data_batch=(x, y, sample_weight))
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    def loss(self, layout: BatchLayout, columns: Columns) -> float:
+        """See `Replica`."""
+        if not any(name.startswith("labels/") for name in layout.order):
+            return math.nan
+        compute = partial(loss_of, self.model, layout, training=False)
+        return float(self._infer("loss", compute, layout, columns))
+
+    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
+        """See `Replica`."""
+        import jax
+
+        def predict(arrays: Values) -> Values:
+            x, _, _, mask = layout.unpack(arrays)
+            return jax.tree.leaves(outputs_of(self.model, x, mask, training=False))
+
+        return [np.asarray(output) for output in self._infer("predict", predict, layout, columns)]
+
+    def losses(
+        self, layout: BatchLayout, columns: Columns, *, regularization: bool
+    ) -> NDArray[np.float32]:
+        """See `Replica`."""
+        import jax
+
+        def losses(arrays: Values) -> Any:
+            return example_losses(
+                self.model,
+                layout,
+                arrays,
+                lambda function, given: jax.vmap(function)(given),
+                regularization=regularization,
+            )
+
+        return np.asarray(self._infer(f"losses {regularization}", losses, layout, columns))
+
+    def _infer(
+        self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
+    ) -> Any:
+        """What `function` returns for the columns; it is compiled under `name`."""
+        import jax
+        import keras
+
+        arrays = [columns[name] for name in layout.order]
+        trainable = list(self.model.trainable_variables)
+        key = (name, layout.open_key)
+        if key not in self._calls:
+            if name != "predict":
+                self._build_compiled(layout, arrays)
+            others = self._others()
+
+            def infer(values: Values, rest: Values, minibatch: Values) -> Any:
+                state = zip([*trainable, *others], [*values, *rest], strict=True)
+                with keras.StatelessScope(state, collect_losses=True) as scope:
+                    found = function(minibatch)
+                return [scope.get_current_value(variable) for variable in others], found
+
+            self._calls[key] = jax.jit(infer, donate_argnums=1), others
+        call, others = self._calls[key]
+        rest, found = call(_values(trainable), _values(others), arrays)
+        _assign(others, rest)
+        return jax.device_get(found)
+
+
+def _values(variables: Sequence[Any]) -> Values:
+    """The variables' arrays, each its own: JAX gives none away twice."""
+    values = [variable.value for variable in variables]
+    if len({id(value) for value in values}) == len(values):
+        return values
+    return [value.copy() for value in values]
+
+
+def _assign(variables: Sequence[Any], values: Values) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

@@ -1,0 +1,290 @@
+"""One worker's copy of the network: what it does on each of Keras' backends."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.networks.learning_rate import learning_rate_of
+from sparkwright.networks.steps import optimizers_of
+from sparkwright.timeline import PhaseCode
+
+from ._batch_layout import BatchLayout
+from ._flat import SparseSubtraction, subtract_from
+
+XlaChoice = Literal["auto", "on", "off", "measure"]
+Columns = Mapping[str, NDArray[Any]]
+
+
+class Replica(ABC):
+    """A built and compiled model that trains several minibatches per call.
+
+    Attributes:
+        model: the Keras model.
+        state: its variables, sorted by what averaging does with them.
+        uses_xla: whether the train function is compiled by XLA; None until decided.
+        learning_rate: of the last minibatch trained; NaN before the first.
+        has_traced: whether the last call of `train` had to trace and compile its function first.
+        own_test_step: whether evaluations call the model's own `test_step`.
+    """
+
+    def __init__(self, definition: ModelDefinition) -> None:
+        """Build the model and its optimizer's state.
+
+        Raises:
+            Whatever a user's layer raises while it is built.
+        """
+        self.model = definition.build()
+        # A network that only predicts need not have been compiled.
+        self._optimizers = optimizers_of(self.model)
+        self.state = ModelState.of(self.model, training=bool(self._optimizers))
+        self.own_test_step = False
+        self.uses_xla: bool | None = None
+        self.learning_rate = math.nan
+        self._compiled_rate = learning_rate_of(self.model)
+        self.has_traced = False
+        self._fresh_updater = [
+            _compact(np.array(variable.numpy())) for variable in self.state.updater
+        ]
+        self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
+
+    @property
+    def train_phase(self) -> PhaseCode:
+        """What the last call of `train` was, for a timeline."""
+        return PhaseCode.TRACE if self.has_traced else PhaseCode.COMPUTE
+
+    @property
+    @abstractmethod
+    def device(self) -> tuple[Literal["CPU", "GPU"], int]:
+        """What it computes on, and the threads that one operation may use on the CPU."""
+
+    # -- state ------------------------------------------------------------------------------
+
+    def reset_updater(self) -> None:
+        """Start the optimizer's moments afresh; its iterations go on."""
+        for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
+            variable.assign(np.broadcast_to(value, variable.shape))
+
+    def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
+        """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
+        self.state.read(updater=updater, out=vector, scale=scale)
+
+    def write(self, vector: NDArray[Any]) -> None:
+        """Set the averaged variables (and the updater's, if `vector` holds them)."""
+        self.state.write(vector)
+
+    def subtract(self, vector: NDArray[Any]) -> None:
+        """Subtract `vector`, of the trainable variables' length, from them."""
+        state = self.state
+        subtract_from(state.averaged[: state.trainable], vector)
+
+    def subtract_at(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Subtract `values` at places of the trainable variables' flat vector; repeats add up."""
+        self._subtract_at(indices, values)
+
+    @property
+    def iterations(self) -> int:
+        """Minibatches the optimizer has counted; of several, the main one."""
+        return self.state.iterations
+
+    @iterations.setter
+    def iterations(self, value: int) -> None:
+        self.state.set_iterations(value)
+
+    def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
+        """Train with `rate` from now on; None: as before or, `afresh`, with the compiled one."""
+        rate = self._compiled_rate if rate is None and afresh else rate
+        if rate is not None:
+            self.model.optimizer.learning_rate = rate
+
+    @abstractmethod
+    def share_updates(self, share: float | None) -> None:
+        """From now on each step changes the parameters by `share` of what the optimizer wants.
+
+        None: by all of it, which costs nothing; the default.
+        """
+
+    # -- data -------------------------------------------------------------------------------
+
+    def arrange(self, columns: Columns, *, training: bool = False) -> BatchLayout:
+        """Decide which column feeds which input and output, and check shapes and labels.
+
+        Args:
+            columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
+            training: whether there must be labels if the model has a loss; default False.
+
+        Raises:
+            DataError: if a column is missing, left over, or has the wrong shape, or labels do not
+                fit the loss.
+        """
+        return BatchLayout.of(self.model, columns, training=training)
+
+    # -- training ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def train(
+        self, layout: BatchLayout, columns: Columns
+    ) -> tuple[NDArray[np.float32], dict[str, float]]:
+        """Train the minibatches in `columns`, one optimizer step each.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (steps, batch, ...) array.
+
+        Returns:
+            (steps,) float32 losses before each step, and the compiled metrics since the last
+            `reset_metrics`.
+        """
+
+    def reset_metrics(self) -> None:
+        """Start the compiled metrics anew; done at the start of each epoch."""
+        self.model.reset_metrics()
+
+    # -- evaluation -------------------------------------------------------------------------
+
+    @abstractmethod
+    def loss(self, layout: BatchLayout, columns: Columns) -> float:
+        """Mean loss (regularisation included) of one batch, in inference mode; metrics count it.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (batch, ...) array.
+
+        Returns:
+            The loss; NaN when `columns` has no labels, unless the model has a `test_step`.
+        """
+
+    @abstractmethod
+    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
+        """One (batch, ...) array per output, in inference mode; arguments as for `loss`."""
+
+    @abstractmethod
+    def losses(
+        self, layout: BatchLayout, columns: Columns, *, regularization: bool
+    ) -> NDArray[np.float32]:
+        """(batch,) the loss that each example has by itself, in inference mode.
+
+        Args:
+            layout: from `arrange`.
+            columns: flat name -> (batch, ...) array.
+            regularization: whether each loss includes the network's regularisation terms.
+        """
+
+    @property
+    def averages_loss(self) -> bool:
+        """Whether the loss of a batch is a mean over its examples; otherwise it is a sum."""
+        flat = getattr(getattr(self.model, "_compile_loss", None), "_flat_losses", None) or ()
+        return all(getattr(entry[1], "reduction", None) != "sum" for entry in flat)
+
+    def metric_state(self) -> NDArray[np.float64]:
+        """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
+        variables = self.model.metrics_variables
+        return np.concatenate(
+            [v.numpy().astype(np.float64).ravel() for v in variables] or [np.empty(0)]
+        )
+
+    def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
+        """What the compiled metrics say for (summed) accumulators `state`."""
+        start = 0
+        for variable in self.model.metrics_variables:
+            stop = start + int(np.prod(variable.shape))
+            variable.assign(state[start:stop].reshape(variable.shape).astype(str(variable.dtype)))
+            start = stop
+        results = self.model.get_metrics_result()
+        return {name: float(value) for name, value in results.items() if name != "loss"}
+
+
+def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
+    """What `model` makes of `x`; `training` goes to a `call` that takes it, as in Keras' steps."""
+    keywords: dict[str, Any] = {} if mask is None else {"mask": mask}
+    if model._call_has_training_arg:
+        keywords["training"] = training
+    return model(x, **keywords)
+
+
+def loss_of(model: Any, layout: BatchLayout, arrays: Sequence[Any], *, training: bool) -> Any:
+    """The loss of a minibatch with labels; the compiled metrics count it."""
+    x, y, sample_weight, mask = layout.unpack(arrays)
+    predictions = outputs_of(model, x, mask, training=training)
+    loss = model._compute_loss(
+        x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=training
+    )
+    if layout.has_metrics:
+        model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
+    return loss
+
+
+def example_losses(
+    model: Any,
+    layout: BatchLayout,
+    arrays: Sequence[Any],
+    over: Callable[[Callable[[Any], Any], Any], Any],
+    *,
+    regularization: bool,
+) -> Any:
+    """(batch,) losses, see `Replica.losses`; `over` applies a function to each example of a tree.
+
+    The network runs once for all; how labels and outputs become a number is the loss' own affair,
+    so it is asked about one example at a time.
+    """
+    from keras import ops, tree
+    from keras.src.backend import get_keras_mask, set_keras_mask
+
+    cast: Any = ops.cast
+    x, y, sample_weight, mask = layout.unpack(arrays)
+    predictions = outputs_of(model, x, mask, training=False)
+    outputs = tree.flatten(predictions)
+    masks = {str(i): get_keras_mask(output) for i, output in enumerate(outputs)}
+    given = {
+        "y": y,
+        "outputs": outputs,
+        "masks": {i: mask for i, mask in masks.items() if mask is not None},
+        "weights": _without_gaps(sample_weight),
+    }
+
+    def of_one(one: Any) -> Any:
+        one = tree.map_structure(lambda part: part[None], one)
+        for i, its_mask in one["masks"].items():
+            set_keras_mask(one["outputs"][int(i)], its_mask)
+        structured = tree.pack_sequence_as(predictions, one["outputs"])
+        weights = None if sample_weight is None else one["weights"]
+        return cast(model._compile_loss(one["y"], structured, weights), "float32")
+
+    found = over(of_one, given)
+    terms: list[Any] = [ops.sum(term) for term in model.losses] if regularization else []
+    return found + sum(cast(term, "float32") for term in terms)
+
+
+def last_rate(optimizer: Any) -> Any:
+    """The learning rate of the optimizer's last step; NaN if it has none."""
+    import keras
+
+    while getattr(optimizer, "inner_optimizer", None) is not None:
+        optimizer = optimizer.inner_optimizer
+    rate = getattr(optimizer, "_learning_rate", None)
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        return rate(keras.ops.maximum(optimizer._iterations - 1, 0))
+    return getattr(optimizer, "learning_rate", math.nan)
+
+
+def _without_gaps(weights: Any) -> Any:
+    """Sample weights with ones for the outputs that have none; () where there are none at all."""
+    from keras import ops
+
+    if weights is None:
+        return ()
+    if not isinstance(weights, list):
+        return weights
+    shape: Any = ops.shape(next(weight for weight in weights if weight is not None))
+    examples = shape[:1]
+    return [ops.ones(examples) if weight is None else weight for weight in weights]
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    """One number if all are equal, as an optimizer's fresh state mostly is."""
+    first = values.reshape(-1)[:1]
+    return first.reshape(()) if first.size and (values == first).all() else values

@@ -1,0 +1,84 @@
+"""Keras on JAX trains as Keras on TensorFlow does, where TensorFlow and PySpark are missing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.scripts import json_printed_by
+from tests.support.in_process import InProcessPool
+from tests.workers import jax_program
+
+ROOT = Path(__file__).parents[2]
+_WITHOUT = "import sys\nsys.modules.update(tensorflow=None, pyspark=None)\n"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """What the program prints on JAX, and arrays of both backends by name."""
+    folder = tmp_path_factory.mktemp("jax")
+    # Python imports it by itself, in trainers, too: they inherit the path.
+    (folder / "sitecustomize.py").write_text(_WITHOUT)
+    path = os.pathsep.join([str(folder), *filter(None, sys.path), str(ROOT)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    facts = json_printed_by(jax_program.__file__ or "", folder, environment=environment)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+        expected = jax_program.results(jax_program.trained())
+    return facts, np.load(folder / "jax.npz"), expected
+
+
+def test_weights_and_losses_are_those_of_tensorflow(found: Any) -> None:
+    _, arrays, expected = found
+    assert len(expected) == 9
+    assert set(arrays) == set(expected)
+    for name, array in expected.items():
+        assert len(array) >= (1 if "validation" in name else jax_program.STEPS)
+        # The same sums in another order: single precision has 24 bits.
+        np.testing.assert_allclose(arrays[name], array, atol=1e-5, err_msg=name)
+
+
+def test_tensorflow_and_pyspark_are_not_needed(found: Any) -> None:
+    facts = found[0]
+    assert facts["backend"] == "jax"
+    assert facts["missing"] == ["tensorflow", "pyspark"]
+    assert facts["equal"]  # a saved model is loaded as it was
+    assert facts["versions"] == ["jax", "keras", "numpy", "python", "sparkwright"]
+    assert facts["step"] == "CPU"
+
+
+def test_two_workers_share_updates(found: Any) -> None:
+    first, *_, last = found[0]["two_sharing"]
+    assert last < 0.9 * first
+
+
+def test_other_backends_steps_and_inputs_of_text_are_refused() -> None:
+    program = """
+import os, keras, sparkwright as sw
+from sparkwright.networks import ModelDefinition
+
+class Own(keras.Sequential):
+    def train_step(self, state, data):
+        return {}, state
+
+text = keras.Input((1,), dtype="string", name="text")
+own = Own([keras.Input((1,)), keras.layers.Dense(1)])
+for model in (keras.Model(text, text), own, own):
+    try:
+        ModelDefinition.of(model)
+    except sw.ConfigurationError as error:
+        print(error)
+    if model is own:
+        keras.backend.backend = lambda: "torch"
+"""
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    text, own, torch = done.stdout.splitlines()
+    assert "Received: ['text']" in text
+    assert "`train_step`" in own
+    assert "Received: backend='torch'" in torch
