@@ -87,7 +87,10 @@ PACKAGES = {
 }
 # PySpark's first two numbers -> the newest Python and the Java versions that it supports, of those
 # that the kit supports too.
-_SUPPORTED = {(3, 5): ((3, 11), (17,)), (4, 0): ((3, 13), (17, 21))}
+_SUPPORTED: dict[tuple[int, ...], tuple[tuple[int, int], tuple[int, ...]]] = {
+    (3, 5): ((3, 11), (17,)),
+    (4, 0): ((3, 13), (17, 21)),
+}
 _SUPPORTED_SINCE = ((3, 13), (17, 21))
 _NUMBER = re.compile(r"\d+")
 
@@ -160,7 +163,7 @@ def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note |
 def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
     """What to install where PySpark does not support this Python or Java; "": it does."""
     pyspark = _numbers(place.versions.get("PySpark") or "")[:2]
-    python, javas = _SUPPORTED.get((*pyspark,), _SUPPORTED_SINCE)
+    python, javas = _SUPPORTED.get(pyspark, _SUPPORTED_SINCE)
     if name == "Java":
         return "" if numbers[0] in javas else f"Install Java {' or '.join(map(str, javas))}."
     newest = ".".join(map(str, python))

@@ -28,7 +28,7 @@ def rebuild_optimizer(model: Any) -> bool:
     """
     if has_own_train_step(model):  # which may train some of the variables with each optimizer
         return False
-    old = getattr(model, "optimizer", None)
+    old: Any = getattr(model, "optimizer", None)
     known = getattr(old, "_trainable_variables", None) or ()
     if not getattr(old, "built", False) or len(known) >= len(model.trainable_variables):
         return False

@@ -152,7 +152,9 @@ def weighted_parts(
     weights, share, by_class = (
         options[name] for name in ("sample_weight", "validation_split", "class_weight")
     )
-    if isinstance(data, TfData) and (weights is not None or share or by_class is not None):
+    if isinstance(data, TfData):
+        if weights is None and not share and by_class is None:
+            return data, validation
         raise ConfigurationError(
             "`sample_weight`, `class_weight` and `validation_split` are for data whose examples "
             "are stored. Received: a `TfData`. Let its function give (x, y, weights), and pass "
