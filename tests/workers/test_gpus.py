@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 from hypothesis import given, strategies as st
 from tests.support.fake_gpus import fake_gpus
@@ -198,16 +199,17 @@ def test_who_waits_too_long_for_a_gpu_is_told_who_holds_it(
 
 def test_a_wrapper_has_a_worker_for_each_gpu() -> None:
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=4)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with fake_gpus(3):
-        wrapper = sw.ParallelWrapper(None, master, devices="gpu")
+        wrapper = sw.ParallelWrapper(model, master, devices="gpu")
         assert wrapper.devices == ("gpu-0", "gpu-1", "gpu-2")
-        wrapper = sw.ParallelWrapper(None, master, devices="gpu", workers=2)
+        wrapper = sw.ParallelWrapper(model, master, devices="gpu", workers=2)
         assert wrapper.devices == ("gpu-0", "gpu-1")
-        assert sw.ParallelWrapper(None, master, devices=[4, 1]).devices == ("gpu-4", "gpu-1")
+        assert sw.ParallelWrapper(model, master, devices=[4, 1]).devices == ("gpu-4", "gpu-1")
         with pytest.raises(ConfigurationError, match="workers=4, GPUs 0, 1, 2"):
-            sw.ParallelWrapper(None, master, devices="gpu", workers=4)
+            sw.ParallelWrapper(model, master, devices="gpu", workers=4)
     assert FAKE_VARIABLE not in os.environ
-    assert sw.ParallelWrapper(None, master, workers=2).devices == ("cpu", "cpu")
+    assert sw.ParallelWrapper(model, master, workers=2).devices == ("cpu", "cpu")
     for devices in ("tpu", [], [0, 0]):
         with pytest.raises(ConfigurationError, match="`devices` must be"):
-            sw.ParallelWrapper(None, master, devices=devices)
+            sw.ParallelWrapper(model, master, devices=devices)
