@@ -31,7 +31,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_transferred_network_learns_and_gains_from_fine_tuning() -> None:
     found = main_of("transfer_learning")()
     assert found["frozen base"] > 0.4  # by chance 0.2
-    assert found["fine-tuned"] > max(0.8, found["frozen base"])
+    assert found["fine-tuned"] > max(0.7, found["frozen base"])
 
 
 @pytest.mark.spark

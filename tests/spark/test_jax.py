@@ -12,10 +12,16 @@ import pytest
 from tests.scripts import json_printed_by
 
 
+ROOT = Path(__file__).parents[2]
+# See `.ci/setup`.
+JAX = ROOT / ".venv" / "jax"
+pytestmark = pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
+
+
 def run_script(folder: Path) -> Any:
     """Train on two executors with JAX, evaluate and predict."""
     del folder
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     program = f"from {__name__} import main; main()"
     return json_printed_by("-c", program, environment=environment)

@@ -242,8 +242,9 @@ def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
         assert run.epoch_history.history["loss"] == [loss for _, loss in callback.seen]
         assert (run.events["event"] == "WorkerLost").sum() == (at >= 0)
         rates = run.history.groupby("epoch")["learning_rate"]
-        np.testing.assert_allclose(rates.min(), 0.05 / np.arange(1, 5), rtol=1e-6)
         np.testing.assert_allclose(rates.max(), 0.05 / np.arange(1, 5), rtol=1e-6)
+        if kind == "averaging":  # sharing may train what a lost worker left in a later epoch
+            np.testing.assert_allclose(rates.min(), 0.05 / np.arange(1, 5), rtol=1e-6)
         found.append(weights(model))
     if kind == "averaging":
         np.testing.assert_array_equal(found[0], found[1])

@@ -13,6 +13,9 @@ from tests.support.in_process import InProcessPool
 from tests.workers import jax_program
 
 ROOT = Path(__file__).parents[2]
+# See `.ci/setup`.
+JAX = ROOT / ".venv" / "jax"
+pytestmark = pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
 _WITHOUT = "import sys\nsys.modules.update(tensorflow=None, pyspark=None)\n"
 
 
@@ -22,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any
     folder = tmp_path_factory.mktemp("jax")
     # Python imports it by itself, in trainers, too: they inherit the path.
     (folder / "sitecustomize.py").write_text(_WITHOUT)
-    path = os.pathsep.join([str(folder), *filter(None, sys.path), str(ROOT)])
+    path = os.pathsep.join([str(folder), *filter(None, sys.path), str(ROOT), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     facts = json_printed_by(jax_program.__file__ or "", folder, environment=environment)
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +77,8 @@ for model in (keras.Model(text, text), own, own):
     if model is own:
         keras.backend.backend = lambda: "torch"
 """
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
     )
