@@ -11,7 +11,6 @@ import psutil
 import pytest
 from tests.scripts import json_printed_by
 
-
 ROOT = Path(__file__).parents[2]
 # See `.ci/setup`.
 JAX = ROOT / ".venv" / "jax"
