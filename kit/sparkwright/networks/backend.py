@@ -85,7 +85,7 @@ class _JaxVariables(Variables):
     """
 
     def __init__(self) -> None:
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
 
         self._jax: Any = jax
 

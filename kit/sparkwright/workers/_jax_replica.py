@@ -50,7 +50,7 @@ class JaxReplica(Replica):
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
         """See `Replica`."""
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
 
         threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
         return ("GPU" if jax.default_backend() == "gpu" else "CPU"), threads
@@ -65,7 +65,7 @@ class JaxReplica(Replica):
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
         """See `Replica`."""
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
 
         arrays = [columns[name] for name in layout.order]
         if layout.key not in self._calls:
@@ -84,7 +84,7 @@ class JaxReplica(Replica):
         return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
 
     def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         self._build_compiled(layout, arrays)
@@ -141,7 +141,7 @@ class JaxReplica(Replica):
 
     def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
         """See `Replica`."""
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
 
         def predict(arrays: Values) -> Values:
             x, _, _, mask = layout.unpack(arrays)
@@ -153,7 +153,7 @@ class JaxReplica(Replica):
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
         """See `Replica`."""
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
 
         def losses(arrays: Values) -> Any:
             return example_losses(
@@ -170,7 +170,7 @@ class JaxReplica(Replica):
         self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
     ) -> Any:
         """What `function` returns for the columns; it is compiled under `name`."""
-        import jax
+        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         arrays = [columns[name] for name in layout.order]

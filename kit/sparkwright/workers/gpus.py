@@ -188,7 +188,7 @@ def _tensorflow_gpu() -> tuple[str | None, str]:
 
 def _jax_gpu() -> tuple[str | None, str]:
     """As `_tensorflow_gpu`, of JAX."""
-    import jax
+    import jax  # pyright: ignore[reportMissingImports]
 
     if jax.default_backend() == "gpu":
         return str(jax.devices()[0].device_kind), ""
