@@ -77,7 +77,7 @@ stores:
 
 notebooks:
 	@bash .ci/setup test
-	@$(RUN) .venv/bin/python -m pytest tests/notebooks -m notebook $(ARGS)
+	@$(RUN) .venv/bin/python -m pytest tests/notebooks tests/docs -m notebook $(ARGS)
 
 spark-versions:
 	@bash .ci/setup test

@@ -54,6 +54,15 @@ _open_wrappers: "weakref.WeakSet[ParallelWrapper]" = weakref.WeakSet()
 _opening = threading.Lock()
 
 
+def check_local(master: TrainingMaster) -> None:
+    """Refuse a master whose options need Spark.
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    check_direct(master, "`ParallelWrapper` has no Spark")
+
+
 class ParallelWrapper:
     """Trains a Keras model with several worker processes of this machine, without Spark.
 
@@ -113,7 +122,7 @@ class ParallelWrapper:
         self.devices = tuple(f"gpu-{address}" for address in gpus[: self.workers]) or (
             ("cpu",) * self.workers
         )
-        check_direct(master, "`ParallelWrapper` has no Spark")
+        check_local(master)
         if normalizer is not None and not isinstance(normalizer, Normalizer):
             raise ConfigurationError(
                 "`normalizer` must be a normalizer or None. Received: "

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.support.in_process import InProcessPool
 
+# They train for two minutes in all, which is too long for `make test`.
+pytestmark = pytest.mark.notebook
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright import ParallelWrapper
 from sparkwright.errors import ConfigurationError
+from sparkwright.local import check_local
 from sparkwright.masters import (
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
@@ -289,7 +289,7 @@ class TrainingMasterPicker(Part):
 
     def _check(self, master: TrainingMaster) -> None:
         if self._parallel:
-            ParallelWrapper(None, master)  # for its checks; nothing starts
+            check_local(master)
 
     def _take(self) -> None:
         """Take over what the form holds."""
