@@ -15,6 +15,8 @@ from tests.chaos.experiments import Experiment
 
 Undo = Callable[[], None]
 
+TRAINER = "sparkwright.workers._trainer"
+
 
 # -- which process is whose ------------------------------------------------------------------
 
@@ -65,13 +67,13 @@ def trainer_of(run: Any, worker: int) -> psutil.Process | None:
     with contextlib.suppress(psutil.Error):
         if pids.get(worker):
             found = psutil.Process(pids[worker])
-            return found if "sparkwright.workers._trainer" in _line(found) else None
+            return found if TRAINER in _line(found) else None
     return None
 
 
 def trainers(spark: Any) -> list[psutil.Process]:
     """All trainer processes of a session."""
-    return [p for p in _descendants(spark) if "sparkwright.workers._trainer" in _line(p)]
+    return [p for p in _descendants(spark) if TRAINER in _line(p)]
 
 
 def python_worker_of(spark: Any, trainer: psutil.Process) -> psutil.Process | None:
@@ -91,7 +93,9 @@ def executor_of(trainer: psutil.Process) -> psutil.Process | None:
     """The executor that a trainer belongs to."""
     with contextlib.suppress(psutil.Error):
         # It outlives the Python worker that started it, but not its owner, Spark's daemon.
-        owner = psutil.Process(int(trainer.cmdline()[-3]))
+        command = trainer.cmdline()
+        # What follows the module: its socket, its owner.
+        owner = psutil.Process(int(command[command.index(TRAINER) + 2]))
         for parent in owner.parents():
             if "CoarseGrainedExecutorBackend" in _line(parent):
                 return parent
