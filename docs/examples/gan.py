@@ -42,7 +42,7 @@ class Gan(keras.Model):
 
     @property
     def metrics(self):
-        """Start anew in each epoch."""
+        """Keras resets these in each epoch."""
         return [self.d_loss, self.g_loss]
 
     def train_step(self, real):

@@ -93,7 +93,7 @@ class ModelDefinition:
     def of(cls, model: Any) -> "ModelDefinition":
         """Describe a built and compiled model: by its configuration, or the function that built it.
 
-        A subclassed model is built once more here, to see that the same variables come out.
+        A subclassed model is built once more here, to check that it gets the same variables.
 
         Raises:
             ConfigurationError: if Keras cannot describe it (a subclassed model without

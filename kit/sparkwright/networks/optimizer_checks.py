@@ -10,7 +10,7 @@ from .steps import has_own_train_step, optimizers, optimizers_of
 
 _LOST = (
     "An optimizer must have been built for all variables of its model. Received: {kind}, built for "
-    "none, as Keras leaves it after reading HDF5. It is built anew: iterations and learning rate "
+    "none, as Keras leaves it after reading HDF5. It is rebuilt: iterations and learning rate "
     "stay, moments are lost. {remedy}"
 )
 

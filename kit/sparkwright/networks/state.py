@@ -259,7 +259,7 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
 def _lasting(optimizer: Any) -> Iterator[Any]:
     """State of an optimizer that is averaged with the weights, and survives `reset_updater`.
 
-    Moments may begin anew, because they fade. Averages of weights would be wrong from then on, and
+    Moments may be reset, because they fade. Averages of weights would be wrong from then on, and
     gradients be missing from the next update.
     """
     yield from getattr(optimizer, "_model_variables_moving_average", ())
