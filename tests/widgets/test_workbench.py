@@ -152,8 +152,8 @@ def test_a_broken_network_keeps_start_from_being_pressed_and_says_why(bench):
     bench.sections["network"].part.spec = type(spec)(layers=layers[1:], outputs=spec.outputs)
     # A thread that shows what Keras has found may be at it; it then shows this, too.
     wait_until(lambda: start.disabled)
+    wait_until(lambda: "problem" in text_of(bench, "train"))
     assert "Row 1" in bench.sections["train"].part.why.value
-    assert "problem" in text_of(bench, "train")
 
 
 def test_the_form_says_what_is_validated_on(bench):
