@@ -4,12 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from sparkwright.data import DataSet
 from sparkwright.errors import DataError
-from sparkwright.spark._sql import ColumnReader, _predicted, _sql_type
+from sparkwright.spark._sql import ColumnReader, _from_pandas, _predicted, _sql_type
 
 STEPS = {"steps": (None, 2)}
 
@@ -71,3 +72,22 @@ def test_an_output_of_one_number_is_a_number() -> None:
     assert _sql_type("float32", (1,)) == "float"
     assert _sql_type("int64", (3,)) == "array<bigint>"
     assert _sql_type("bfloat16", (None, 2)) == "array<array<float>>"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [np.array([1.5, 2.5]), np.array([3.0])],
+        [np.array([1.5, np.nan]), np.array([3.0])],
+        [np.array([1, 2]), np.array([], np.int64), np.array([3])],
+        [np.array([True]), np.array([False])],
+        [np.array([1, 2]), None],
+        pa.array([[[1.0], [2.0]], [[3.0]]]).to_pandas().to_list(),
+        [np.array(["a", "b"], dtype=object)],
+        [0.5, np.nan],
+        [],
+    ],
+)
+def test_columns_of_pandas_become_those_that_pyarrow_makes(rows: Any) -> None:
+    column = pd.Series(rows, dtype=object)
+    assert _from_pandas(column).equals(pa.Array.from_pandas(column))
