@@ -1,6 +1,7 @@
 """Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs.callbacks import checked_callbacks
 from sparkwright.workers._control import ControlLine
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
 
 MASTERS = ["averaging", "sharing"]
 
@@ -271,6 +274,19 @@ def test_a_worker_lost_at_an_averaging_changes_nothing_for_callbacks(
     assert found[0][0] == found[1][0]
     for one, other in zip(found[0][1:], found[1][1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=0)
+
+
+def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
+    todo = (Span(0, 0, 3, 5),)
+    after = Progress(epoch=0, opened=1, round=2, todo=todo)
+    assert [n for n in range(5) if after.awaits_callbacks(n)] == [1, 2]
+    assert not after.after_callbacks(None).awaits_callbacks(2)
+    assert not replace(after, todo=()).awaits_callbacks(2)  # the epoch's end is next
+    ended = replace(after, epoch=1, round=0)
+    assert ended.awaits_callbacks(0)
+    assert not ended.after_callbacks(None).awaits_callbacks(1)
+    owed = replace(ended.after_callbacks(None), round=1)
+    assert not owed.awaits_callbacks(1)
 
 
 def test_callbacks_at_averagings_need_averagings(blobs: DataSet) -> None:

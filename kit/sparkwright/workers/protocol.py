@@ -108,7 +108,7 @@ class Progress:
         They are due after each epoch and, unless `frequency` is 0, after so many averagings of an
         epoch if more of it is to follow.
         """
-        is_due = self.epoch > 0
+        is_due = self.epoch > 0 and not self.round  # after the last epoch rounds may be owed
         if self.opened > self.epoch:
             is_due = 0 < frequency <= self.round and not self.round % frequency and self.todo != ()
         return is_due and not self.is_answered
