@@ -12,11 +12,11 @@ from sparkwright.masters import EarlyStopping
 from sparkwright.runs._decisions import (
     Action,
     CallbacksAnswered,
+    CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     EndRun,
-    EpochEnded,
     EpochScored,
     StopRequested,
     TaskEnded,
@@ -33,6 +33,12 @@ JUDGED_EPOCHS = 6
 # The callbacks end the run after the second of four epochs; after each they set a learning rate.
 CALLED_EPOCHS, LAST_CALLED = 4, 2
 SCORES = {1: 3.0, 2: 2.0, 3: 1.0, 4: 1.0, 5: 0.0, 6: 0.0}
+
+
+def rate_after(epoch: int, round: int) -> float:
+    """The learning rate that the callbacks of this moment want."""
+    return 1 / (epoch + round / 100)
+
 
 going_on = precondition(lambda self: self.end is None)
 under_way = precondition(lambda self: self.end is None and self.generation > 2)
@@ -62,8 +68,9 @@ class Attempt:
     orders: deque[Action] = field(default_factory=deque[Action])  # on their way from it
     scores: dict[int, float] | None = None  # epoch -> what an evaluation finds; None: no judge
     ring: Any = None
-    asked: tuple[int, int] = (0, 0)  # the generation and the epoch that it asked about
+    asked: tuple[int, Any] = (0, 0)  # the generation and the epoch or moment that it asked about
     calls_back: bool = False
+    frequency: int = 0  # averagings between callbacks
 
     def ask(self, ring: "Ring", epoch: int) -> bool:
         """The first of the ring tells the score; the others wait for it."""
@@ -80,12 +87,13 @@ class Attempt:
 
     def wait_for_callbacks(self, ring: "Ring", progress: Progress) -> bool:
         """The first of the ring sends the state, and asks; the others wait for it."""
-        about = (ring.group.generation, progress.epoch)
+        moment = progress.epoch, progress.round
+        about = (ring.group.generation, moment)
         if self.connection != ring.connections[0] or self.asked == about:
             return False
         self.asked = about
         self.sent.append(CheckpointReceived(progress=progress, write=False))
-        self.sent.append(EpochEnded(connection=self.connection, epoch=progress.epoch))
+        self.sent.append(CallbacksAwaited(connection=self.connection, moment=moment))
         return True
 
     @property
@@ -100,6 +108,7 @@ class RunMachine(RuleBasedStateMachine):
 
     epochs = EPOCHS
     calls_back = False
+    frequency = 0
     judge: Judge | None = None
     scores: dict[int, float] | None = None
     coordinator: Any
@@ -118,7 +127,7 @@ class RunMachine(RuleBasedStateMachine):
         self.gone: set[int] = set()  # connections that are lost or dismissed
         self.any_lost = False
         self.breaks = 0  # rings that broke without a loss
-        self.called: list[int] = []  # epochs whose callbacks were asked for
+        self.called: list[tuple[int, int]] = []  # moments whose callbacks were asked for
         self.answered = 0  # how many of them have run
         common: dict[str, Any] = {
             "workers": WORKERS,
@@ -166,6 +175,7 @@ class RunMachine(RuleBasedStateMachine):
             attempt=attempt,
             scores=self.scores,
             calls_back=self.calls_back,
+            frequency=self.frequency,
         )
         self.attempts[connection] = self.latest[worker] = found
         rows, validation_rows = self.rows(worker)
@@ -265,10 +275,10 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.end is None and self.answered < len(self.called))
     @rule()
     def the_callbacks_answer(self) -> None:
-        epoch = self.called[self.answered]
+        moment = self.called[self.answered]
         self.answered += 1
-        ends = epoch == LAST_CALLED
-        self.handle(CallbacksAnswered(epoch=epoch, ends=ends, learning_rate=1 / epoch))
+        ends = moment == (LAST_CALLED, 0)
+        self.handle(CallbacksAnswered(moment=moment, ends=ends, learning_rate=rate_after(*moment)))
 
     @rule(data=st.data())
     def a_message_is_repeated(self, data: st.DataObject) -> None:
@@ -308,19 +318,26 @@ class CalledBack(RunMachine):
     calls_back = True
 
     @invariant()
-    def callbacks_run_once_for_each_epoch_in_order(self) -> None:
-        assert self.called == [*range(1, len(self.called) + 1)]
-        assert len(self.called) <= LAST_CALLED
+    def callbacks_run_once_for_each_moment_in_order(self) -> None:
+        assert self.called == sorted(set(self.called))
+        epochs = [epoch for epoch, round in self.called if not round]
+        assert epochs == [*range(1, len(epochs) + 1)]
+        assert len(epochs) <= LAST_CALLED
 
     def check_the_answers(self, progress: Progress) -> None:
         """Nobody trains on before the callbacks have run, and then with their learning rate."""
-        if progress.opened > progress.epoch > 0:
-            assert progress.answered == progress.epoch <= self.answered
-        if progress.answered:
-            assert progress.learning_rate == 1 / progress.answered
+        moment = progress.answered, progress.answered_round
+        if progress.opened > progress.epoch:
+            assert progress.answered == progress.epoch
+            if self.frequency:
+                assert progress.round - progress.answered_round <= self.frequency
+        if moment != (0, 0):
+            assert moment in self.called[: self.answered]
+            assert progress.learning_rate == rate_after(*moment)
 
     def check_the_end(self, progress: Progress) -> None:
-        assert progress.epoch == progress.opened == LAST_CALLED == len(self.called)
+        assert progress.epoch == progress.opened == LAST_CALLED
+        assert self.called[-1] == (LAST_CALLED, 0)
 
 
 class Judged(RunMachine):

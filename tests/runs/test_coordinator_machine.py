@@ -66,7 +66,7 @@ class AveragingRing(Ring):
     contributed: dict[int, int] = field(default_factory=dict[int, int])
     stopping: set[int] = field(default_factory=set[int])  # rounds to which "stop" was contributed
     verdicts: dict[int, bool] = field(default_factory=dict[int, bool])  # epoch -> whether to end
-    answers: dict[int, CallbacksAnswered] = field(default_factory=dict[int, CallbacksAnswered])
+    answers: dict[Any, CallbacksAnswered] = field(default_factory=dict[Any, CallbacksAnswered])
 
 
 @dataclass(eq=False, kw_only=True)
@@ -118,8 +118,8 @@ class Worker(Attempt):
                 else:
                     self.ring.verdicts[verdict.epoch] = ends
             case SendAnswer(answer=answer):
-                if self.ring and self.asked == (self.ring.group.generation, answer.epoch):
-                    self.ring.answers[answer.epoch] = answer
+                if self.ring and self.asked == (self.ring.group.generation, answer.moment):
+                    self.ring.answers[answer.moment] = answer
             case KeepBest(epoch=epoch):
                 if self.ring is not None and self.asked == (self.ring.group.generation, epoch):
                     self.ring.verdicts[epoch] = self.ends
@@ -169,12 +169,13 @@ class Worker(Attempt):
                 if ring.verdicts[epoch]:
                     return "stopped"
                 self.progress = replace(self.progress, judged=epoch)
-            if self.calls_back and self.progress.answered < epoch == self.progress.opened:
-                if (answer := ring.answers.get(epoch)) is None:
+            if self.calls_back and self.progress.awaits_callbacks(self.frequency):
+                answer = ring.answers.get((epoch, self.progress.round))
+                if answer is None:
                     return "calling"
                 if answer.ends:
                     return "stopped"
-                self.progress = self.progress.after_callbacks(epoch, answer.learning_rate)
+                self.progress = self.progress.after_callbacks(answer.learning_rate)
             if self.progress.epoch < self.epochs:
                 self.progress = self.progress.with_epoch_opened([MINIBATCHES] * WORKERS)
             if self.shares(ring):
@@ -265,8 +266,8 @@ class Runs(RunMachine):
                     self.handle(ConnectionLost(connection=connection, silent=True))
                 case ShowStalled():
                     pass
-                case RunCallbacks(epoch=epoch):
-                    self.called.append(epoch)
+                case RunCallbacks(moment=moment):
+                    self.called.append(moment)
                 case Dismiss(connection=c, reason=r) if r.startswith("a newer attempt"):
                     assert not self.attempts[c].alive, "it is the newest that is alive"
                 case (
@@ -457,6 +458,13 @@ class CalledBackRuns(CalledBack, Runs):
                 self.check_the_answers(worker.progress)
 
 
+class CalledBackAtAveragingsRuns(CalledBackRuns):
+    """Runs with callbacks after every other averaging, too."""
+
+    frequency = 2
+
+
 TestRuns = case_of(Runs, examples=200, steps=60)
 TestJudgedRuns = case_of(JudgedRuns, examples=60, steps=60)
 TestCalledBackRuns = case_of(CalledBackRuns, examples=60, steps=60)
+TestCalledBackAtAveragingsRuns = case_of(CalledBackAtAveragingsRuns, examples=60, steps=60)

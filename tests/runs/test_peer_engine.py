@@ -11,6 +11,7 @@ from sparkwright.errors import DataError, NonFiniteLossError, WorkerError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.runs._decisions import EndRun
+from sparkwright.runs.callbacks import DriverCallbacks
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.peer_engine import PeerEngine
 from sparkwright.runs.record import RunRecord
@@ -44,6 +45,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
         definition=SimpleNamespace(architecture=""),  # pyright: ignore[reportArgumentType]
         start=start,
         epochs=1,
+        callbacks=DriverCallbacks([], None, start, epochs=1),
     )
 
 

@@ -371,8 +371,8 @@ class Runs(RunMachine):
                 return
             case ShowStalled():
                 return
-            case RunCallbacks(epoch=epoch):
-                self.called.append(epoch)
+            case RunCallbacks(moment=moment):
+                self.called.append(moment)
                 return
             case ForgetHistory():
                 assert not self.pieces

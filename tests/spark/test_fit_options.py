@@ -64,9 +64,19 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
                 model, "stop_training", epoch == 1
             )
         )
-        network.fit(blobs, epochs=9, callbacks=[halved(), stops], display=False, **options)
-        found.append((weights(model), network.history.history))
+        seen: list[Any] = []
+        halves = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs, model=model, seen=seen: (
+                seen.append((batch, logs["loss"], *weights(model))),
+                setattr(model.optimizer, "learning_rate", 0.1 / (batch + 1)),
+            )
+        )
+        options |= {"callbacks": [halved(), stops, halves], "callback_frequency": 1}
+        network.fit(blobs, epochs=9, display=False, **options)
+        found.append((weights(model), network.history.history, seen))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-5)
+    np.testing.assert_allclose(found[0][2], found[1][2], atol=1e-5)
+    assert [batch for batch, *_ in found[0][2]].count(8) == 2
     assert found[0][1].keys() == found[1][1].keys()
     for name, values in found[0][1].items():
         np.testing.assert_allclose(values, found[1][1][name], atol=1e-5, err_msg=name)

@@ -1,6 +1,7 @@
 """Keras' callbacks on the driver; workers are threads of this process, so without Spark."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs.callbacks import checked_callbacks
 from sparkwright.workers._control import ControlLine
+from sparkwright.workers.protocol import Progress
+from sparkwright.workers.work import Span
 
 MASTERS = ["averaging", "sharing"]
 
@@ -22,6 +25,19 @@ MASTERS = ["averaging", "sharing"]
 @pytest.fixture(autouse=True)
 def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.fixture
+def control_lines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The workers' lines to the driver, in the order in which they were connected."""
+    lines: list[Any] = []
+    begin = ControlLine.__init__
+    monkeypatch.setattr(
+        ControlLine,
+        "__init__",
+        lambda self, *args, **options: (lines.append(self), begin(self, *args, **options))[1],
+    )
+    return lines
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +168,130 @@ def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kin
 
 def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1)
-    fitted(network(), master_of("averaging"), blobs, epochs=2, callbacks=[callback])
-    assert list(tmp_path.glob("train/events*"))
+    callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=1)
+    master = master_of("averaging")
+    fitted(network(), master, blobs, epochs=2, callbacks=[callback], callback_frequency=2)
+    (events,) = tmp_path.glob("train/events*")
+    found = events.read_bytes()
+    assert b"epoch_loss" in found
+    assert b"batch_loss" in found
+
+
+class Seen(keras.callbacks.Callback):
+    """Remembers what it was called with, and lowers the learning rate in each epoch's midst."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+        self.states: list[Any] = []
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.calls.append(("begin", batch))
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.calls.append(("end", batch))
+        self.states.append((logs["loss"], logs["accuracy"], *weights(self.model)))
+        assert sorted(logs) == ["accuracy", "loss"]
+        self.model.optimizer.learning_rate = rate_of(self.model) * 0.8
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.calls.append(("epoch", epoch))
+
+
+def test_callbacks_at_averagings_equal_those_of_keras(blobs: DataSet, tmp_path: Path) -> None:
+    """As with `steps_per_execution`; Keras counts beyond the epoch if it does not divide it."""
+    here, there = Seen(), Seen()
+
+    def saves(name: str) -> Any:
+        path = tmp_path / name / "{epoch}-{batch}.weights.h5"
+        return keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=5)
+
+    local = network()
+    local.compile(local.optimizer, local.loss, metrics=["accuracy"], steps_per_execution=3)
+    features, labels = blobs.features["features"], blobs.labels["labels"]
+    local.fit(
+        features, labels, batch_size=10, shuffle=False, verbose=0, epochs=2,
+        callbacks=[here, saves("here")], validation_data=(features, labels),
+    )  # fmt: skip
+    model = network()
+    run = fitted(
+        model, master_of("averaging"), blobs, epochs=2, validation=blobs,
+        callbacks=[there, saves("there")], callback_frequency=3,
+    )  # fmt: skip
+    assert there.calls == here.calls
+    assert ("end", 2) in there.calls
+    np.testing.assert_allclose(there.states, here.states, atol=1e-5)
+    np.testing.assert_allclose(weights(model), weights(local), atol=1e-6)
+    rates = run.history["learning_rate"].to_numpy()
+    np.testing.assert_allclose(rates, 0.05 * 0.8 ** np.repeat([0, 1, 2, 3], 3), 1e-6)
+    files = [
+        sorted(each.name for each in (tmp_path / name).iterdir()) for name in ("here", "there")
+    ]
+    assert files[0] == files[1] != []
+
+
+def test_training_can_end_at_an_averaging(blobs: DataSet) -> None:
+    class Ends(Seen):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            super().on_train_batch_end(batch, logs)
+            self.model.stop_training = batch == 3
+
+    callback, model = Ends(), network()
+    run = fitted(
+        model, master_of("averaging", 2), blobs, epochs=3, callbacks=callback, callback_frequency=1
+    )
+    assert run.status.state == "done"
+    assert callback.calls == [
+        ("begin", 0), ("end", 1), ("begin", 2), ("end", 3), ("epoch", 0)
+    ]  # fmt: skip
+    assert len(run.history) == 4
+    assert run.epoch_history.epoch == [0]
+    np.testing.assert_array_equal(weights(model), callback.states[-1][2:])
+
+
+def test_a_worker_lost_at_an_averaging_changes_nothing_for_callbacks(
+    blobs: DataSet, control_lines: list[Any]
+) -> None:
+    class Loses(Seen):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            super().on_train_batch_end(
+                batch, {**logs, "accuracy": 0}
+            )  # a replacement's begins anew
+            if len(self.states) == at:
+                control_lines[0].hang_up()
+
+    found: list[Any] = []
+    for at in (-1, 4):  # nobody is lost in the first run
+        control_lines.clear()
+        callback, model = Loses(), network()
+        run = fitted(
+            model, master_of("averaging", 2), blobs, epochs=3, callbacks=callback,
+            callback_frequency=1,
+        )  # fmt: skip
+        assert (run.events["event"] == "WorkerLost").sum() == (at >= 0)
+        rates = run.history.sort_values(["epoch", "round"])["learning_rate"]
+        found.append((callback.calls, callback.states, weights(model), rates.tolist()))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=0)
+
+
+def test_callbacks_are_due_once_after_epochs_and_averagings() -> None:
+    todo = (Span(0, 0, 3, 5),)
+    after = Progress(epoch=0, opened=1, round=2, todo=todo)
+    assert [n for n in range(5) if after.awaits_callbacks(n)] == [1, 2]
+    assert not after.after_callbacks(None).awaits_callbacks(2)
+    assert not replace(after, todo=()).awaits_callbacks(2)  # the epoch's end is next
+    ended = replace(after, epoch=1, round=0)
+    assert ended.awaits_callbacks(0)
+    assert not ended.after_callbacks(None).awaits_callbacks(1)
+    owed = replace(ended.after_callbacks(None), round=1)
+    assert not owed.awaits_callbacks(1)
+
+
+def test_callbacks_at_averagings_need_averagings(blobs: DataSet) -> None:
+    with pytest.raises(ConfigurationError, match=r"Received: callback_frequency=3\. Leave it out"):
+        fitted(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
 @pytest.mark.parametrize("kind", MASTERS)
@@ -211,16 +348,8 @@ def test_a_nan_terminates_without_an_error(blobs: DataSet, kind: str, non_finite
 
 @pytest.mark.parametrize("kind", MASTERS)
 def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
-    blobs: DataSet, monkeypatch: pytest.MonkeyPatch, kind: str
+    blobs: DataSet, control_lines: list[Any], kind: str
 ) -> None:
-    lines: list[Any] = []
-    begin = ControlLine.__init__
-    monkeypatch.setattr(
-        ControlLine,
-        "__init__",
-        lambda self, *args, **options: (lines.append(self), begin(self, *args, **options))[1],
-    )
-
     class Loses(keras.callbacks.Callback):
         def __init__(self, at: int) -> None:
             super().__init__()
@@ -229,12 +358,12 @@ def test_a_worker_lost_while_callbacks_run_changes_nothing_for_them(
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.seen.append((epoch, logs["loss"]))
             if epoch == self.at:
-                lines[0].hang_up()
+                control_lines[0].hang_up()
                 model.optimizer.learning_rate = 0.01
 
     found: list[Any] = []
     for at in (-1, 1):  # nobody is lost in the first run
-        lines.clear()
+        control_lines.clear()
         callback, model = Loses(at), network()
         halve = keras.callbacks.LearningRateScheduler(lambda epoch, _: 0.05 / (1 + epoch))
         run = fitted(model, master_of(kind, 2), blobs, epochs=4, callbacks=[callback, halve])
@@ -306,15 +435,18 @@ class Harmless(keras.callbacks.ModelCheckpoint):
 @pytest.mark.parametrize(
     ("callback", "problem"),
     [
-        (Counts(), r"Received: Counts with `on_train_batch_end`\. Override `on_epoch_begin`"),
+        (
+            Counts(),
+            r"Received: Counts with `on_train_batch_end`\. Override .* `callback_frequency=n`",
+        ),
         (keras.callbacks.LambdaCallback(on_batch_end=print), "with `on_batch_end`"),
         (keras.callbacks.LambdaCallback(on_train_batch_begin=print), "`on_train_batch_begin`"),
         (keras.callbacks.LambdaCallback(on_predict_end=print), "`on_predict_end`"),
         (keras.callbacks.LambdaCallback(on_test_begin=print), "`on_test_begin`"),
         (keras.callbacks.ProgbarLogger(), r"ProgbarLogger.*`display=True`"),
         (keras.callbacks.BackupAndRestore("/tmp/none"), "`resume=url`"),
-        (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
-        (Harmless("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`\.'),
+        (keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH), r'Use `save_freq="epoch"`, or'),
+        (Harmless("a.keras", **BY_BATCH), r"or `callback_frequency=n`, which"),
         (object(), r"must be a keras\.callbacks\.Callback\. Received: object\."),
     ],
 )
@@ -335,3 +467,15 @@ def test_callbacks_of_keras_are_taken() -> None:
     assert checked_callbacks(callbacks) == callbacks
     assert checked_callbacks(callbacks[0]) == callbacks[:1]
     assert checked_callbacks(None) == []
+
+
+def test_methods_for_minibatches_are_taken_with_a_frequency() -> None:
+    callbacks = [Counts(), keras.callbacks.ModelCheckpoint("a.keras", **BY_BATCH)]
+    assert checked_callbacks(callbacks, by_averaging=True) == callbacks
+    for callback in (
+        keras.callbacks.LambdaCallback(on_predict_end=print),
+        keras.callbacks.BackupAndRestore("/tmp/none", **BY_BATCH),
+        keras.callbacks.TensorBoard("/tmp/none", profile_batch=2),
+    ):
+        with pytest.raises(ConfigurationError):
+            checked_callbacks(callback, by_averaging=True)

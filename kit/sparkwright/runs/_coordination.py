@@ -18,6 +18,7 @@ from ._decisions import (
     EpochScored,
     Event,
     KeepBest,
+    Moment,
     RunCallbacks,
     SendVerdict,
     WorkerAlive,
@@ -85,8 +86,8 @@ class RunRules(Generic[Member]):
         self._failure: Failure | None = None
         self._timed_out = ""
         self._delivery = Delivery()
-        self._answers: dict[int, CallbacksAnswered] = {}  # by epoch
-        self._asked_epochs: set[int] = set()  # whose callbacks run, or have run
+        # Of the callbacks that run, or have run; None: not yet.
+        self._answers: dict[Moment, CallbacksAnswered | None] = {}
 
     @property
     def progress(self) -> Progress:
@@ -183,12 +184,12 @@ class RunRules(Generic[Member]):
             )
         ]
 
-    def _ask_callbacks(self, epoch: int) -> list[Action]:
-        """Have the callbacks of `epoch` run, once for all."""
-        if epoch in self._asked_epochs:
+    def _ask_callbacks(self, moment: Moment) -> list[Action]:
+        """Have the callbacks of this moment run, once for all."""
+        if moment in self._answers:
             return []
-        self._asked_epochs.add(epoch)
-        return [RunCallbacks(epoch=epoch)]
+        self._answers[moment] = None
+        return [RunCallbacks(moment=moment)]
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
         """The next group, of these members."""

@@ -15,7 +15,7 @@ to wait for an absent worker, or when it is told to regroup.
 With a judge, a ring stands still at the end of an evaluated epoch: its first member tells the score
 and waits for the verdict, the others wait for that member. If the verdict is to stop, all report
 that they have stopped. If somebody is lost before, the next group asks again. The same holds for
-callbacks, which run once for each epoch: who asks again gets the same answer.
+callbacks, which run once for each moment: who asks again gets the same answer.
 """
 
 from collections.abc import Collection
@@ -29,13 +29,14 @@ from ._decisions import (
     Action,
     BestReceived,
     CallbacksAnswered,
+    CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
-    EpochEnded,
     EpochScored,
     Event,
     ForgetHistory,
     KeepCheckpoint,
+    Moment,
     ResultReceived,
     SendAnswer,
     SendGroup,
@@ -91,7 +92,7 @@ class Coordinator(RunRules[_Member]):
         self._progress = self._start = start or Progress.first(workers=workers)
         self._regrouping_since_s = self._now_s
         self._fruitless = 0
-        self._waiting: dict[int, int] = {}  # connection -> the epoch whose callbacks it waits for
+        self._waiting: dict[int, Moment] = {}  # connection -> whose callbacks it waits for
         self._complete = False  # what is delivered is the end of the last epoch
 
     @property
@@ -128,11 +129,11 @@ class Coordinator(RunRules[_Member]):
                 return [KeepCheckpoint(progress=progress, write=write)]
             case EpochScored() | BestReceived():
                 return self._answer(event)
-            case EpochEnded(connection=connection, epoch=epoch):
-                self._waiting[connection] = epoch
-                return self._ask_callbacks(epoch) + self._pass_on_answers()
-            case CallbacksAnswered(epoch=epoch):
-                self._answers[epoch] = event
+            case CallbacksAwaited(connection=connection, moment=moment):
+                self._waiting[connection] = moment
+                return self._ask_callbacks(moment) + self._pass_on_answers()
+            case CallbacksAnswered(moment=moment):
+                self._answers[moment] = event
                 return self._pass_on_answers()
             case TimerFired():
                 return self._tick()
@@ -145,9 +146,9 @@ class Coordinator(RunRules[_Member]):
         """Answer those who wait for callbacks that have run."""
         waiting, self._waiting = self._waiting, {}
         actions: list[Action] = []
-        for connection, epoch in waiting.items():
-            if (answer := self._answers.get(epoch)) is None:
-                self._waiting[connection] = epoch
+        for connection, moment in waiting.items():
+            if (answer := self._answers.get(moment)) is None:
+                self._waiting[connection] = moment
             elif connection in self._members:
                 actions.append(SendAnswer(connection=connection, answer=answer))
         return actions

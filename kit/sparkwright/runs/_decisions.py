@@ -8,6 +8,9 @@ from sparkwright.workers.work import Span
 
 from ._early_stopping import Verdict
 
+# When callbacks run: complete epochs, and averagings after them; 0 of these: at an epoch's end.
+Moment = tuple[int, int]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerRegistered:
@@ -79,18 +82,18 @@ class BestReceived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EpochEnded:
-    """Averaging: `connection` waits, for all, until the callbacks of `epoch` have run."""
+class CallbacksAwaited:
+    """Averaging: `connection` waits, for all, until the callbacks of this moment have run."""
 
     connection: int
-    epoch: int
+    moment: Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallbacksAnswered:
-    """The driver's callbacks of `epoch` have run; `learning_rate` None: as before."""
+    """The driver's callbacks of this moment have run; `learning_rate` None: as before."""
 
-    epoch: int
+    moment: Moment
     ends: bool
     learning_rate: float | None
 
@@ -258,9 +261,9 @@ class KeepBest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunCallbacks:
-    """Run the callbacks of `epoch`, whose state is the latest that has arrived."""
+    """Run the callbacks of this moment, whose state is the latest that has arrived."""
 
-    epoch: int
+    moment: Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,7 +300,7 @@ Event = (
     | CheckpointReceived
     | EpochScored
     | BestReceived
-    | EpochEnded
+    | CallbacksAwaited
     | CallbacksAnswered
     | StopRequested
     | TimerFired

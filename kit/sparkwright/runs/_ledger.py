@@ -81,9 +81,9 @@ class Ledger:
         """The network has been validated after so many epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
 
-    def count_answer(self, epoch: int, learning_rate: float | None) -> None:
-        """The callbacks of `epoch` have run and want this learning rate; None: no other."""
-        self.progress = self.progress.after_callbacks(epoch, learning_rate)
+    def count_answer(self, learning_rate: float | None) -> None:
+        """This epoch's callbacks have run and want this learning rate; None: no other."""
+        self.progress = self.progress.after_callbacks(learning_rate)
 
     # -- pieces -----------------------------------------------------------------------------
 

@@ -20,12 +20,12 @@ from ._decisions import (
     Action,
     BestReceived,
     CallbacksAnswered,
+    CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
     Dismiss,
     Drop,
     EndRun,
-    EpochEnded,
     EpochScored,
     Event,
     ForgetHistory,
@@ -150,7 +150,7 @@ class CoordinatorServer:
         self._handle(StopRequested())
 
     def callbacks_answered(self, answer: CallbacksAnswered) -> None:
-        """The callbacks of an epoch have run."""
+        """The callbacks of a moment have run."""
         self._handle(answer)
 
     def fail(self, failure: Failure) -> None:
@@ -340,8 +340,9 @@ class CoordinatorServer:
             with self._lock:
                 self._best = message
                 self._handle(BestReceived(connection=number, epoch=int(fields["epoch"])))
-        elif message.kind == "epoch_ended":
-            self._handle(EpochEnded(connection=number, epoch=int(fields["epoch"])))
+        elif message.kind == "callbacks":
+            moment = int(fields["epoch"]), int(fields["round"])
+            self._handle(CallbacksAwaited(connection=number, moment=moment))
         elif message.kind == "result":
             with self._lock:
                 if not is_finite(message):
@@ -425,8 +426,9 @@ class CoordinatorServer:
                     self._best = None
                 self._send(number, "kept", {"epoch": epoch})
             case SendAnswer(connection=number, answer=answer):
-                fields = {"epoch": answer.epoch, "ends": answer.ends}
-                self._send(number, "answered", {**fields, "learning_rate": answer.learning_rate})
+                epoch, round = answer.moment
+                fields = {"ends": answer.ends, "learning_rate": answer.learning_rate}
+                self._send(number, "answered", {"epoch": epoch, "round": round, **fields})
             case ForgetHistory():
                 progress = self._coordinator.progress
                 if progress.averagings:

@@ -28,9 +28,9 @@ from ._decisions import (
     Action,
     BestReceived,
     CallbacksAnswered,
+    CallbacksAwaited,
     CheckpointReceived,
     ConnectionLost,
-    EpochEnded,
     EpochScored,
     Event,
     ForgetHistory,
@@ -178,10 +178,10 @@ class SharingCoordinator(RunRules[_Member]):
                 return []
             case EpochScored() | BestReceived():
                 return self._answer(event)
-            case CallbacksAnswered(epoch=epoch):
-                self._answers[epoch] = event
+            case CallbacksAnswered(moment=moment):
+                self._answers[moment] = event
                 return self._go_on()
-            case EpochEnded():
+            case CallbacksAwaited():
                 return []  # of parameter averaging
             case StopRequested():
                 self._stopping = True
@@ -346,7 +346,7 @@ class SharingCoordinator(RunRules[_Member]):
         self.phase, self._checkpoint_s = "training", self._now_s
         if self._are_callbacks_due:
             self.phase = "answering"
-            return self._ask_callbacks(self.progress.epoch)
+            return self._ask_callbacks((self.progress.epoch, 0))
         self._ledger.open_epoch()
         return []
 
@@ -437,18 +437,18 @@ class SharingCoordinator(RunRules[_Member]):
             actions.append(KeepCheckpoint(progress=self.progress, write=self._writes))
         if self._are_callbacks_due and not self._is_winding_up:
             self.phase = "answering"
-            return actions + self._ask_callbacks(self.progress.epoch) + self._take_answer()
+            return actions + self._ask_callbacks((self.progress.epoch, 0)) + self._take_answer()
         return actions + self._after_meeting()
 
     def _take_answer(self) -> list[Action]:
         """Go on as the callbacks of this epoch want it, if they have run."""
-        answer = self._answers.get(self.progress.epoch)
+        answer = self._answers.get((self.progress.epoch, 0))
         if self._is_winding_up:
             return self._call_meeting()
         if answer is None:
             return []
         before = self.progress.learning_rate
-        self._ledger.count_answer(answer.epoch, answer.learning_rate)
+        self._ledger.count_answer(answer.learning_rate)
         # A group has the learning rate.
         told = self._regroup() if self.progress.learning_rate != before else []
         return told + self._after_meeting()
@@ -537,7 +537,7 @@ class SharingCoordinator(RunRules[_Member]):
         progress, judge = self.progress, self._judge
         if progress.opened != progress.epoch:
             return False
-        answer = self._answers.get(progress.epoch)
+        answer = self._answers.get((progress.epoch, 0))
         is_judged = judge is not None and judge.stops_after(progress.epoch)
         return is_judged or (answer is not None and answer.ends)
 

@@ -41,7 +41,7 @@ class RunBeginning:
         resume: the checkpoint to go on from; None: from `start`.
         epochs: passes over the data, at most.
         judged: early stopping; None: without.
-        callbacks: of Keras; None: none.
+        callbacks: of Keras; may be none.
         initial_epoch: the epoch to begin with, from 0.
     """
 
@@ -109,9 +109,16 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping = early_stopping
-        given = options["callbacks"]
-        self._all_callbacks = DriverCallbacks(given, model, epochs=epochs)
-        self.callbacks = self._all_callbacks if given else None
+        frequency = options["callback_frequency"]
+        if frequency is not None and isinstance(master, SharedTrainingMaster):
+            raise ConfigurationError(
+                "`callback_frequency` counts averagings, and gradient sharing has none within an "
+                f"epoch. Received: callback_frequency={frequency}. Leave it out, or use a "
+                "ParameterAveragingTrainingMaster."
+            )
+        self.callbacks = DriverCallbacks(
+            options["callbacks"], model, self.start, epochs=epochs, frequency=frequency
+        )
         if self.resume is not None:
             self._restore(self.resume)
 
@@ -152,7 +159,7 @@ class RunBeginning:
             engine=engine,
             record=record,
             take_result=self._take,
-            epoch_history=partial(self._all_callbacks.history, record),
+            epoch_history=partial(self.callbacks.history, record),
             model=self._model,
             configuration={
                 "master": self.master.to_dict(),
@@ -173,7 +180,7 @@ class RunBeginning:
     def _take(self, outcome: Outcome) -> Outcome:
         """Put the result into the model, and let the callbacks know unless the run failed."""
         self.start.take(outcome)
-        if self.callbacks is None or outcome.error is not None:
+        if outcome.error is not None:
             return outcome
         try:
             self.callbacks.end()

@@ -1,9 +1,11 @@
 """Keras' callbacks of one run: which can work on the driver, and what they are told.
 
-They run on the thread of the run, at its beginning, between epochs, and at its end.
+They run on the thread of the run, at its beginning, between epochs, and at its end; if the user
+wants it, between averagings, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,10 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
 from sparkwright.networks.learning_rate import learning_rate_of
+from sparkwright.workers.protocol import Progress
 
+from ._decisions import Moment
+from .engine import Outcome, StartState
 from .record import RunRecord
 
 # What to use instead of those of Keras' own that need more than the driver has.
@@ -22,10 +27,17 @@ _INSTEAD = {
 }
 # Options of Keras' own with the only value that counts no minibatches.
 _BY_EPOCH = {"save_freq": "epoch", "update_freq": "epoch", "_should_trace": False}
+_BY_AVERAGING = "`callback_frequency=n`, which calls it after every n-th averaging of an epoch"
+# Other workers' rows are on their way when the state is there.
+_ROWS_S = 0.5
 
 
-def checked_callbacks(given: Any) -> list[Any]:
+def checked_callbacks(given: Any, *, by_averaging: bool = False) -> list[Any]:
     """The callbacks as a list; None: none.
+
+    Args:
+        given: by the user.
+        by_averaging: whether the user wants their methods for minibatches called at averagings.
 
     Raises:
         ConfigurationError: if one is none of Keras' callbacks, or cannot work on the driver.
@@ -42,30 +54,35 @@ def checked_callbacks(given: Any) -> list[Any]:
                 f"{type(callback).__name__}. `TrainingHook`s belong to the training master: "
                 "`master.with_hooks(…)`."
             )
-        if problem := _problem_of(callback, keras.callbacks.Callback):
+        if problem := _problem_of(callback, keras.callbacks.Callback, by_averaging):
             raise ConfigurationError(
-                "`callbacks` run on the driver between epochs; minibatches are trained and "
-                f"validated by the workers. Received: {type(callback).__name__} {problem}."
+                "`callbacks` run on the driver, between epochs or averagings; minibatches are "
+                "trained and validated by the workers. Received: "
+                f"{type(callback).__name__} {problem}."
             )
     return callbacks
 
 
-def _problem_of(callback: Any, base: type) -> str:
+def _problem_of(callback: Any, base: type, by_averaging: bool) -> str:
     """What a callback needs that it does not get, and what to use instead; empty: nothing."""
     own = next(kind.__name__ for kind in type(callback).__mro__ if _is_keras(kind))
     if own in _INSTEAD:
         return f"(of Keras). Use {_INSTEAD[own]}"
     for method in dir(base):
-        uncalled = "batch" in method or method.startswith(("on_test", "on_predict"))
-        if uncalled and not _is_keras(getattr(callback, method)):
+        elsewhere = method.startswith(("on_test", "on_predict"))
+        is_uncalled = elsewhere or ("batch" in method and not by_averaging)
+        if is_uncalled and not _is_keras(getattr(callback, method)):
+            instead = "" if elsewhere else f" pass {_BY_AVERAGING},"
             return (
-                f"with `{method}`. Override `on_epoch_begin` and `on_epoch_end`, or give the "
-                "training master a `TrainingHook`, which workers call around each minibatch"
+                f"with `{method}`. Override `on_epoch_begin` and `on_epoch_end`,{instead} or give "
+                "the training master a `TrainingHook`, which workers call around each minibatch"
             )
     for option, value in _BY_EPOCH.items():
         if own != base.__name__ and getattr(callback, option, value) != value:
-            used = "`profile_batch=0`" if option == "_should_trace" else f'`{option}="epoch"`'
-            return f"that counts minibatches. Use {used}"
+            if option == "_should_trace":
+                return "that profiles minibatches. Use `profile_batch=0`"
+            if not by_averaging:
+                return f'that counts minibatches. Use `{option}="epoch"`, or {_BY_AVERAGING}'
     return ""
 
 
@@ -77,34 +94,52 @@ class DriverCallbacks:
     """The callbacks of one run, and Keras' history of it.
 
     Attributes:
+        given: whether there are any; without, only `history` does something.
+        frequency: averagings of an epoch from one call about minibatches to the next; 0: none.
         error: what a callback raised; None: nothing.
         ends_on_nan: whether a NaN or infinite loss ends the run without an error.
     """
 
-    def __init__(self, callbacks: Sequence[Any], model: Any, *, epochs: int) -> None:
+    def __init__(
+        self,
+        callbacks: Sequence[Any],
+        model: Any,
+        start: StartState,
+        *,
+        epochs: int,
+        frequency: int | None = None,
+    ) -> None:
         """Prepare; no callback is called before `begin`.
 
         Args:
             callbacks: as `checked_callbacks` returned them; may be none.
             model: the user's, which holds the latest average while a callback runs.
+            start: its state.
             epochs: the number of the last epoch.
+            frequency: see the attribute; default None: none.
         """
         import keras
 
+        self.given, self.frequency = bool(callbacks), frequency or 0
         self.error: BaseException | None = None
         nan = keras.callbacks.TerminateOnNaN
         self.ends_on_nan = any(isinstance(callback, nan) for callback in callbacks)
         self._callbacks, self._model, self._epochs = callbacks, model, epochs
+        self._start = start
         self._list: Any = None
+        self._batch = 0  # the first minibatch that they have not been told the end of
 
-    def begin(self, *, epoch: int, steps: int, learning_rate: float | None) -> float | None:
-        """Training begins with `epoch`, from 0; returns the learning rate, None if it has none.
+    def begin(self, progress: Progress, *, steps: int) -> Progress:
+        """Training begins at `progress`; returns it with the learning rate to train with.
+
+        That of `progress`, a checkpoint's, overrules the callbacks'.
 
         Args:
-            epoch: the first one.
+            progress: where it begins.
             steps: minibatches in an epoch, of all workers together; 0: unknown.
-            learning_rate: the checkpoint's, which overrules the callbacks'; None: there is none.
         """
+        if not self.given:
+            return progress
         import keras
 
         model = self._model
@@ -113,23 +148,57 @@ class DriverCallbacks:
         self._list = keras.callbacks.CallbackList(
             self._callbacks, add_history=True, model=model, **params
         )
+        # With an epoch that has ended if they have not seen its end.
+        epoch = progress.epoch - progress.awaits_callbacks(0)
         self._list.on_train_begin()
         self._list.on_epoch_begin(epoch)
-        if learning_rate is not None:
-            model.optimizer.learning_rate = learning_rate
-        return learning_rate_of(model)
+        begun = progress.opened > progress.epoch
+        self._begin_batch(_trained(progress, epoch, steps) if begun else 0)
+        if progress.learning_rate is not None:
+            model.optimizer.learning_rate = progress.learning_rate
+        return replace(progress, learning_rate=learning_rate_of(model))
 
-    def epoch_ended(self, epoch: int, logs: Mapping[str, float]) -> tuple[bool, float | None]:
-        """The model holds the average after `epoch`, from 1: whether to end, the learning rate."""
+    def called(
+        self, moment: Moment, state: Outcome | None, record: RunRecord
+    ) -> tuple[bool, float | None]:
+        """Run the callbacks of this moment: whether to end, and the learning rate.
+
+        Args:
+            moment: when.
+            state: what has been learnt until then; None: the model holds the last there is.
+            record: of the run.
+        """
         try:
-            self._list.on_epoch_end(epoch - 1, logs)
-            ends = bool(self._model.stop_training)
-            if not ends and epoch < self._epochs:
-                self._list.on_epoch_begin(epoch)
+            if state is not None:
+                self._start.take(state)
+                record.await_rows(state.progress.steps, _ROWS_S)
+            epochs, round = moment
+            self._call(epochs if round else epochs - 1, state, record, is_over=not round)
         except Exception as error:
             self.error = error
             raise
-        return ends, learning_rate_of(self._model)
+        return bool(self._model.stop_training), learning_rate_of(self._model)
+
+    def _call(self, epoch: int, state: Outcome | None, record: RunRecord, *, is_over: bool) -> None:
+        """At an averaging of `epoch`, from 0, or when it `is_over`."""
+        logs = record.epoch_logs(epoch + 1)
+        if self.frequency and state is not None:
+            trained = _trained(state.progress, epoch, record.steps_per_epoch or 0)
+            if trained > self._batch:
+                of_training = {n: v for n, v in logs.items() if not n.startswith("val_")}
+                self._list.on_train_batch_end(trained - 1, of_training)
+                if not (is_over or self._model.stop_training):
+                    self._begin_batch(trained)
+        if is_over or self._model.stop_training:
+            self._list.on_epoch_end(epoch, logs)
+        if not self._model.stop_training and is_over and epoch + 1 < self._epochs:
+            self._list.on_epoch_begin(epoch + 1)
+            self._begin_batch(0)
+
+    def _begin_batch(self, batch: int) -> None:
+        self._batch = batch
+        if self.frequency:
+            self._list.on_train_batch_begin(batch)
 
     def ends_at(self, losses: NDArray[np.floating[Any]]) -> bool:
         """Whether training ends because of these losses of minibatches."""
@@ -160,3 +229,8 @@ class DriverCallbacks:
             if epoch <= done:
                 found.on_epoch_end(epoch - 1, record.epoch_logs(epoch))
         return found
+
+
+def _trained(progress: Progress, epoch: int, steps: int) -> int:
+    """How many of an epoch's `steps` minibatches are done; it has been opened."""
+    return steps - sum(span.size for span in progress.todo if span.epoch == epoch)

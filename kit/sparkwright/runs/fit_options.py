@@ -33,6 +33,8 @@ class FitOptions(TypedDict, total=False):
             with the same network, data and workers. Default None: begin with the model as it is.
         display: show the run live; default None: in notebooks.
         callbacks: Keras' callbacks, which run on the driver between epochs; default None.
+        callback_frequency: also call their methods for minibatches, after every so many averagings
+            of an epoch, while the workers wait; default None: not.
         class_weight: class -> weight of its examples in the loss, for networks with one output;
             classes without one weigh 1. It multiplies `sample_weight`. Default None.
         sample_weight: weight of each example in the loss: (n,) array, or (n, time) for one output
@@ -56,6 +58,7 @@ class FitOptions(TypedDict, total=False):
     resume: str | None
     display: bool | None
     callbacks: Any | None
+    callback_frequency: int | None
     class_weight: Mapping[int, float] | None
     sample_weight: Any | None
     validation_split: float
@@ -115,6 +118,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             f"early_stopping={early_stopping!r}."
         )
     check_count("epochs", found["epochs"], optional=True)
+    check_count("callback_frequency", found["callback_frequency"], optional=True)
     check_count("steps_per_epoch", found["steps_per_epoch"], optional=True)
     check_count("initial_epoch", found["initial_epoch"], minimum=0)
     if found["shuffle"] is not None:
@@ -134,7 +138,8 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             "a checkpoint has its epoch, so `initial_epoch` goes without `resume`. Received: "
             f"initial_epoch={found['initial_epoch']}. Leave it out."
         )
-    found["callbacks"] = checked_callbacks(found["callbacks"])
+    by_averaging = found["callback_frequency"] is not None
+    found["callbacks"] = checked_callbacks(found["callbacks"], by_averaging=by_averaging)
     if found["class_weight"] is not None:
         _check_class_weight(found["class_weight"])
     return found

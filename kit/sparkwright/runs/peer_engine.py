@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparkwright._version import __version__
 from sparkwright.data import TfData
@@ -45,6 +44,7 @@ from ._decisions import (
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
+    Moment,
     News,
     ProgressSettled,
     RunCallbacks,
@@ -69,8 +69,6 @@ _SNAPSHOT_S = 1.0
 _LAST_WORDS_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
-# Other workers' rows of an epoch are on their way when its state is there.
-_ROWS_S = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -137,14 +135,6 @@ class Launcher(Protocol):
         ...
 
 
-class _Copy(NamedTuple):
-    """The latest state that the workers sent for the driver to keep in memory."""
-
-    progress: Progress
-    vector: NDArray[Any]
-    counters: bytes
-
-
 class PeerEngine:
     """One run whose workers exchange what they learn among themselves."""
 
@@ -159,7 +149,7 @@ class PeerEngine:
         epochs: int,
         resume: Checkpoint | None = None,
         judged: JudgedRun | None = None,
-        callbacks: DriverCallbacks | None = None,
+        callbacks: DriverCallbacks,
         initial_epoch: int = 0,
     ) -> None:
         """Prepare; nothing starts before `run`.
@@ -171,14 +161,14 @@ class PeerEngine:
             definition: the network.
             start: its state.
             epochs: passes over the data.
+            callbacks: of Keras; may be none.
             resume: where to go on from; default None: from `start`.
             judged: early stopping; default None: without.
-            callbacks: of Keras; default None: none.
             initial_epoch: the epoch to begin with, from 0; default 0.
         """
         self._callbacks, self._initial_epoch = callbacks, initial_epoch
-        # The epochs whose callbacks are due on the run's thread; None: the run is over.
-        self._due: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        # The moments whose callbacks are due on the run's thread; None: the run is over.
+        self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
         self._resume, self._judged = resume, judged
@@ -187,7 +177,8 @@ class PeerEngine:
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
-        self._copy: _Copy | None = None
+        # The latest state that the workers sent for the driver to keep in memory.
+        self._copy: Outcome | None = None
         self._request: Any = None
         self._server: CoordinatorServer | None = None
         self._stop_asked = threading.Event()
@@ -318,7 +309,7 @@ class PeerEngine:
             checkpoints=master.checkpoint,
             copies=True,
             lends=launcher.stream is None,
-            callbacks=self._callbacks is not None,
+            callbacks=self._callbacks.given,
         )
 
     def _first_progress(self) -> Progress:
@@ -330,35 +321,20 @@ class PeerEngine:
         )
         if self._resume is not None:
             progress = self._resume.progress
-        if self._callbacks is None or self._stop_asked.is_set():
+        if self._stop_asked.is_set():
             return progress
-        # Callbacks begin with an epoch that has ended if they have not seen its end.
-        is_due = 0 < progress.epoch == progress.opened and progress.answered < progress.epoch
         plan = self._master.plan(self._rows, epochs=self._epochs)
-        rate = self._callbacks.begin(
-            epoch=progress.epoch - is_due,
-            steps=sum(plan.minibatches),
-            learning_rate=progress.learning_rate,
-        )
-        return replace(progress, learning_rate=rate)
+        return self._callbacks.begin(progress, steps=sum(plan.minibatches))
 
     def _run_callbacks(self) -> None:
-        """Run the callbacks of one epoch after the other until the run is over."""
-        if self._callbacks is None:
-            return
-        while (epoch := self._due.get()) is not None and self._callbacks.error is None:
+        """Run the callbacks of one moment after the other until the run is over."""
+        while (moment := self._due.get()) is not None and self._callbacks.error is None:
             assert self._server is not None
             try:
-                if (copy := self._copy) is not None:
-                    self._start.take(
-                        Outcome(vector=copy.vector, counters=copy.counters, progress=copy.progress)
-                    )
-                    self._record.await_rows(copy.progress.steps, _ROWS_S)
-                ends, rate = self._callbacks.epoch_ended(epoch, self._record.epoch_logs(epoch))
-                answer = CallbacksAnswered(epoch=epoch, ends=ends, learning_rate=rate)
+                ends, rate = self._callbacks.called(moment, self._copy, self._record)
+                answer = CallbacksAnswered(moment=moment, ends=ends, learning_rate=rate)
                 self._server.callbacks_answered(answer)
             except Exception as error:
-                self._callbacks.error = error
                 self._server.fail(
                     Failure(worker=-1, host="the driver", reason=f"a callback failed: {error}")
                 )
@@ -384,7 +360,8 @@ class PeerEngine:
         vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
         self._beginning = {"size": int(vector.size)}, (vector, extras)
-        self._copy = _Copy(progress, vector, extras[: self._start.counter_bytes])
+        counters = extras[: self._start.counter_bytes]
+        self._copy = Outcome(vector=vector, counters=counters, progress=progress)
         if not write or self._writer is None:
             return
         status = self._record.status()
@@ -423,7 +400,7 @@ class PeerEngine:
             self._master,
             epochs=self._epochs,
             judged=self._judged,
-            callbacks=self._callbacks is not None,
+            callbacks=self._callbacks,
         )
         return TrainRequest(
             definition=self._definition,
@@ -472,14 +449,13 @@ class PeerEngine:
                 if end is None:  # the coordinator has not settled it
                     self._record.progress_settled(progress, exact=True)
         elif copy is not None:
-            progress, vector, counters = copy
+            progress, vector, counters = copy.progress, copy.vector, copy.counters
             self._record.progress_settled(progress, exact=True)
         stopped = self._stop_asked.is_set() and (end is None or end.stopped)
         learned = vector is not None
         if error is None:
             error = self._error(end, progress if learned else None)
-        if self._callbacks is not None:
-            error = self._callbacks.explained(error)
+        error = self._callbacks.explained(error)
         outcome = Outcome(
             vector=vector, counters=counters, progress=progress, stopped=stopped, error=error
         )
@@ -523,8 +499,8 @@ class PeerEngine:
                 judged.judged(verdict)
             case KeepBest(epoch=epoch) if judged is not None and message is not None:
                 judged.keep(message, epoch)
-            case RunCallbacks(epoch=epoch):
-                self._due.put(epoch)
+            case RunCallbacks(moment=moment):
+                self._due.put(moment)
             case EndRun():
                 self._end = news
                 self._over()
@@ -544,7 +520,7 @@ class PeerEngine:
                     for place, name in enumerate(fields["columns"], start=2)
                 }
                 record.rows_trained(worker, fields["blocks"], losses, examples, further)
-                if self._callbacks is not None and self._callbacks.ends_at(losses):
+                if self._callbacks.ends_at(losses):
                     assert self._server is not None
                     self._server.stop()
                 # A round in which a worker had no minibatches has no metrics.
@@ -606,13 +582,15 @@ def settings_of(
     *,
     epochs: int,
     judged: JudgedRun | None = None,
-    callbacks: bool = False,
+    callbacks: DriverCallbacks | None = None,
 ) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
     assert master.seed is not None  # `seeded` has seen to it
     if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
         master = replace(master, repartitioner=DefaultRepartitioner())
-    settings = WorkerSettings(master=master, epochs=epochs, callbacks=callbacks)
+    settings = WorkerSettings(master=master, epochs=epochs)
+    if callbacks is not None and callbacks.given:
+        settings = replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
     if judged is None:
         return settings
     rules = judged.judge.rules

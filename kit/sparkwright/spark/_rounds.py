@@ -54,7 +54,7 @@ class SparkRoundsEngine:
         start: StartState,
         epochs: int,
         judged: JudgedRun | None = None,
-        callbacks: DriverCallbacks | None = None,
+        callbacks: DriverCallbacks,
         initial_epoch: int = 0,
     ) -> None:
         """Prepare; nothing starts before `run`. There are no scores for `judged` here."""
@@ -103,11 +103,7 @@ class SparkRoundsEngine:
             if self._judged is not None:
                 self._judged.begin(record, vector, extras)
                 self._judged.training_begins()
-            if self._callbacks is not None:
-                rate = self._callbacks.begin(
-                    epoch=progress.epoch, steps=sum(plan.minibatches), learning_rate=None
-                )
-                progress = replace(progress, learning_rate=rate)
+            progress = self._callbacks.begin(progress, steps=sum(plan.minibatches))
             while progress.epoch < self._epochs and not self._is_over:
                 progress = progress.with_epoch_opened(plan.minibatches)
                 while progress.todo:
@@ -117,14 +113,12 @@ class SparkRoundsEngine:
                     counters = found or counters
                     if self._is_over:
                         break
-                else:
-                    progress = progress.after_epoch()
-                    if self._callbacks is not None:
-                        progress = self._call_back(record, vector, counters, progress)
+                    if not progress.todo:
+                        progress = progress.after_epoch()
+                    progress = self._call_back(record, vector, counters, progress)
         except Exception as problem:
             error = None if self._stopping.is_set() else translated(problem)
-            if self._callbacks is not None:
-                error = self._callbacks.explained(error)
+            error = self._callbacks.explained(error)
         finally:
             record.times.enter(PhaseCode.FINISH)
             if elements is not None and master.storage_level is not None:
@@ -161,18 +155,14 @@ class SparkRoundsEngine:
     def _call_back(
         self, record: RunRecord, vector: Any, counters: bytes | None, progress: Progress
     ) -> Progress:
-        """Run the callbacks of the epoch that has ended."""
-        assert self._callbacks is not None
-        self._start.take(Outcome(vector=vector, counters=counters, progress=progress))
-        try:
-            ends, rate = self._callbacks.epoch_ended(
-                progress.epoch, record.epoch_logs(progress.epoch)
-            )
-        except Exception as error:
-            self._callbacks.error = error
-            raise
+        """Run the callbacks that are due."""
+        callbacks, moment = self._callbacks, (progress.epoch, progress.round)
+        if not (callbacks.given and progress.awaits_callbacks(callbacks.frequency)):
+            return progress
+        state = Outcome(vector=vector, counters=counters, progress=progress)
+        ends, rate = callbacks.called(moment, state, record)
         self._ending = self._ending or ends
-        return progress.after_callbacks(progress.epoch, rate)
+        return progress.after_callbacks(rate)
 
     def _round(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
@@ -247,7 +237,7 @@ class SparkRoundsEngine:
             examples = np.array(fields["examples"], np.int32)
             record.rows_trained(fields["worker"], [block], losses, examples)
             record.worker_placed(fields["worker"], **fields["place"])
-            ends = self._callbacks is not None and self._callbacks.ends_at(losses)
+            ends = self._callbacks.ends_at(losses)
             if self._judged is not None:
                 ends = self._judged.heard(fields["losses"]) is not None or ends
             self._ending = self._ending or ends

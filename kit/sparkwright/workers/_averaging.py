@@ -106,10 +106,7 @@ class AveragingWorker:
             if self._is_to_evaluate(group):
                 member.validate(ring)
                 ends = self._settings.judged and member.await_verdict(ring)
-            if self._calls_back:
-                member.send_checkpoint(ring, group, write=False)
-                ends = member.await_callbacks(ring) or ends
-            if ends:
+            if self._call_back(ring, group) or ends:
                 return "stopped"
             progress = member.progress
             if progress.epoch < epochs:
@@ -117,7 +114,7 @@ class AveragingWorker:
                     self._replica.reset_metrics()
                 member.progress = progress.with_epoch_opened(totals)
             while shares := self._shares(group):
-                if self._round(ring, group, shares):
+                if self._round(ring, group, shares) or self._call_back(ring, group):
                     return "stopped"
             if member.progress.epoch == epochs:
                 # What is left is an absent worker's.
@@ -133,12 +130,16 @@ class AveragingWorker:
         done = progress.judged if settings.judged else progress.validated
         return due and done < progress.epoch and self._member.has_validation(group)
 
-    @property
-    def _calls_back(self) -> bool:
-        """Whether this is the end of an epoch whose callbacks have not run."""
-        progress = self._member.progress
-        at_its_end = 0 < progress.epoch >= progress.opened
-        return self._settings.callbacks and at_its_end and progress.answered < progress.epoch
+    def _call_back(self, ring: Ring, group: Group) -> bool:
+        """Wait for the driver's callbacks if any are due; True: training ends."""
+        member, settings = self._member, self._settings
+        is_due = settings.callbacks and member.progress.awaits_callbacks(
+            settings.callback_frequency
+        )
+        if not is_due:
+            return False
+        member.send_checkpoint(ring, group, write=False)
+        return member.await_callbacks(ring)
 
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""

@@ -126,13 +126,14 @@ class ControlLine:
             raise Dismissed(message.fields.get("reason", ""))
         return message
 
-    def answer(self, kind: str, *, epoch: int, timeout_s: float) -> Message | None:
+    def answer(self, kind: str, *, epoch: int, round: int = 0, timeout_s: float) -> Message | None:
         """The driver's answer about `epoch`; None if it does not come within `timeout_s`.
 
         Args:
             kind: "verdict", "kept" or "answered". Answers about something else are late, and
                 dropped.
             epoch: from 1.
+            round: of the epoch after it; default 0: it is about the epoch's end.
             timeout_s: how long to wait.
 
         Raises:
@@ -147,7 +148,8 @@ class ControlLine:
                 return None
             if message.kind == "dismiss":
                 raise Dismissed(message.fields.get("reason", ""))
-            if message.kind == kind and int(message.fields["epoch"]) == epoch:
+            about = message.fields["epoch"], message.fields.get("round", 0)
+            if message.kind == kind and about == (epoch, round):
                 return message
 
     def check(self) -> None:

@@ -343,7 +343,7 @@ class RunMember:
         return ends
 
     def await_callbacks(self, ring: Ring) -> bool:
-        """Wait until the driver's callbacks of this epoch have run; True: training ends.
+        """Wait until the driver's callbacks of this moment have run; True: training ends.
 
         They may take as long as they like: the first of the ring asks, and the others hear from
         it every second. All continue with the learning rate that the callbacks have set.
@@ -352,12 +352,13 @@ class RunMember:
             NetworkError: if the ring breaks.
             Dismissed: at the end of the run, or when the coordinator is gone.
         """
-        began_s, epoch, answer = time.monotonic(), self.progress.epoch, b""
+        began_s, answer = time.monotonic(), b""
+        now = {"epoch": self.progress.epoch, "round": self.progress.round}
         if ring.rank == 0:
-            self.control.send("epoch_ended", {"epoch": epoch})
+            self.control.send("callbacks", now)
         while not answer:
             if ring.rank == 0:
-                found = self.control.answer("answered", epoch=epoch, timeout_s=_LOOK_S)
+                found = self.control.answer("answered", **now, timeout_s=_LOOK_S)
                 if found is not None:
                     rate = found.fields["learning_rate"]
                     answer = _ANSWER.pack(found.fields["ends"], np.nan if rate is None else rate)
@@ -366,7 +367,7 @@ class RunMember:
         self.phases.since(PhaseCode.WAIT, began_s)
         if not ends:
             rate = None if np.isnan(rate) else rate
-            self.progress = self.progress.after_callbacks(epoch, rate)
+            self.progress = self.progress.after_callbacks(rate)
             self.replica.use_learning_rate(self.progress.learning_rate)
         return ends
 

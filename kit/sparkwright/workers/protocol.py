@@ -24,7 +24,8 @@ class Progress:
         iterations: the optimizer's iterations, the most of any worker.
         validated: epochs after which the validation loss has been computed.
         judged: with early stopping by averaging: epochs after which it was decided to go on.
-        answered: with callbacks: epochs whose callbacks have run.
+        answered: with callbacks: the complete epochs when they ran last.
+        answered_round: likewise the round; 0: they ran between epochs.
         learning_rate: what callbacks have set; None: the compiled one.
     """
 
@@ -39,12 +40,14 @@ class Progress:
     validated: int = 0
     judged: int = 0
     answered: int = 0
+    answered_round: int = 0
     learning_rate: float | None = None
 
     @property
-    def order(self) -> tuple[int, int, int, int, int]:
+    def order(self) -> tuple[int, ...]:
         """Compares two progresses: more is later."""
-        return self.averagings, self.epoch, self.validated, self.judged, self.answered
+        answered = self.answered, self.answered_round
+        return self.averagings, self.epoch, self.validated, self.judged, *answered
 
     @property
     def complete_epochs(self) -> int:
@@ -94,10 +97,26 @@ class Progress:
             iterations=max(iterations, self.iterations),
         )
 
-    def after_callbacks(self, epoch: int, learning_rate: float | None) -> Self:
-        """After the callbacks of `epoch`, which want this learning rate; None: no other."""
+    @property
+    def is_answered(self) -> bool:
+        """Whether the callbacks of this moment have run."""
+        return (self.answered, self.answered_round) >= (self.epoch, self.round)
+
+    def awaits_callbacks(self, frequency: int) -> bool:
+        """Whether callbacks are due that have not run.
+
+        They are due after each epoch and, unless `frequency` is 0, after so many averagings of an
+        epoch if more of it is to follow.
+        """
+        is_due = self.epoch > 0 and not self.round  # after the last epoch rounds may be owed
+        if self.opened > self.epoch:
+            is_due = 0 < frequency <= self.round and not self.round % frequency and self.todo != ()
+        return is_due and not self.is_answered
+
+    def after_callbacks(self, learning_rate: float | None) -> Self:
+        """After the callbacks of this moment, which want this learning rate; None: no other."""
         rate = self.learning_rate if learning_rate is None else learning_rate
-        return replace(self, answered=max(epoch, self.answered), learning_rate=rate)
+        return replace(self, answered=self.epoch, answered_round=self.round, learning_rate=rate)
 
     def after_epoch(self) -> Self:
         """After an epoch's last averaging."""

@@ -245,6 +245,7 @@ class WorkerSettings(Generic[M]):
             epoch is evaluated in any case.
         judged: after an evaluation, wait for the driver's verdict.
         callbacks: after each epoch, wait for the driver's callbacks.
+        callback_frequency: likewise after so many averagings of an epoch; 0: not.
     """
 
     master: M = field(repr=False)
@@ -255,6 +256,7 @@ class WorkerSettings(Generic[M]):
     evaluate_every: int = 1
     judged: bool = False
     callbacks: bool = False
+    callback_frequency: int = 0
 
     @property
     def stop_at_non_finite(self) -> bool:
