@@ -1,9 +1,7 @@
 """A replica on JAX: a compiled step, whose state is passed in and out."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, example_losses, last_rate, loss_of, outputs_of
+from ._replica_base import Columns, Replica, last_rate, loss_of
 
 Values = list[Any]
 
@@ -132,44 +130,9 @@ class JaxReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """See `Replica`."""
-        if not any(name.startswith("labels/") for name in layout.order):
-            return math.nan
-        compute = partial(loss_of, self.model, layout, training=False)
-        return float(self._infer("loss", compute, layout, columns))
-
-    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
-        """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
-        def predict(arrays: Values) -> Values:
-            x, _, _, mask = layout.unpack(arrays)
-            return jax.tree.leaves(outputs_of(self.model, x, mask, training=False))
-
-        return [np.asarray(output) for output in self._infer("predict", predict, layout, columns)]
-
-    def losses(
-        self, layout: BatchLayout, columns: Columns, *, regularization: bool
-    ) -> NDArray[np.float32]:
-        """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
-        def losses(arrays: Values) -> Any:
-            return example_losses(
-                self.model,
-                layout,
-                arrays,
-                lambda function, given: jax.vmap(function)(given),
-                regularization=regularization,
-            )
-
-        return np.asarray(self._infer(f"losses {regularization}", losses, layout, columns))
-
     def _infer(
         self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
     ) -> Any:
-        """What `function` returns for the columns; it is compiled under `name`."""
         import jax  # pyright: ignore[reportMissingImports]
         import keras
 
@@ -192,6 +155,11 @@ class JaxReplica(Replica):
         rest, found = call(_values(trainable), _values(others), arrays)
         _assign(others, rest)
         return jax.device_get(found)
+
+    def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
+        import jax  # pyright: ignore[reportMissingImports]
+
+        return jax.vmap(function)(given)
 
 
 def _values(variables: Sequence[Any]) -> Values:

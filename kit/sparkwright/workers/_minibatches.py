@@ -58,7 +58,7 @@ class Minibatches:
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
         self._layout: BatchLayout | None = (
-            replica.arrange(shard.columns, training=True) if shard.columns else None
+            BatchLayout(replica.model, shard.columns, training=True) if shard.columns else None
         )
         self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (pass, order)
 
@@ -99,7 +99,7 @@ class Minibatches:
                 blocks += [shard.gather(rows) for rows in rounds]
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
-            self._layout = self._replica.arrange(examples, training=True)
+            self._layout = BatchLayout(self._replica.model, examples, training=True)
         return blocks
 
     def per_epoch(self, owner: int, rows: int) -> int:

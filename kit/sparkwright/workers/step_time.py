@@ -15,7 +15,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
 
-from ._batch_layout import losses_of
+from ._batch_layout import BatchLayout, losses_of
 from ._replica_base import Replica, XlaChoice
 from ._replicas import make_replica
 
@@ -122,7 +122,7 @@ def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArr
 
     def step(*, other_labels: bool) -> tuple[Any, dict[str, NDArray[Any]]]:
         one = _random_batch(replica.model, batch_size, other_labels=other_labels)
-        layout = replica.arrange({name: array for name, array in one.items()}, training=True)
+        layout = BatchLayout(replica.model, one, training=True)
         _seconds_of(replica, layout, one, 1)
         return layout, one
 
