@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.networks.learning_rate import learning_rate_of
-from sparkwright.networks.steps import optimizers_of
+from sparkwright.networks.steps import learning_rate_of, optimizers_of
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
