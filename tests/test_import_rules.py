@@ -70,7 +70,7 @@ PURE = [
     "mesh/framing.py",
     "mesh/_messages.py",
     "mesh/_peer.py",
-    "mesh/_topology.py",
+    "mesh/topology.py",
     "networks/palette.py",
     "networks/training.py",
     "runs/_coordination.py",

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.mesh._topology import MODES, Topology, without
+from sparkwright.mesh.topology import MODES, Topology, without
 
 MEMBERS = st.lists(st.integers(0, 10_000), unique=True, min_size=1, max_size=200).map(tuple)
 

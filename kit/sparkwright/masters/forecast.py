@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import MAX_BYTES, check_count, check_seconds
+from sparkwright.options import MAX_BYTES, check_count, check_positive
 
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
@@ -345,8 +345,8 @@ def prospect(
     elif not rows:
         raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
     if step_s is not None:
-        check_seconds("step_s", step_s)
-    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+        check_positive("step_s", step_s)
+    check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     if vector_bytes is not None and _averages_updater(master):
         vector_bytes += updater_bytes
     count = len(rows) if rows is not None else workers or 1
@@ -412,7 +412,7 @@ def predict_scaling(
         >>> [round(point.speed_up, 1) for point in found.points]
         [1.0, 5.6, 42.9]
     """
-    check_seconds("step_s", step_s)
+    check_positive("step_s", step_s)
     check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
     costs = costs or ScalingCosts()
     if bandwidth_bytes_per_s is not None:

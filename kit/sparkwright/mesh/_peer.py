@@ -102,7 +102,7 @@ class Peer:
         """Start with nothing delivered and no neighbours.
 
         Args:
-            me: (worker, incarnation); nobody may have used it before.
+            me: (worker, attempt); nobody may have used it before.
             heartbeat_s: how often versions go to every neighbour.
             timeout_s: how long a neighbour may be silent.
             max_log_messages: how many updates are kept to be sent again, and how many that came

@@ -24,11 +24,12 @@ from sparkwright.masters.cost import PIECE_S, gathered
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring
-from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.topology import Seat
+from sparkwright.mesh.update_mesh import UpdateMesh
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
-from sparkwright.workers.protocol import Ending, Group, Seat
+from sparkwright.workers.protocol import Ending, Group
 from sparkwright.workers.work import Span
 
 from ._control import Dismissed
@@ -247,9 +248,8 @@ class SharingWorker:
                         _log.warning("worker %d could not catch up", self._me[0], exc_info=True)
 
     def _reshape(self, group: Group) -> None:
-        seats = [_mesh_seat(seat) for seat in group.seats]
         self._mesh.reshape(
-            seats,
+            group.seats,
             mode=self._settings.master.mesh.mode,
             max_downstreams=self._settings.master.mesh.max_downstreams,
         )
@@ -626,7 +626,3 @@ class _Meeting(NamedTuple):
 
 
 _MEETING = struct.Struct("<qqqq")
-
-
-def _mesh_seat(seat: Seat) -> MeshSeat:
-    return MeshSeat(worker=seat.worker, incarnation=seat.attempt, host=seat.host, port=seat.port)
