@@ -4,7 +4,6 @@ The workers form a tree, so that an update takes one way to each of them. It is 
 ordered list of members alone: whoever knows the list knows the tree.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sparkwright.errors import ConfigurationError
@@ -96,24 +95,3 @@ class Topology:
         while place > 0:
             place, steps = (place - 1) // self._breadth, steps + 1
         return steps
-
-
-def without(members: Sequence[int], lost: Iterable[int]) -> list[int]:
-    """`members` less those `lost`, with as few changed neighbours as possible.
-
-    The last member takes a lost one's place, so the others keep theirs.
-
-    Example:
-        >>> without([0, 1, 2, 3, 4], [1])
-        [0, 4, 2, 3]
-    """
-    left, gone = list(members), set(lost)
-    place = 0
-    while place < len(left):
-        if left[place] not in gone:
-            place += 1
-            continue
-        last = left.pop()
-        if place < len(left):
-            left[place] = last
-    return left

@@ -88,7 +88,7 @@ class SharedParameters:
             # local += excess, as a subtraction
             self._subtract_at(excess[0], -excess[1])
         self._states = [
-            self._algorithm.update(state, sparsity=_sparsity(segment))
+            self._algorithm.update(state, sparsity=segment.sparsity)
             for state, segment in zip(self._states, encoded.segments, strict=True)
         ]
         return encoded
@@ -124,10 +124,3 @@ class SharedParameters:
         indices = np.concatenate([indices for indices, _ in found])
         if indices.size:
             self._subtract_at(indices, np.concatenate([values for _, values in found]))
-
-
-def _sparsity(segment: Any) -> float:
-    """Words of a segment over its elements, its header left out; a bitmap counts as 1/16."""
-    if segment.dense:
-        return 1 / 16
-    return segment.selected / segment.size if segment.size else 0.0

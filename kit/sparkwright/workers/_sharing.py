@@ -220,7 +220,6 @@ class SharingWorker:
             of=(seat.worker, seat.attempt),
             secret=self._secret,
             size=member.average.size,
-            dtype=member.average.dtype,
             connect_timeout_s=self._settings.master.mesh.connect_timeout_s,
             peer_timeout_s=self._settings.master.mesh.peer_timeout_s,
         )
