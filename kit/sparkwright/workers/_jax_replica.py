@@ -39,7 +39,10 @@ class JaxReplica(Replica):
 
     def __init__(self, definition: ModelDefinition) -> None:
         """See `Replica`."""
+        import jax  # pyright: ignore[reportMissingImports]
+
         super().__init__(definition)
+        self._jax: Any = jax
         self.uses_xla = True
         self._share: float | None = None
         self._calls: dict[Any, Any] = {}
@@ -48,10 +51,8 @@ class JaxReplica(Replica):
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
         """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
         threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
-        return ("GPU" if jax.default_backend() == "gpu" else "CPU"), threads
+        return ("GPU" if self._jax.default_backend() == "gpu" else "CPU"), threads
 
     def share_updates(self, share: float | None) -> None:
         """See `Replica`."""
@@ -63,8 +64,6 @@ class JaxReplica(Replica):
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
         """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
         arrays = [columns[name] for name in layout.order]
         if layout.key not in self._calls:
             self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])
@@ -76,13 +75,12 @@ class JaxReplica(Replica):
         for minibatch in zip(*arrays, strict=True):
             state, loss = call.step(state, minibatch, self._share)
             losses.append(loss)
-        found, metrics, rate = jax.device_get((losses, *call.finish(state)))
+        found, metrics, rate = self._jax.device_get((losses, *call.finish(state)))
         _assign(call.variables, state)
         self.learning_rate = float(rate)
         return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
 
     def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
-        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         self._build_compiled(layout, arrays)
@@ -101,7 +99,7 @@ class JaxReplica(Replica):
 
         def step(state: Values, minibatch: Values, share: Any) -> Any:
             before, updater = state[:first], state[first:last]
-            with_gradients = jax.value_and_grad(forward, has_aux=True)
+            with_gradients = self._jax.value_and_grad(forward, has_aux=True)
             (_, (rest, loss)), gradients = with_gradients(before, state[first:], minibatch)
             after, updater = optimizer.stateless_apply(updater, gradients, before)
             if share is not None:
@@ -115,7 +113,7 @@ class JaxReplica(Replica):
                 metrics = {name: value for name, value in found.items() if name != "loss"}
                 return metrics, keras.ops.cast(last_rate(optimizer), "float32")
 
-        return _TrainCall(variables, jax.jit(step, donate_argnums=0), jax.jit(finish))
+        return _TrainCall(variables, self._jax.jit(step, donate_argnums=0), self._jax.jit(finish))
 
     def _others(self) -> list[Any]:
         """The variables that are neither trainable nor the optimizer's, each once."""
@@ -133,7 +131,6 @@ class JaxReplica(Replica):
     def _infer(
         self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
     ) -> Any:
-        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         arrays = [columns[name] for name in layout.order]
@@ -150,16 +147,14 @@ class JaxReplica(Replica):
                     found = function(minibatch)
                 return [scope.get_current_value(variable) for variable in others], found
 
-            self._calls[key] = jax.jit(infer, donate_argnums=1), others
+            self._calls[key] = self._jax.jit(infer, donate_argnums=1), others
         call, others = self._calls[key]
         rest, found = call(_values(trainable), _values(others), arrays)
         _assign(others, rest)
-        return jax.device_get(found)
+        return self._jax.device_get(found)
 
     def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
-        import jax  # pyright: ignore[reportMissingImports]
-
-        return jax.vmap(function)(given)
+        return self._jax.vmap(function)(given)
 
 
 def _values(variables: Sequence[Any]) -> Values:
