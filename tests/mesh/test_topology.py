@@ -43,7 +43,10 @@ def test_plain_hangs_everybody_on_the_first() -> None:
     ("options", "text"),
     [
         ({"mode": "ring"}, "`mode` must be one of 'plain', 'mesh'. Received: mode='ring'."),
-        ({"max_downstreams": 0}, "`max_downstreams` must be at least 1. Received: max_downst"),
+        (
+            {"max_downstreams": 0},
+            "`max_downstreams` must be an integer of at least 1. Received: max_downst",
+        ),
         ({"members": (1, 2, 1)}, "`members` must differ from one another. Received: members=(1, 2"),
     ],
 )
