@@ -70,6 +70,7 @@ PURE = [
     "mesh/framing.py",
     "mesh/_messages.py",
     "mesh/_peer.py",
+    "mesh/time_sources.py",
     "mesh/topology.py",
     "networks/palette.py",
     "networks/training.py",

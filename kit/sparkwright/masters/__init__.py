@@ -1,6 +1,6 @@
 """Training masters: frozen configuration that turns into a plan of rounds."""
 
-from sparkwright.timeline.time_sources import (
+from sparkwright.mesh.time_sources import (
     NtpClock as NtpClock,
     SystemClock as SystemClock,
     TimeSource as TimeSource,

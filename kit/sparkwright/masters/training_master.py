@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
+from sparkwright.mesh.time_sources import NtpClock, SystemClock, TimeSource
 from sparkwright.options import MAX_SEED
-from sparkwright.timeline.time_sources import NtpClock, SystemClock, TimeSource
 
 from .checkpointing import Checkpointing
 from .mesh_config import MeshConfig

@@ -19,7 +19,6 @@ class Outgoing:
     """What is sent in one exchange: sealed blocks, each followed by its tag."""
 
     def __init__(self, content: memoryview, sock: socket.socket, sealer: Seal) -> None:
-        """Send `content` over `sock`, which does not block."""
         self._content, self._socket, self._sealer = content, sock, sealer
         self._buffers: list[Buffer] = []  # what is sealed and not yet sent
 
@@ -53,7 +52,6 @@ class Incoming:
     """
 
     def __init__(self, into: memoryview, sock: socket.socket, opener: Seal) -> None:
-        """Fill `into` from `sock`, which does not block."""
         self._into, self._socket, self._opener = into, sock, opener
         self._tag = memoryview(bytearray(opener.tag_bytes))
         self._got = 0  # of the next block and its tag

@@ -45,7 +45,6 @@ class Sealed:
     tag_bytes = 16
 
     def __init__(self, key: bytes, *, encrypt: bool) -> None:
-        """Use the direction's own `key`."""
         # Inside, so that `import sparkwright` stays quick.
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

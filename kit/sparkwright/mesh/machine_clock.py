@@ -7,7 +7,8 @@ from typing import Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.timeline.clocks import ClockSource, ClockState, Offset
-from sparkwright.timeline.time_sources import NtpClock
+
+from .time_sources import NtpClock
 
 # For tests: seconds by which a worker's clocks are ahead, or one number for each worker.
 SHIFT_VARIABLE = "SPARKWRIGHT_CLOCK_SHIFT_S"

@@ -30,15 +30,14 @@ class _TrainCall(NamedTuple):
 
 
 class JaxReplica(Replica):
-    """A built and compiled model that trains several minibatches per call.
+    """Calls a compiled step for each minibatch in turn.
 
-    JAX compiles a function for each shape. So it compiles one step, called for each minibatch in
-    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. On
-    CPUs, XLA runs convolutions within a compiled loop more than ten times slower.
+    JAX compiles a function for each shape. So the number of minibatches is free, and a shorter
+    last minibatch is compiled once. On CPUs, XLA runs convolutions within a compiled loop more than
+    ten times slower.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
-        """See `Replica`."""
         import jax  # pyright: ignore[reportMissingImports]
 
         super().__init__(definition)

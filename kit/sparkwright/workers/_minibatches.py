@@ -275,7 +275,6 @@ class LocalTrainer:
         phases: PhaseRecorder = NO_PHASES,
         activity: Activity | None = None,
     ) -> None:
-        """See `Minibatches`."""
         self._settings, self._rows, self._phases = settings, shard.rows, phases
         self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards, phases, activity)

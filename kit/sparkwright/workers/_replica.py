@@ -17,16 +17,14 @@ from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_
 
 
 class TensorFlowReplica(Replica):
-    """A built and compiled model that trains several minibatches per call.
+    """Trains all minibatches of a call by a `tf.while_loop` inside one compiled function.
 
-    `model.fit` spends more than half of a small step in Python; here a `tf.while_loop` runs all
-    minibatches of a call inside one compiled function, fed with arrays of shape
-    (steps, batch, ...). Shapes of steps and batch are left open, so a shorter last minibatch is
-    no new trace.
+    `model.fit` spends more than half of a small step in Python. Arrays have the shape
+    (steps, batch, ...), of which steps and batch are left open, so a shorter last minibatch is no
+    new trace.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
-        """See `Replica`."""
         super().__init__(definition)
         self.own_test_step = has_own_test_step(self.model)
         self._xla: XlaChoice = xla

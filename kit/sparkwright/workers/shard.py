@@ -205,7 +205,6 @@ class ShardServer:
     """Answers requests for examples of a shard until closed."""
 
     def __init__(self, shard: Shard, port: PeerPort) -> None:
-        """Take connections of `port` that ask for examples."""
         self._shard, self._port = shard, port
         port.on(INTRODUCTION, self._serve)
 
@@ -300,7 +299,6 @@ class ShardSource:
     """
 
     def __init__(self, *, secret: bytes, connect_timeout_s: float, peer_timeout_s: float) -> None:
-        """Know nobody yet."""
         self._secret = secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
