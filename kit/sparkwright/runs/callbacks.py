@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
-from sparkwright.networks.learning_rate import learning_rate_of
+from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
 
 from ._decisions import Moment
