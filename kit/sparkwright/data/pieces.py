@@ -29,18 +29,14 @@ class SkipLog:
     """Where a reader reports what it cannot use: an error, or counted and skipped.
 
     Attributes:
+        raises: whether the first report ends the reading.
         skipped: what has been reported so far.
     """
 
     def __init__(self, on_error: OnError) -> None:
         """Raise at the first report, or go on."""
-        self._raises = on_error == "raise"
+        self.raises = on_error == "raise"
         self.skipped = Skipped()
-
-    @property
-    def raises(self) -> bool:
-        """Whether the first report ends the reading."""
-        return self._raises
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
         """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
@@ -48,7 +44,7 @@ class SkipLog:
         Raises:
             DataError: `message`, with `on_error="raise"`.
         """
-        if self._raises:
+        if self.raises:
             raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
         self.skipped = self.skipped + Skipped.of(reason, message, count=count)
 
