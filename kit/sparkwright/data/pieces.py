@@ -4,11 +4,12 @@ Every file format goes through `from_pieces`: the driver lists pieces, executors
 they skip is counted once however often Spark runs a task.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import accumulator, collect
 from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_count
 
@@ -177,7 +178,7 @@ class SkipTracker:
 
     def __init__(self, context: Any) -> None:
         """Nothing known yet."""
-        self.done: Any = context.accumulator({}, _by_partition())
+        self.done = accumulator(context, dict[int, Skipped], operator.or_)
         self.rdd: RDD[bytes] | None = None
 
     def so_far(self) -> Skipped:
@@ -192,22 +193,6 @@ class SkipTracker:
         if len(self.done.value) < rdd.getNumPartitions():
             collect(spark, rdd.mapPartitions(_drain), description="count what is skipped")
         return self.so_far()
-
-
-def _by_partition() -> Any:
-    from pyspark import AccumulatorParam
-
-    class ByPartition(AccumulatorParam[dict[int, Skipped]]):
-        def zero(self, value: dict[int, Skipped]) -> dict[int, Skipped]:
-            del value
-            return {}
-
-        def addInPlace(
-            self, value1: dict[int, Skipped], value2: dict[int, Skipped]
-        ) -> dict[int, Skipped]:
-            return {**value1, **value2}
-
-    return ByPartition()
 
 
 def _drain(chunks: Iterable[bytes]) -> Iterator[None]:

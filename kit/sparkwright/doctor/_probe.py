@@ -1,7 +1,7 @@
 """What runs inside the tasks of the doctor's job: examine the machine, meet the others, try files.
 
-It is sent whole to executors, where the kit may be missing: what needs the kit comes pickled, and is
-loaded after the machine has been examined.
+It is sent whole to executors, where the kit may be missing: what needs the kit comes pickled, and
+is loaded after the machine has been examined.
 """
 
 import hashlib
