@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.options import Option
+from sparkwright.options import check_number
 
 from ._reducing import reduce_partitions
 from ._splits import (
@@ -72,7 +72,7 @@ def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -
         )
     if size is not None:
         check_whole("size", size, minimum=0)
-    Option(name="fraction", kind="float", minimum=0, maximum=1, optional=True).check(fraction)
+    check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
     count = data.count()
     drawn = round(count * fraction) if fraction is not None else int(size or 0)
     if drawn > count:

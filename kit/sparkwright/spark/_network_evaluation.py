@@ -37,7 +37,8 @@ def _of_files(method: Callable[..., Any]) -> Callable[..., Any]:
         on_error: OnError = "raise",
         **options: Any,
     ) -> Any:
-        return method(self, self._minibatches(where, loader, on_error), *arguments, **options)
+        data = self._minibatches(where, loader, on_error)  # pyright: ignore[reportPrivateUsage]
+        return method(self, data, *arguments, **options)
 
     of_files.__name__ = f"{method.__name__}_paths"
     of_files.__doc__ = (
