@@ -34,9 +34,9 @@ class SkipLog:
         skipped: what has been reported so far.
     """
 
-    def __init__(self, on_error: OnError) -> None:
-        """Raise at the first report, or go on."""
-        self.raises = on_error == "raise"
+    def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
+        """Raise at the first report, or go on; or call `told` with each reason and message."""
+        self.raises, self._told = on_error == "raise", told
         self.skipped = Skipped()
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
@@ -45,9 +45,12 @@ class SkipLog:
         Raises:
             DataError: `message`, with `on_error="raise"`.
         """
-        if self.raises:
+        if self._told is not None:
+            self._told(reason, message)
+        elif self.raises:
             raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
-        self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+        else:
+            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
 
 
 def check_on_error(on_error: str) -> None:

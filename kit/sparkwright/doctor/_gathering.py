@@ -20,10 +20,10 @@ from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
 from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark.launcher import advertised_address, bind_address
-from sparkwright.timeline.clocks import OffsetEstimator
+from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from . import _machine, _probe
-from ._findings import CachedData, Clock, Findings, Place, SparkFacts
+from ._findings import CachedData, Findings, Place, SparkFacts
 from ._folders import folders_at, read_back, told_url, write_beside
 from ._meeting import Meeting, attend
 from ._probe import Orders
@@ -264,7 +264,7 @@ def _executor(answer: dict[str, Any]) -> Place:
     return replace(Place.from_dict({**place, "label": answer["label"]}), clock=clock)
 
 
-def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
+def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
     """How far the clock of who asked is ahead of that of who answered; None: not known."""
     estimator, now_s = OffsetEstimator(), 0.0
     for asked_s, came_s, left_s, answered_s in samples:
@@ -273,7 +273,7 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
     offset = estimator.estimate(now_s)
     if offset is None:
         return None
-    return Clock(offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s)
+    return offset._replace(offset_s=-offset.offset_s)
 
 
 def _settings(spark: "SparkSession") -> dict[str, str]:
