@@ -234,9 +234,14 @@ def check_count(
     _argument(name, value, "int", minimum=minimum, maximum=maximum, optional=optional)
 
 
+def check_number(name: str, value: Any, **rule: Any) -> None:
+    """Raise unless an argument is a finite number within the bounds that `Option` knows."""
+    _argument(name, value, "float", **rule)
+
+
 def check_positive(name: str, value: Any) -> None:
     """Raise unless an argument is a finite number greater than 0."""
-    _argument(name, value, "float", above=0)
+    check_number(name, value, above=0)
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:

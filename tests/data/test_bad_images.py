@@ -26,10 +26,10 @@ from sparkwright.data import (
 )
 from sparkwright.data._image_batches import read_batches
 from sparkwright.data._image_reader import ImageReader
-from sparkwright.data._images import (
-    _without_masks,  # pyright: ignore[reportPrivateUsage]
-)
+from sparkwright.data._images import without_masks
+from sparkwright.data._previewing import preview
 from sparkwright.data.pieces import SkipLog
+from sparkwright.data.sources import DataSource
 from sparkwright.storage.listing import list_files
 
 OPTIONS: dict[str, Any] = {
@@ -124,7 +124,7 @@ def test_a_file_that_cannot_be_read_is_named_or_skipped(
     bad = make(tmp_path)
     good = str(write(tmp_path / "good.png", pixels(1)))
     reader = ImageReader.of(**OPTIONS)
-    with pytest.raises(sw.DataError, match=bad.name):
+    with pytest.raises(sw.DataError, match=rf"Received: .*{bad.name}"):
         list(reader.read_files([good, str(bad)], SkipLog("raise")))
     log = SkipLog("skip")
     assert sum(map(len, reader.read_files([str(bad), good], log))) == 1
@@ -192,8 +192,12 @@ def test_an_image_is_not_its_own_mask(tmp_path: Path) -> None:
     good = str(write(tmp_path / "good.jpg", pixels(0)))
     write(tmp_path / "good.png", np.zeros((8, 8), np.uint8))
     alone = str(write(tmp_path / "alone.png", np.zeros((8, 8), np.uint8)))
-    listed = _without_masks(list_files(str(tmp_path)), MaskFile())
+    listed = without_masks(list_files(str(tmp_path)), MaskFile())
     assert [file.url for file in listed] == [alone, good]
+    masks = {"label_from": "mask", "height": 8, "width": 8}
+    shown = preview(DataSource(format="images", url=str(tmp_path), options=masks))
+    assert shown.in_all == 2
+    assert "a mask must be another file" in str(shown.problem)
     assert_reported(
         [file.url for file in listed], alone, "unusable mask", 'MaskFile(suffix="_mask")',
         examples=1, label=MaskFile(),

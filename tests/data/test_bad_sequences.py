@@ -7,20 +7,15 @@ from typing import Any
 import pytest
 
 from sparkwright.data import from_csv_sequences
-from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data.pieces import SkipLog, from_pieces
 from sparkwright.errors import ConfigurationError, DataError
 
 GOOD = b"1,2\n3,4\n"
-FORM = CsvFormat(header=False, newlines_in_values=True)
 
 
 def read(url: str, log: SkipLog, on_error: Any, **options: Any) -> list[Any]:
-    formats = ("delimiter", "quote", "skip_lines", "header")
-    given = {name: options.pop(name) for name in formats if name in options}
-    form = CsvFormat(**{"header": False, "newlines_in_values": True, **given})
-    reader, pairs = prepared(url, form=form, on_error=on_error, **options)
+    reader, pairs = prepared(url, on_error=on_error, **options)
     urls = [(file.url, None if other is None else other.url) for file, other in pairs]
     if not reader.length or reader.to_infer:
         reader = completed(reader, reader.survey(urls, SkipLog(on_error)), url)
@@ -131,7 +126,7 @@ def test_files_that_do_not_pair_are_named(
     tmp_path: Path, features: list[str], labels: list[str], pair_by: Any, says: str
 ) -> None:
     with pytest.raises(DataError, match=says):
-        prepared(**pairs_of(tmp_path, features, labels), form=FORM, pair_by=pair_by)
+        prepared(**pairs_of(tmp_path, features, labels), pair_by=pair_by)
 
 
 @pytest.mark.parametrize(

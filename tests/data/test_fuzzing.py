@@ -17,7 +17,6 @@ from tests.data.record_samples import read_records_of, read_tfrecords
 import sparkwright as sw
 from sparkwright._yaml import read_yaml
 from sparkwright.data import DataSet, Manifest
-from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._sequences import completed, prepared
 from sparkwright.data._survey import Survey
@@ -111,9 +110,7 @@ def write_sequences(folder: Path) -> None:
 
 
 def read_sequences(folder: Path) -> Any:
-    reader, pairs = prepared(
-        str(folder), labels=1, form=CsvFormat(header=False, newlines_in_values=True)
-    )
+    reader, pairs = prepared(str(folder), labels=1)
     urls = [(one.url, None) for one, _ in pairs]
     found = sum((reader.survey([pair], SkipLog("raise")) for pair in urls), Survey())
     return columns(completed(reader, found, str(folder))(urls, SkipLog("raise")))

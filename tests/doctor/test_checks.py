@@ -9,7 +9,6 @@ from sparkwright.doctor._findings import (
     GIB,
     MIB,
     CachedData,
-    Clock,
     Findings,
     Logind,
     Memory,
@@ -17,6 +16,7 @@ from sparkwright.doctor._findings import (
     SparkFacts,
 )
 from sparkwright.doctor._rules import diagnose
+from sparkwright.timeline.clocks import Offset
 
 VERSIONS = {
     "Python": "3.11.9",
@@ -57,7 +57,7 @@ def place(label: str, **found: Any) -> Place:
     }
     if label != "driver":
         given |= {
-            "clock": Clock(offset_s=0.001, uncertainty_s=0.0005),
+            "clock": Offset(offset_s=0.001, uncertainty_s=0.0005),
             "driver_problem": "",
             "port_problem": "",
             "peers": {"executor 9 (z)": ""},
@@ -100,7 +100,7 @@ def with_memory(**sizes: Any) -> dict[str, Any]:
 
 
 def clock(offset_s: float, uncertainty_s: float = 0.01) -> dict[str, Any]:
-    return {"clock": Clock(offset_s=offset_s, uncertainty_s=uncertainty_s)}
+    return {"clock": Offset(offset_s=offset_s, uncertainty_s=uncertainty_s)}
 
 
 def cached(level: str, kept: int, **where: bool) -> Findings:

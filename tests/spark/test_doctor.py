@@ -160,7 +160,7 @@ def test_a_cluster_without_a_free_slot_ends_in_a_problem_not_in_waiting(spark: A
 def test_options_that_cannot_be_meant_are_refused(spark: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="must be a list of URLs"):
         sw.doctor(spark, urls="/data")
-    with pytest.raises(sw.ConfigurationError, match="from 1 to 3600 seconds"):
+    with pytest.raises(sw.ConfigurationError, match="of at least 1 and of at most 3600"):
         sw.doctor(spark, timeout_s=0)
 
 

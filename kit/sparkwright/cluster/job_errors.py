@@ -32,7 +32,8 @@ _NEWS_TIMEOUT_S = 1.0
 
 def translated(error: BaseException, *, because: str | None = None) -> BaseException:
     """A failed task's own exception instead of py4j's; anything else unchanged."""
-    if isinstance(error, SparkwrightError) or not _is_java(error):
+    is_java = type(error).__module__.startswith(("py4j", "pyspark"))
+    if isinstance(error, SparkwrightError) or not is_java:
         return error
     text = str(error)
     traces = _TRACE.findall(text)
@@ -64,11 +65,6 @@ def translated(error: BaseException, *, because: str | None = None) -> BaseExcep
 def _host(text: str) -> str:
     found = _HOST.search(text)
     return found[1] if found else "an executor"
-
-
-def _is_java(error: BaseException) -> bool:
-    module = type(error).__module__
-    return module.startswith(("py4j", "pyspark"))
 
 
 def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "") -> str | None:

@@ -5,6 +5,7 @@ and leaves the interrupted job running. So actions run on a thread of their own,
 waits on a plain event, and an interrupt cancels the job group.
 """
 
+import operator
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -154,7 +155,7 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
         DataError: the first one that a task has met.
         Whatever `run_job` raises.
     """
-    met: Any = spark.sparkContext.accumulator([], _errors_added())
+    met = accumulator(spark.sparkContext, list[DataError], operator.add)
     guarded = rdd.mapPartitions(partial(_with_error_returned, met=met))
 
     def first() -> DataError | None:
@@ -165,6 +166,20 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
         if isinstance(element, DataError):
             raise element
     return found
+
+
+def accumulator(context: Any, empty: Callable[[], Any], added: Callable[[Any, Any], Any]) -> Any:
+    """An accumulator of Spark's that begins with `empty()` and adds by `added`."""
+    from pyspark import AccumulatorParam
+
+    class Added(AccumulatorParam[Any]):
+        def zero(self, value: Any) -> Any:
+            return empty()
+
+        def addInPlace(self, value1: Any, value2: Any) -> Any:
+            return added(value1, value2)
+
+    return context.accumulator(empty(), Added())
 
 
 def storage_level(name: str) -> Any:
@@ -211,16 +226,3 @@ def _with_error_returned(elements: Iterable[Any], *, met: Any) -> Iterator[Any]:
     except DataError as error:
         met.add([error])
         yield error
-
-
-def _errors_added() -> Any:
-    from pyspark import AccumulatorParam
-
-    class ErrorsAdded(AccumulatorParam[list[DataError]]):
-        def zero(self, value: list[DataError]) -> list[DataError]:
-            return []
-
-        def addInPlace(self, value1: list[DataError], value2: list[DataError]) -> list[DataError]:
-            return value1 + value2
-
-    return ErrorsAdded()

@@ -1,15 +1,20 @@
 """Folders to browse: what is in one, and its parent; work with a time limit."""
 
 import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
 from sparkwright.data._sequence_reader import natural_key
 from sparkwright.errors import RunTimeoutError
-from sparkwright.storage.files import absolute, as_asked, is_on_this_machine, system_of, told
+from sparkwright.storage.files import (
+    absolute,
+    as_asked,
+    is_on_this_machine,
+    on_thread,
+    system_of,
+    told,
+)
 
 _T = TypeVar("_T")
 _HIDDEN = (".", "_")
@@ -126,21 +131,10 @@ def within(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
     Raises:
         RunTimeoutError: if it takes longer, naming the URL; its thread then ends by itself.
     """
-    answer: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(function())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="sparkwright-browse", daemon=True).start()
-    try:
-        return answer.result(timeout_s)
-    except TimeoutError:
-        if answer.done():  # an error of the store
-            raise
-        raise RunTimeoutError(
-            f"a store or file must be read within {timeout_s:g} s. Received: no result yet from "
-            f"{url}. Check that the store can be reached, read less, or raise `timeout_s`."
-        ) from None
+    answer = on_thread(function, timeout_s, name="sparkwright-browse")
+    if answer.done():
+        return answer.result()
+    raise RunTimeoutError(
+        f"a store or file must be read within {timeout_s:g} s. Received: no result yet from "
+        f"{url}. Check that the store can be reached, read less, or raise `timeout_s`."
+    )

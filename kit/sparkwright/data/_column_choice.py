@@ -11,6 +11,7 @@ import numpy as np
 
 from sparkwright.data._table_schema import Missing, TableSchema, check_missing, listed
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_flag
 
 # A name, a position, a range of either, or several of these.
 Columns = str | int | slice | range | Sequence["str | int | slice | range"]
@@ -109,10 +110,7 @@ class ColumnChoice:
 
     def __post_init__(self) -> None:
         """Check what needs no columns."""
-        if not isinstance(self.one_hot, bool):
-            raise ConfigurationError(
-                f"`one_hot` must be True or False. Received: one_hot={self.one_hot!r}."
-            )
+        check_flag("one_hot", self.one_hot)
         if self.categories is not None and not isinstance(self.categories, Mapping):
             raise ConfigurationError(
                 '`categories` must be column -> values, or "infer". '

@@ -37,7 +37,7 @@ def from_arrays(
 
     Args:
         spark: the session.
-        features: (n, ...) array, or a dict input name -> array.
+        features: (n, ...) array, or a dict input name -> array; or a whole DataSet, alone.
         labels: likewise per output; default None.
         features_masks: (n, time) arrays per input, 0 where a step is padding; default None.
         labels_masks: (n,) or (n, time) arrays per output, 0 where not to count; default None.
@@ -49,13 +49,10 @@ def from_arrays(
     Raises:
         DataError: if the arrays do not fit together.
     """
-    dataset = DataSet(
-        features,
-        labels,
-        features_masks=features_masks,
-        labels_masks=labels_masks,
-        weights=weights,
-    )
+    dataset: Any = features
+    if not isinstance(features, DataSet):
+        masks = {"features_masks": features_masks, "labels_masks": labels_masks}
+        dataset = DataSet(features, labels, **masks, weights=weights)
     context = spark.sparkContext
     least = math.ceil(dataset.size_bytes / _PARTITION_BYTES)
     count = partitions or max(context.defaultParallelism, least)
@@ -77,8 +74,7 @@ def digits(spark: "SparkSession", *, partitions: int | None = None) -> Distribut
         spark: the session.
         partitions: default None: Spark's default parallelism.
     """
-    dataset = load_digits()
-    data = from_arrays(spark, dataset.features, dataset.labels, partitions=partitions)
+    data = from_arrays(spark, load_digits(), partitions=partitions)
     # Bundled: what it is depends on scikit-learn and on the code alone.
     import sklearn
 

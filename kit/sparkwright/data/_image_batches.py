@@ -28,13 +28,14 @@ from sparkwright.storage.listing import list_files, list_folder
 
 from ._distributed import DistributedDataSet
 from ._file_batches import ENTRIES, FileBatch, check_sizes, iterate, uri_of, uris_in, url_of
+from ._image_decoding import ImageOptions
 from ._image_labels import Label, MaskFile, check_found_classes, collect_classes, is_in_path
 from ._image_reader import EncodedImage, ImageArguments, ImageReader
 from ._images import fingerprint_of, url_groups
 from .dataset import DataSet
 from .paths import check_complete, check_reached, check_visible
 from .pieces import OnError, SkipLog, check_on_error, read_groups
-from .wording import session_first
+from .wording import session_first, with_options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,7 @@ _BATCH = re.compile(r"batch-\d{6,}\.zip")
 
 
 @session_first
+@with_options_of(ImageOptions, ImageReader.of)
 def from_image_batches(
     spark: "SparkSession",
     url: str,

@@ -183,7 +183,9 @@ def _content(url: str) -> bytes:
     try:
         return read_bytes(url)
     except OSError as error:
-        raise UnusableItem("unreadable file", f"{error}") from error
+        raise UnusableItem(
+            "unreadable file", f"an image must be a file that can be read. Received: {error}"
+        ) from error
 
 
 def _unequal(image: EncodedImage, label: Array, first: Array) -> str:

@@ -3,16 +3,16 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 
 from sparkwright.errors import DataError
 from sparkwright.storage.listing import StoredFile, list_files
 
-from ._augmentation import Augmentation
+from ._browsing import Entry
 from ._distributed import DistributedDataSet
-from ._image_decoding import IMAGE_EXTENSIONS
+from ._image_decoding import IMAGE_EXTENSIONS, ImageOptions
 from ._image_labels import (
     Label,
     MaskFile,
@@ -24,33 +24,26 @@ from ._image_labels import (
 from ._image_reader import ImageArguments, ImageReader
 from ._local_data import LocalData
 from .pieces import OnError, SkipLog, check_on_error, group_by_size, partition_count, read_groups
-from .wording import session_first
+from .wording import session_first, with_options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Stored = TypeVar("Stored", StoredFile, Entry)
+
 
 @session_first
+@with_options_of(ImageOptions, ImageReader.of)
 def from_images(
     spark: "SparkSession",
     url: str,
     *,
-    size: tuple[int, int],
-    channels: int = 3,
-    label: Label = "parent",
-    classes: Sequence[str] | None = None,
-    one_hot: bool = False,
-    scale: bool = True,
-    resize: str = "bilinear",
-    upright: bool = False,
-    draft: bool = False,
-    augment: Augmentation | None = None,
     extensions: Sequence[str] = IMAGE_EXTENSIONS,
     recursive: bool = True,
     seed: int | None = 0,
     on_error: OnError = "raise",
     partitions: int | None = None,
-    threads: int = 4,
+    **options: Unpack[ImageArguments],
 ) -> DistributedDataSet:
     """Read image files as (n, height, width, channels) features, with labels.
 
@@ -89,21 +82,8 @@ def from_images(
             executors, if a file is unusable.
         FileNotFoundError: if there is nothing at `url`.
     """
-    reader = ImageReader.of(
-        size=size,
-        channels=channels,
-        label=label,
-        classes=classes,
-        one_hot=one_hot,
-        scale=scale,
-        resize=resize,
-        upright=upright,
-        draft=draft,
-        augment=augment,
-        threads=threads,
-    )
     check_on_error(on_error)
-    reader, listed, files = _prepared(reader, url, extensions, recursive, seed)
+    reader, listed, files = _prepared(ImageReader.of(**options), url, extensions, recursive, seed)
     return read_groups(
         spark,
         url_groups(spark, files, partitions),
@@ -114,6 +94,7 @@ def from_images(
     )
 
 
+@with_options_of(ImageOptions, ImageReader.of)
 def read_images(
     url: str,
     *,
@@ -142,7 +123,7 @@ def _prepared(
 ) -> tuple[ImageReader, list[StoredFile], list[StoredFile]]:
     """The reader with its classes, all files, and the images in the order of reading."""
     listed = list_files(url, extensions=extensions, recursive=recursive)
-    files = _without_masks(listed, reader.label)
+    files = without_masks(listed, reader.label)
     if not files:
         raise DataError(
             f"there must be at least one image. Received: url={url!r}, where no file has one of "
@@ -173,7 +154,7 @@ def fingerprint_of(
     label = reader.label
     if isinstance(label, MaskFile):
         known = {file.url for file in files}
-        if not all(label.of(image.url) in known for image in _without_masks(files, label)):
+        if not all(label.of(image.url) in known for image in without_masks(files, label)):
             return None  # masks elsewhere may change
     elif callable(label):
         return None
@@ -189,7 +170,7 @@ def fingerprint_of(
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
-def _without_masks(files: Sequence[StoredFile], label: Label) -> list[StoredFile]:
+def without_masks(files: Sequence[Stored], label: Label) -> list[Stored]:
     """Leave out files that are masks of others; the reader refuses an image that is its own."""
     if not isinstance(label, MaskFile):
         return list(files)

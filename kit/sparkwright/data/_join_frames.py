@@ -81,31 +81,20 @@ def _rows_of_pieces(batches: Iterator[Any], *, reader: CsvReader) -> Iterator[An
                 yield from table.to_batches()
 
 
-class _Notes(SkipLog):
-    """Collects skipped records; the join reports them."""
-
-    def __init__(self) -> None:
-        super().__init__("skip")
-        self.found: list[str] = []
-
-    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
-        del count
-        self.found.append(f"{reason}: {message}")
-
-
 def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
     """Texts of a piece; where something is wrong, `_FAULT` says it beside what can be read."""
     import pyarrow as pa
 
     names = reader.names
     schema = pa.schema([(name, pa.string()) for name in (*names, _FAULT, _FILE)])
-    notes = _Notes()
+    notes: list[str] = []  # the join reports them
+    log = SkipLog("skip", lambda reason, message: notes.append(f"{reason}: {message}"))
 
     def broken(rows: list[list[str | None]]) -> Any:
         columns = [list(column) for column in zip(*rows, strict=True)]
         return pa.table([*columns, [piece.url] * len(rows)], schema=schema)
 
-    for content, columns, place in reader.blocks(piece, notes):
+    for content, columns, place in reader.blocks(piece, log):
         table = parse(content, reader.form, columns)
         wrong: list[list[str | None]] = []
         if table is None:
@@ -123,8 +112,8 @@ def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
         yield pa.table([*whole, *rest], [*names, _FAULT, _FILE]).cast(schema)
         if wrong:
             yield broken(wrong)
-    if notes.found:
-        yield broken([[*[None] * len(names), note] for note in notes.found])
+    if notes:
+        yield broken([[*[None] * len(names), note] for note in notes])
 
 
 def column_types(frame: "DataFrame") -> dict[str, str]:

@@ -132,7 +132,7 @@ class Manifest:
                 path=_path(path),
                 examples=_count(rows, 1),
                 size_bytes=_count(size, 1),
-                crc32c=_crc(*crc),
+                crc32c=_count(crc[0]) if crc and crc[0] is not None else None,
             )
             for path, rows, size, *crc in fields["files"]
         )
@@ -184,10 +184,6 @@ def _count(value: Any, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= 1 << 62:
         raise ValueError(f"{value!r} is no whole number from {least}")
     return value
-
-
-def _crc(value: Any = None) -> int | None:
-    return None if value is None else _count(value)
 
 
 def _dtype(value: Any) -> str:

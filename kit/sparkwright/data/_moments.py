@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,20 +139,8 @@ def readings_of(dataset: DataSet, flat_name: str, wanted: str) -> tuple[Per, ...
     return ("feature",)
 
 
-class ColumnSummary(Protocol):
-    """What is known of an array's columns, so far."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the numbers of all columns."""
-        ...
-
-    def merge(self, other: Self, /) -> Self:
-        """The summary of both together, which have the same columns."""
-        ...
-
-
-Found = TypeVar("Found", bound=ColumnSummary)
+# A summary of columns, with `shape` and `merge`: `Moments` or an `ArraySummary`.
+Found = TypeVar("Found", bound=Any)
 # Flat name -> what a column may be, the best reading first -> summary of the array's columns.
 Readings = Mapping[str, Mapping[Per, Found]]
 

@@ -17,7 +17,6 @@ from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, ImageLook, look_at
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_labels import (
-    MaskFile,
     UnusableItem,
     check_found_classes,
     collect_classes,
@@ -25,6 +24,7 @@ from sparkwright.data._image_labels import (
     is_in_path,
 )
 from sparkwright.data._image_reader import EncodedImage, ImageArguments, ImageReader
+from sparkwright.data._images import without_masks
 from sparkwright.data._map_file import map_folders
 from sparkwright.data._record_files import cut_files, read_records, sequence_records
 from sparkwright.data._record_writing import DATA, INDEX
@@ -283,9 +283,7 @@ def _of_images(source: DataSource, rows: int) -> DataPreview:
     options |= {"size": small, "scale": False, "threads": 1}
     reader = ImageReader.of(**options)
     files, is_all = _listed_images(source)
-    if isinstance(reader.label, MaskFile):
-        masks = {reader.label.of(file.url) for file in files}
-        files = [file for file in files if file.url not in masks]
+    files = without_masks(files, reader.label)
     if not files:
         raise DataError(f"there must be at least one image. Received: none at {source.url}.")
     problems: list[DataProblem] = []

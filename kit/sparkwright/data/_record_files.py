@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import open_to_read
@@ -20,7 +20,7 @@ from ._sequence_file import Record, SequenceFileReader
 from ._table_schema import TableSchema
 from .dataset import DataSet
 from .pieces import OnError, SkipLog, from_pieces
-from .wording import session_first
+from .wording import session_first, with_options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,10 +29,22 @@ _LARGEST_PIECE_BYTES = 64 << 20
 _SMALLEST_PIECE_BYTES = 256 << 10
 
 
-@session_first
-def from_sequence_file(
+class RecordOptions(TypedDict, total=False):
+    """How records are read; see `from_sequence_file`."""
+
+    convert: Convert | None
+    schema: TableSchema | None
+    delimiter: str
+    quote: str | None
+    decoders: Decoders | None
+    on_error: OnError
+    partitions: int | None
+
+
+def _sequence_files(
     spark: "SparkSession",
-    url: str,
+    files: Sequence[StoredFile],
+    ordered: bool,
     *,
     convert: Convert | None = None,
     schema: TableSchema | None = None,
@@ -41,6 +53,28 @@ def from_sequence_file(
     decoders: Decoders | None = None,
     on_error: OnError = "raise",
     partitions: int | None = None,
+) -> DistributedDataSet:
+    check_functions(convert, decoders)
+    lines = text_lines(schema, delimiter, quote, convert)
+    options = {"convert": convert, "decoders": decoders, "ordered": ordered}
+    data = from_records(
+        spark,
+        cut_files(files, partitions or spark.sparkContext.defaultParallelism),
+        partial(sequence_records, lines=lines, **options),
+        on_error=on_error,
+        partitions=partitions,
+        class_names=None if schema is None else schema.class_names,
+    )
+    data.schema = schema
+    return data
+
+
+@session_first
+@with_options_of(_sequence_files)
+def from_sequence_file(
+    spark: "SparkSession",
+    url: str,
+    **options: Unpack[RecordOptions],
 ) -> DistributedDataSet:
     """Read examples from SequenceFiles: those of `write_sequence_file`, or any with `convert`.
 
@@ -70,24 +104,15 @@ def from_sequence_file(
     files = [f for f, (folder, _, name) in places.items() if name != INDEX or folder not in folders]
     if not files:
         raise DataError(f"there must be at least one file. Received: {url} without any.")
-    return _sequence_files(
-        spark, files, schema, delimiter, quote, on_error, partitions,
-        convert=convert, decoders=decoders, ordered=False,
-    )  # fmt: skip
+    return _sequence_files(spark, files, False, **options)
 
 
 @session_first
+@with_options_of(_sequence_files)
 def from_map_file(
     spark: "SparkSession",
     url: str,
-    *,
-    convert: Convert | None = None,
-    schema: TableSchema | None = None,
-    delimiter: str = ",",
-    quote: str | None = '"',
-    decoders: Decoders | None = None,
-    on_error: OnError = "raise",
-    partitions: int | None = None,
+    **options: Unpack[RecordOptions],
 ) -> DistributedDataSet:
     """Read examples from MapFiles, one part after another, in the order of their names.
 
@@ -100,10 +125,7 @@ def from_map_file(
         DataError: if there is no MapFile at `url`; when the data is read, if a record is invalid.
     """
     files = [found[DATA] for found in map_folders(url).values()]
-    return _sequence_files(
-        spark, files, schema, delimiter, quote, on_error, partitions,
-        convert=convert, decoders=decoders, ordered=True,
-    )  # fmt: skip
+    return _sequence_files(spark, files, True, **options)
 
 
 def text_lines(
@@ -119,30 +141,6 @@ def text_lines(
         )
     form = CsvFormat(header=False, column_names=schema.columns, delimiter=delimiter, quote=quote)
     return schema, form
-
-
-def _sequence_files(
-    spark: "SparkSession",
-    files: Sequence[StoredFile],
-    schema: TableSchema | None,
-    delimiter: str,
-    quote: str | None,
-    on_error: OnError,
-    partitions: int | None,
-    **options: Any,
-) -> DistributedDataSet:
-    check_functions(options["convert"], options["decoders"])
-    lines = text_lines(schema, delimiter, quote, options["convert"])
-    data = from_records(
-        spark,
-        cut_files(files, partitions or spark.sparkContext.defaultParallelism),
-        partial(sequence_records, lines=lines, **options),
-        on_error=on_error,
-        partitions=partitions,
-        class_names=None if schema is None else schema.class_names,
-    )
-    data.schema = schema
-    return data
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright.cluster.jobs import collect
@@ -63,7 +64,7 @@ def reduce_partitions(
 ) -> list[Summary | None]:
     """The summary of each partition, in order; None where one is empty. One Spark job."""
     pairs = collect(data.spark, _summaries(data, summarise, merge), description=description)
-    return [found for _, found in sorted(pairs, key=_index)]
+    return [found for _, found in sorted(pairs, key=itemgetter(0))]
 
 
 def reduce_all(
@@ -88,7 +89,7 @@ def reduce_all(
         pairs = pairs.repartitionAndSortWithinPartitions(count, group)
         pairs = pairs.mapPartitionsWithIndex(merged)
     found = collect(data.spark, pairs, description=description)
-    return merge_all((_raised(summary) for _, summary in sorted(found, key=_index)), merge)
+    return merge_all((_raised(summary) for _, summary in sorted(found, key=itemgetter(0))), merge)
 
 
 def _summaries(
@@ -118,7 +119,3 @@ def _raised(summary: Any) -> Any:
 
 def _group_of(index: int, *, size: int) -> int:
     return index // size
-
-
-def _index(pair: tuple[int, Any]) -> int:
-    return pair[0]

@@ -57,14 +57,12 @@ _LARGEST_RECORD = (1 << 31) - 1
 _WRITE_BYTES = 1 << 20
 
 
-class _Strict(SkipLog):
-    """Raises each problem; there is no `on_error` that could be advised."""
-
-    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
-        raise DataError(message)
+def _raised(_: str, message: str) -> None:
+    raise DataError(message)
 
 
-STRICT: SkipLog = _Strict("raise")
+# Raises each problem; there is no `on_error` that could be advised.
+STRICT = SkipLog("raise", _raised)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,15 +23,9 @@ MOST_BYTES = 1 << 30  # of the numbers of one file
 Pair = tuple[str, str | None]  # URL of the features, and of the labels if they are elsewhere
 
 
-class _FirstFault(SkipLog):
-    """Ends the reading of a file at whatever is wrong with it: half a sequence is none."""
-
-    def __init__(self) -> None:
-        super().__init__("raise")
-
-    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
-        del count
-        raise UnusableItem(reason, message)
+def _first_fault(reason: str, message: str) -> None:
+    """End the reading of a file at whatever is wrong with it: half a sequence is none."""
+    raise UnusableItem(reason, message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +39,8 @@ class StepFiles:
         """The steps of a file, (steps, columns) of each group; UnusableItem naming it."""
         found: list[dict[str, Array]] = []
         size_bytes = 0
-        for arrays in self.reader.read(Piece(url=url), _FirstFault(), self._arrays):
+        log = SkipLog("raise", _first_fault)
+        for arrays in self.reader.read(Piece(url=url), log, self._arrays):
             found.append(arrays)
             size_bytes += sum(array.nbytes for array in arrays.values())
             # A few packed megabytes may hold a terabyte of zeros.

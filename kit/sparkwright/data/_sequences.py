@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
@@ -32,7 +32,7 @@ from sparkwright.data.pieces import (
     group_by_size,
 )
 from sparkwright.data.tables import Part
-from sparkwright.data.wording import session_first, shortened
+from sparkwright.data.wording import session_first, shortened, with_options_of
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 from sparkwright.storage.listing import StoredFile
@@ -45,9 +45,26 @@ _PIECE_FILES, _PIECE_BYTES = 256, 8 << 20
 Pairs = list[tuple[StoredFile, StoredFile | None]]
 
 
-@session_first
-def from_csv_sequences(
-    spark: "SparkSession",
+class SequenceOptions(TypedDict, total=False):
+    """What becomes of the files; see `from_csv_sequences`."""
+
+    labels: Any
+    labels_url: str | None
+    pair_by: Literal["name", "order"]
+    label_per: Literal["step", "sequence"]
+    classes: Classes | None
+    one_hot: bool
+    features: Any
+    align: Alignment
+    length: int | None
+    truncate: bool
+    header: bool
+    skip_lines: int
+    delimiter: str
+    quote: str | None
+
+
+def prepared(
     url: str,
     *,
     labels: Any = None,
@@ -65,152 +82,18 @@ def from_csv_sequences(
     delimiter: str = ",",
     quote: str | None = '"',
     on_error: OnError = "raise",
-    partitions: int | None = None,
-) -> DistributedDataSet:
-    """Sequences of which each is one CSV file, a line a step.
-
-    Files come in the natural order of their URLs: `2.csv` before `10.csv`. Features are
-    (n, time, columns) float32. Where a sequence is shorter than the others, zeros fill it up and
-    masks, (n, time), tell; with `length` given there are always masks, otherwise only if lengths
-    differ. With `length=None` or `classes="infer"` a first pass reads all files.
-
-    Args:
-        spark: the session.
-        url: a folder (its files ending in csv, tsv or txt, packed or not), a file, or a pattern, of
-            the files with features.
-        labels: columns of the labels: names, indices, ranges. Default None: none, or all columns of
-            the files at `labels_url`. A single column, not in a list, gives (n, time), or (n,) per
-            sequence; a list of columns has an axis more.
-        labels_url: files with the labels, if these are not in those at `url`.
-        pair_by: "name" (default): files whose names are the same but for the ending belong
-            together; "order": the first with the first, in natural order.
-        label_per: "step" (default), or "sequence": the last line's, of files at `labels_url` the
-            only line's.
-        classes: default None: labels are numbers (float32). Otherwise int32 class numbers: how many
-            classes there are, or their names as they stand in the files, or "infer": the values
-            found, in order.
-        one_hot: class labels as float32 vectors; default False.
-        features: columns; default None: all but the labels.
-        align: where features and labels differ in length: "equal_length" (default) refuses,
-            "start" lets both begin together, "end" lets both end together. "end" pads at the start.
-        length: steps of every example; default None: as many as the longest sequence has.
-        truncate: cut what is longer than `length`: at its end, with `align="end"` at its start.
-            Default False: an error.
-        header: whether files have a line with names of columns; default False: these are
-            `column_0`, `column_1`, …
-        skip_lines: lines to leave out at the top, before the header; default 0.
-        delimiter: between fields; default a comma.
-        quote: around fields; default a double quote; None for none.
-        on_error: "raise" (default), or "skip": leave bad sequences out and count them.
-        partitions: how many; default None: Spark's default parallelism, or more if they are large.
-
-    Raises:
-        ConfigurationError: if an option is invalid.
-        DataError: naming file and line; a label file that is missing.
-        FileNotFoundError: nothing is at a URL.
-    """
-    check_partitions(partitions)
-    reader, pairs = prepared(
-        url,
-        form=CsvFormat(
-            delimiter=delimiter,
-            quote=quote,
-            skip_lines=skip_lines,
-            header=header,
-            newlines_in_values=True,
-        ),
-        labels=labels,
-        labels_url=labels_url,
-        pair_by=pair_by,
-        label_per=label_per,
-        classes=classes,
-        one_hot=one_hot,
-        features=features,
-        align=align,
-        length=length,
-        truncate=truncate,
-        on_error=on_error,
-    )
-    sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
-    # Little files many at a time: a Spark record for each would cost more than reading it.
-    wanted = (partitions or spark.sparkContext.defaultParallelism) * 4
-    most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
-    groups = group_by_size(sizes, min(most, len(sizes)))
-    pieces = [
-        tuple((f.url, None if g is None else g.url) for f, g in (pairs[i] for i in group))
-        for group in groups
-    ]
-    if length is None or reader.to_infer:
-        context = spark.sparkContext
-        # Summed up on executors: classes of a thousand pieces would fill the driver.
-        rdd = context.parallelize(
-            pieces, min(len(pieces), context.defaultParallelism * 4)
-        ).mapPartitions(partial(_survey, reader=reader, on_error=on_error))
-        found = collect(spark, rdd, description="find the longest sequence")
-        reader = completed(reader, sum(found, Survey()), url)
-    files = [(f.url, f.size_bytes, f.version) for pair in pairs for f in pair if f is not None]
-    return from_pieces(
-        spark,
-        pieces,
-        reader,
-        sizes=[sum(sizes[i] for i in group) for group in groups],
-        partitions=partitions,
-        on_error=on_error,
-        fingerprint=hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest(),
-        class_names=_class_names(reader),
-    )
-
-
-def read_csv_sequences(url: str, *, on_error: OnError = "raise", **options: Any) -> LocalData:
-    """The same examples as `from_csv_sequences`, with its arguments, read here without Spark.
-
-    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
-
-    Raises:
-        What `from_csv_sequences` raises.
-    """
-    own = ("header", "skip_lines", "delimiter", "quote")
-    form: dict[str, Any] = {"header": False, "newlines_in_values": True}
-    form |= {name: options.pop(name) for name in own if name in options}
-    reader, pairs = prepared(url, form=CsvFormat(**form), on_error=on_error, **options)
-    named = [(f.url, None if g is None else g.url) for f, g in pairs]
-    if not reader.length or reader.to_infer:
-        reader = completed(reader, reader.survey(named, SkipLog(on_error)), url)
-    log = SkipLog(on_error)
-    return LocalData.of(reader(named, log), log, url, class_names=_class_names(reader))
-
-
-def _class_names(reader: SequenceReader) -> dict[str, Sequence[str]]:
-    names = [part.classes for part in reader.label_parts if isinstance(part.classes, tuple)]
-    return {"labels": names[0]} if names else {}
-
-
-def _survey(
-    pieces: Iterable[tuple[Pair, ...]], *, reader: SequenceReader, on_error: OnError
-) -> Iterator[Survey]:
-    yield sum((reader.survey(piece, SkipLog(on_error)) for piece in pieces), Survey())
-
-
-def prepared(
-    url: str,
-    *,
-    form: CsvFormat,
-    labels: Any = None,
-    labels_url: str | None = None,
-    pair_by: str = "name",
-    label_per: str = "step",
-    classes: Classes | None = None,
-    one_hot: bool = False,
-    features: Any = None,
-    align: Alignment = "equal_length",
-    length: int | None = None,
-    truncate: bool = False,
-    on_error: OnError = "raise",
 ) -> tuple[SequenceReader, Pairs]:
     """The reader as far as it is known before a survey, and what it is to read.
 
     Arguments and errors are those of `from_csv_sequences`.
     """
+    form = CsvFormat(
+        delimiter=delimiter,
+        quote=quote,
+        skip_lines=skip_lines,
+        header=header,
+        newlines_in_values=True,
+    )
     check_on_error(on_error)
     check_alignment(align, length)
     check_choice("label_per", label_per, ("step", "sequence"))
@@ -257,6 +140,120 @@ def prepared(
         truncate=truncate,
         masked=length is not None,
     ), pairs
+
+
+@session_first
+@with_options_of(prepared)
+def from_csv_sequences(
+    spark: "SparkSession",
+    url: str,
+    *,
+    on_error: OnError = "raise",
+    partitions: int | None = None,
+    **options: Unpack[SequenceOptions],
+) -> DistributedDataSet:
+    """Sequences of which each is one CSV file, a line a step.
+
+    Files come in the natural order of their URLs: `2.csv` before `10.csv`. Features are
+    (n, time, columns) float32. Where a sequence is shorter than the others, zeros fill it up and
+    masks, (n, time), tell; with `length` given there are always masks, otherwise only if lengths
+    differ. With `length=None` or `classes="infer"` a first pass reads all files.
+
+    Args:
+        spark: the session.
+        url: a folder (its files ending in csv, tsv or txt, packed or not), a file, or a pattern, of
+            the files with features.
+        labels: columns of the labels: names, indices, ranges. Default None: none, or all columns of
+            the files at `labels_url`. A single column, not in a list, gives (n, time), or (n,) per
+            sequence; a list of columns has an axis more.
+        labels_url: files with the labels, if these are not in those at `url`.
+        pair_by: "name" (default): files whose names are the same but for the ending belong
+            together; "order": the first with the first, in natural order.
+        label_per: "step" (default), or "sequence": the last line's, of files at `labels_url` the
+            only line's.
+        classes: default None: labels are numbers (float32). Otherwise int32 class numbers: how many
+            classes there are, or their names as they stand in the files, or "infer": the values
+            found, in order.
+        one_hot: class labels as float32 vectors; default False.
+        features: columns; default None: all but the labels.
+        align: where features and labels differ in length: "equal_length" (default) refuses,
+            "start" lets both begin together, "end" lets both end together. "end" pads at the start.
+        length: steps of every example; default None: as many as the longest sequence has.
+        truncate: cut what is longer than `length`: at its end, with `align="end"` at its start.
+            Default False: an error.
+        header: whether files have a line with names of columns; default False: these are
+            `column_0`, `column_1`, …
+        skip_lines: lines to leave out at the top, before the header; default 0.
+        delimiter: between fields; default a comma.
+        quote: around fields; default a double quote; None for none.
+        on_error: "raise" (default), or "skip": leave bad sequences out and count them.
+        partitions: how many; default None: Spark's default parallelism, or more if they are large.
+
+    Raises:
+        ConfigurationError: if an option is invalid.
+        DataError: naming file and line; a label file that is missing.
+        FileNotFoundError: nothing is at a URL.
+    """
+    check_partitions(partitions)
+    reader, pairs = prepared(url, on_error=on_error, **options)
+    sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
+    # Little files many at a time: a Spark record for each would cost more than reading it.
+    wanted = (partitions or spark.sparkContext.defaultParallelism) * 4
+    most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
+    groups = group_by_size(sizes, min(most, len(sizes)))
+    pieces = [
+        tuple((f.url, None if g is None else g.url) for f, g in (pairs[i] for i in group))
+        for group in groups
+    ]
+    if not reader.length or reader.to_infer:
+        context = spark.sparkContext
+        # Summed up on executors: classes of a thousand pieces would fill the driver.
+        rdd = context.parallelize(
+            pieces, min(len(pieces), context.defaultParallelism * 4)
+        ).mapPartitions(partial(_survey, reader=reader, on_error=on_error))
+        found = collect(spark, rdd, description="find the longest sequence")
+        reader = completed(reader, sum(found, Survey()), url)
+    files = [(f.url, f.size_bytes, f.version) for pair in pairs for f in pair if f is not None]
+    return from_pieces(
+        spark,
+        pieces,
+        reader,
+        sizes=[sum(sizes[i] for i in group) for group in groups],
+        partitions=partitions,
+        on_error=on_error,
+        fingerprint=hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest(),
+        class_names=_class_names(reader),
+    )
+
+
+@with_options_of(prepared)
+def read_csv_sequences(
+    url: str, *, on_error: OnError = "raise", **options: Unpack[SequenceOptions]
+) -> LocalData:
+    """The same examples as `from_csv_sequences`, with its arguments, read here without Spark.
+
+    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
+
+    Raises:
+        What `from_csv_sequences` raises.
+    """
+    reader, pairs = prepared(url, on_error=on_error, **options)
+    named = [(f.url, None if g is None else g.url) for f, g in pairs]
+    if not reader.length or reader.to_infer:
+        reader = completed(reader, reader.survey(named, SkipLog(on_error)), url)
+    log = SkipLog(on_error)
+    return LocalData.of(reader(named, log), log, url, class_names=_class_names(reader))
+
+
+def _class_names(reader: SequenceReader) -> dict[str, Sequence[str]]:
+    names = [part.classes for part in reader.label_parts if isinstance(part.classes, tuple)]
+    return {"labels": names[0]} if names else {}
+
+
+def _survey(
+    pieces: Iterable[tuple[Pair, ...]], *, reader: SequenceReader, on_error: OnError
+) -> Iterator[Survey]:
+    yield sum((reader.survey(piece, SkipLog(on_error)) for piece in pieces), Survey())
 
 
 def _check_columns(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparkwright.cluster.jobs import run_job
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.options import Option
+from sparkwright.options import check_number
 
 from ._reducing import reduce_partitions
 from ._splits import (
@@ -72,7 +72,7 @@ def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -
         )
     if size is not None:
         check_whole("size", size, minimum=0)
-    Option(name="fraction", kind="float", minimum=0, maximum=1, optional=True).check(fraction)
+    check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
     count = data.count()
     drawn = round(count * fraction) if fraction is not None else int(size or 0)
     if drawn > count:
@@ -117,7 +117,7 @@ def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
         placement,
         source_counts=counts,
         partitions=wanted,
-        partition_of=partial(_partition_of, blocks=blocks),
+        partition_of=lambda block: block // blocks,
         join=partial(_permuted, seed=seed),
     )
     step = f"shuffle {wanted} {blocks} {seed}"
@@ -127,7 +127,9 @@ def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
 def _split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
     counts = [{0: count} for count in data.partition_counts()]
     step = f"split to sizes {sizes.tolist()} {seed}"
-    return _parts(data, counts, {0: sizes}, _one_class, seed=seed, step=step)
+    return _parts(
+        data, counts, {0: sizes}, lambda c: np.zeros(row_count(c), np.int64), seed=seed, step=step
+    )
 
 
 def _parts(
@@ -192,10 +194,6 @@ def _selected(chunk: bytes, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
         yield to_bytes(from_bytes(chunk).take(chosen))
 
 
-def _one_class(chunk: bytes) -> NDArray[np.int64]:
-    return np.zeros(row_count(chunk), np.int64)
-
-
 def _labels(chunk: bytes, *, label: str | None) -> NDArray[np.int64]:
     dataset = from_bytes(chunk)
     return class_of_each_example(dataset, class_output(dataset, label))
@@ -215,7 +213,7 @@ def _example_bytes(data: "DistributedDataSet") -> int:
 def _permuted(
     placed: Iterable[tuple[tuple[int, int, int], bytes]], *, seed: int
 ) -> Iterator[bytes]:
-    for block, pieces in groupby(placed, key=_block):
+    for block, pieces in groupby(placed, key=lambda element: element[0][0]):
         datasets = [from_bytes(piece) for _, piece in pieces]
         order = order_of(block, sum(map(len, datasets)), seed=seed)
         if all(dataset.layout == datasets[0].layout for dataset in datasets):
@@ -228,11 +226,3 @@ def _permuted(
         else:
             singles = [one for dataset in datasets for one in dataset.split()]
             yield from map(to_bytes, joined_chunks(singles[number] for number in order))
-
-
-def _block(element: tuple[tuple[int, int, int], bytes]) -> int:
-    return element[0][0]
-
-
-def _partition_of(block: int, *, blocks: int) -> int:
-    return block // blocks

@@ -229,12 +229,8 @@ def _column_names(schema: Any) -> dict[str, Sequence[str]]:
     """Names of a table's columns, by flat name of the array."""
     if schema is None:
         return {}
-    known: dict[str, Sequence[str]] = {}
-    for name in schema.features:
-        known[f"features/{name}"] = schema.feature_names(name)
-    for name, columns in schema.labels.items():
-        known[f"labels/{name}"] = tuple(columns)
-    return known
+    features = {f"features/{name}": schema.feature_names(name) for name in schema.features}
+    return features | {f"labels/{name}": tuple(names) for name, names in schema.labels.items()}
 
 
 def _class_counts(

@@ -1,9 +1,8 @@
 """CSV, Parquet and Arrow files as examples, on Spark or in this process."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from sparkwright.data._column_choice import Classes, ColumnChoice, Columns
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
@@ -13,7 +12,7 @@ from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._table_schema import Missing, TableSchema
 from sparkwright.data._table_source import LocalTable, TableSource, Urls, check_no_choice, files_of
 from sparkwright.data.pieces import OnError
-from sparkwright.data.wording import session_first
+from sparkwright.data.wording import session_first, with_options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +22,6 @@ _ENDINGS = {
     "parquet": ("parquet", "pq"),
     "arrow": ("arrow", "arrows", "feather", "ipc"),
 }
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class ColumnOptions(TypedDict, total=False):
@@ -54,24 +50,8 @@ class CsvOptions(ColumnOptions, total=False):
     missing_values: Sequence[str]
 
 
-def _with_options_of(*classes: type[Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a function's signature list its `**options`: the fields of some classes."""
-
-    def decorated(function: Callable[P, R]) -> Callable[P, R]:
-        own = inspect.signature(function)
-        listed = [p for each in classes for p in inspect.signature(each).parameters.values()]
-        first = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        positional = [p for p in first if p.kind is not p.KEYWORD_ONLY]
-        named = [p for p in first if p.kind is p.KEYWORD_ONLY]
-        shown: Any = function
-        shown.__signature__ = own.replace(parameters=[*positional, *listed, *named])
-        return function
-
-    return decorated
-
-
 @session_first
-@_with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(ColumnChoice, CsvFormat)
 def from_csv(
     spark: "SparkSession",
     urls: Urls,
@@ -128,11 +108,11 @@ def from_csv(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and line; on executors when they are read.
     """
-    source = _source("csv", from_csv, urls, options, schema, on_error)
+    source = _source("csv", urls, options, schema, on_error)
     return source.distribute(spark, partitions)
 
 
-@_with_options_of(ColumnChoice, CsvFormat)
+@with_options_of(ColumnChoice, CsvFormat)
 def read_csv(
     urls: Urls,
     *,
@@ -152,11 +132,11 @@ def read_csv(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and line, or if there is no example.
     """
-    return _source("csv", read_csv, urls, options, schema, on_error).gather()
+    return _source("csv", urls, options, schema, on_error).gather()
 
 
 @session_first
-@_with_options_of(ColumnChoice)
+@with_options_of(ColumnChoice)
 def from_parquet(
     spark: "SparkSession",
     urls: Urls,
@@ -189,11 +169,11 @@ def from_parquet(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and row; on executors when they are read.
     """
-    source = _source("parquet", from_parquet, urls, options, schema, on_error)
+    source = _source("parquet", urls, options, schema, on_error)
     return source.distribute(spark, partitions)
 
 
-@_with_options_of(ColumnChoice)
+@with_options_of(ColumnChoice)
 def read_parquet(
     urls: Urls,
     *,
@@ -202,11 +182,11 @@ def read_parquet(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_parquet`, read here, without Spark: as `read_csv`."""
-    return _source("parquet", read_parquet, urls, options, schema, on_error).gather()
+    return _source("parquet", urls, options, schema, on_error).gather()
 
 
 @session_first
-@_with_options_of(ColumnChoice)
+@with_options_of(ColumnChoice)
 def from_arrow(
     spark: "SparkSession",
     urls: Urls,
@@ -221,11 +201,11 @@ def from_arrow(
     Large files are shared out by record batches, streams are not. Everything else is as for
     `from_parquet`; folders are searched for files ending in arrow, arrows, feather or ipc.
     """
-    source = _source("arrow", from_arrow, urls, options, schema, on_error)
+    source = _source("arrow", urls, options, schema, on_error)
     return source.distribute(spark, partitions)
 
 
-@_with_options_of(ColumnChoice)
+@with_options_of(ColumnChoice)
 def read_arrow(
     urls: Urls,
     *,
@@ -234,22 +214,17 @@ def read_arrow(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_arrow`, read here, without Spark: as `read_csv`."""
-    return _source("arrow", read_arrow, urls, options, schema, on_error).gather()
+    return _source("arrow", urls, options, schema, on_error).gather()
 
 
 def _source(
     kind: Literal["csv", "parquet", "arrow"],
-    function: Callable[..., Any],
     urls: Urls,
     options: Mapping[str, Any],
     schema: TableSchema | None,
     on_error: OnError,
 ) -> TableSource:
-    """Files and the options of `function`, checked; the columns are read from the first file."""
-    unknown = set(options) - set(inspect.signature(function).parameters)
-    if unknown:
-        name = getattr(function, "__name__", "")
-        raise TypeError(f"{name}() got an unexpected keyword argument {min(unknown)!r}")
+    """Files and options, checked; the columns are read from the first file."""
     names = {each.name for each in fields(ColumnChoice)}
     choice = ColumnChoice(**{n: value for n, value in options.items() if n in names})
     form = CsvFormat(**{n: value for n, value in options.items() if n not in names})

@@ -13,7 +13,6 @@ import numpy as np
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
-from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
 from sparkwright.data._sequences import prepared
@@ -150,14 +149,11 @@ def _opened(source: DataSource, url: str | None = None) -> TableSource:
         files = files_of(url, source.info.endings)
         opener = _OPENERS[source.format]
         return TableSource(files=files, reader=ColumnarReader.of(files, opener))
-    is_table = source.format == "csv"
-    form = source.csv_format() if is_table else _sequence_format(source)
+    form = source.csv_format()
+    if source.format == "csv_sequences":
+        form = replace(form, newlines_in_values=True)
     files = files_of(url, ENDINGS)
     return TableSource(files=files, reader=CsvReader.of(files, form))
-
-
-def _sequence_format(source: DataSource) -> CsvFormat:
-    return replace(source.csv_format(), newlines_in_values=True)
 
 
 class _EnoughError(Exception):
@@ -323,14 +319,10 @@ def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
 
 def _sequence_problems(source: DataSource) -> list[DataProblem]:
     """What the reader reports of the first sequences."""
-    own = {"partitions", *(each.name for each in fields(CsvFormat))}
     log = Findings()
     try:
-        reader, pairs = prepared(
-            source.url,
-            form=_sequence_format(source),
-            **{name: value for name, value in source.arguments.items() if name not in own},
-        )
+        given = {n: value for n, value in source.arguments.items() if n != "partitions"}
+        reader, pairs = prepared(source.url, **given)
         urls = [(one.url, None if other is None else other.url) for one, other in pairs]
         for _ in reader.sequences(urls[:_OTHER_FILES], log):
             pass

@@ -7,11 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
+from sparkwright.data._columnar import ColumnarReader
+from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._local_data import LocalData
 from sparkwright.data._survey import Survey
@@ -42,31 +44,8 @@ _SMALLEST_PIECE_BYTES = 64 << 10
 Urls = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class TableReader(Protocol):
-    """Reads files of one kind, whole or in pieces; travels to executors."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns of the files."""
-        ...
-
-    def taking(self, used: Sequence[str], texts: Iterable[str]) -> "TableReader":
-        """A reader of some columns, of which `texts` are text."""
-        ...
-
-    def shapes(
-        self, files: Sequence[StoredFile], names: Sequence[str]
-    ) -> Mapping[str, tuple[int, ...]]:
-        """Which of some columns hold arrays, and the shape of one."""
-        ...
-
-    def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
-        """What one task reads at a time: files, and parts of large ones."""
-        ...
-
-    def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
-        """What `convert` makes of the tables of a piece, without the rows that it finds bad."""
-        ...
+# Reads files of one kind, whole or in pieces; travels to executors.
+TableReader = ColumnarReader | CsvReader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,13 +165,10 @@ class TableSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalTable(LocalData):
-    """What `read_csv`, `read_parquet` and `read_arrow` read.
+    """What `read_csv`, `read_parquet` and `read_arrow` read: a `LocalData`.
 
     Attributes:
-        data: the examples.
-        skipped: what was left out.
-        class_names: output name -> names of its classes.
-        schema: which columns they come from.
+        schema: which columns the examples come from.
     """
 
     schema: TableSchema

@@ -106,7 +106,8 @@ def _refuse(field: Any, column: Any) -> None:
             "columns of a table must be numbers or text, fixed-size lists of these or fixed-shape "
             f"tensors. Received: column {field.name!r} of type {field.type}."
         )
-    missing, level = column.null_count, _storage(column)
+    missing = column.null_count
+    level = [getattr(chunk, "storage", chunk) for chunk in column.chunks]  # of extension types
     while level and pa.types.is_fixed_size_list(level[0].type):
         level = [chunk.flatten() for chunk in level]
         missing += sum(chunk.null_count for chunk in level)
@@ -115,11 +116,6 @@ def _refuse(field: Any, column: Any) -> None:
             f"column {field.name!r} must have no missing values. Received: {missing} of them in "
             f"{len(column)} rows. Drop or fill them first (`pyarrow.compute.fill_null`)."
         )
-
-
-def _storage(column: Any) -> list[Any]:
-    """The lists of a column, without the extension type around them."""
-    return [getattr(chunk, "storage", chunk) for chunk in column.chunks]
 
 
 def _arrow_array(array: Array) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.evaluation.pair_sample import mixed
+
 from ._moments import Moments, Per, column_values, mask_of, readings_of
 from .dataset import Array, DataSet
 
@@ -58,16 +60,13 @@ class RowSample:
 def priorities_of(numbers: Integers, *, seed: int, partition: int) -> Priorities:
     """(n,) pseudo-random priorities of the rows with these numbers in their partition."""
     start = np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
-    stream = _mixed(_mixed(start) + np.uint64(partition))
-    return _mixed(stream + numbers.astype(np.uint64))
+    stream = split_mix(split_mix(start) + np.uint64(partition))
+    return split_mix(stream + numbers.astype(np.uint64))
 
 
-def _mixed(state: Priorities) -> Priorities:
-    """SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one to one, every bit of every bit."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
+def split_mix(state: Priorities) -> Priorities:
+    """SplitMix64: the next number of each state, which looks random."""
+    return mixed(state + np.uint64(0x9E3779B97F4A7C15))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)

@@ -10,6 +10,7 @@ from sparkwright.errors import DataError
 from ._distributed import DistributedDataSet
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
 from .dataset import DataSet
+from .texts import is_string
 from .wording import session_first
 
 if TYPE_CHECKING:
@@ -186,28 +187,63 @@ def _dataset_of(
 
 
 def _column_array(batch: Any, name: str) -> Any:
+    array = dense(batch.column(batch.schema.get_field_index(name)), f"column {name!r}")
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def dense(column: Any, called: str) -> Any:
+    """(rows, ...) of an Arrow column of numbers, texts or arrays, nested or not, of one length.
+
+    Raises:
+        DataError: naming it as `called`, for missing values, other types, unequal lengths.
+    """
+    if not _is_list(column):
+        return numbers_of(column, called)
+    lengths = lengths_of(column, called)
+    if len(set(lengths.tolist())) > 1:
+        raise DataError(
+            f"arrays of {called} must have one length. Received: from {lengths.min()} to "
+            f"{lengths.max()}."
+        )
+    if not len(column) or not lengths[0]:
+        raise DataError(
+            f"arrays of {called} must not be empty. Received: an empty one. Leave such rows out "
+            "(`WHERE size(…) > 0`)."
+        )
+    inner = dense(column.flatten(), f"arrays of {called}")
+    return inner.reshape(len(column), int(lengths[0]), *inner.shape[1:])
+
+
+def lengths_of(column: Any, called: str) -> Any:
+    """(rows,) length of each row's array; 0 for numbers. Raises as `dense`."""
+    _refuse_missing(column, called)
+    if not _is_list(column):
+        return np.zeros(len(column), np.int64)
+    return np.diff(column.offsets.to_numpy()).astype(np.int64)
+
+
+def numbers_of(column: Any, called: str) -> Any:
+    """(rows,) of a column of numbers or texts. Raises as `dense`."""
     import pyarrow as pa
 
-    column = batch.column(batch.schema.get_field_index(name))
-    nested = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    values = column.flatten() if nested else column
-    for what, missing in (
-        (f"column {name!r}", column.null_count),
-        (f"arrays of column {name!r}", values.null_count),
-    ):
-        if missing:
-            raise DataError(
-                f"{what} must have no missing values. Received: {missing} of them in {len(column)} "
-                "rows. Drop or fill them first (`DataFrame.na`; in arrays, "
-                "`pyspark.sql.functions.transform` with `coalesce`)."
-            )
-    array = values.to_numpy(zero_copy_only=False)
-    if nested:
-        lengths = np.diff(column.offsets.to_numpy())
-        if len(set(lengths.tolist())) > 1:
-            raise DataError(
-                f"arrays of column {name!r} must have one length. Received: from {lengths.min()} "
-                f"to {lengths.max()}."
-            )
-        array = array.reshape(len(column), -1)
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+    _refuse_missing(column, called)
+    kind = column.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not (is_number or pa.types.is_boolean(kind) or is_string(kind)):
+        raise DataError(f"{called} must hold numbers or text, or arrays. Received: type {kind}.")
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _refuse_missing(column: Any, called: str) -> None:
+    if column.null_count:
+        raise DataError(
+            f"{called} must have no missing values. Received: {column.null_count} of them in "
+            f"{len(column)} rows. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
+            "`pyspark.sql.functions.transform` with `coalesce`)."
+        )
+
+
+def _is_list(column: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)

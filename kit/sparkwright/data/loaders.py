@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from sparkwright.errors import DataError
+from sparkwright.storage.archive import array_in
 from sparkwright.storage.files import exists, is_on_this_machine, open_file, read_bytes
 
 from ._manifest import Columns, columns_of, columns_text
@@ -328,24 +329,8 @@ def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
                 raise DataError(f"its member {info.filename} is no array")
-            name = info.filename.removesuffix(".npy")
-            arrays[name] = _npy_array(name, archive.read(info))
+            arrays[info.filename.removesuffix(".npy")] = array_in(archive.read(info))
     return arrays
-
-
-def _npy_array(name: str, raw: bytes) -> np.ndarray[Any, Any]:
-    """A view of `raw`: NumPy's own reader allocates whatever a header claims."""
-    file = BytesIO(raw)
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format
-    read = reader.read_array_header_1_0 if version == (1, 0) else reader.read_array_header_2_0
-    shape, fortran, dtype = read(file)
-    if dtype.kind not in "biuf":
-        raise DataError(f"its array {name} is of {dtype}, not of numbers")
-    if min(shape, default=0) < 0:
-        raise DataError(f"its array {name} has the shape {shape}")
-    values = np.frombuffer(raw, np.uint8, offset=file.tell()).view(dtype)
-    return values.reshape(shape, order="F" if fortran else "C")
 
 
 def _short(error: BaseException) -> str:

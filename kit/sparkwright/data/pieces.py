@@ -4,11 +4,12 @@ Every file format goes through `from_pieces`: the driver lists pieces, executors
 they skip is counted once however often Spark runs a task.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from sparkwright.cluster.jobs import collect
+from sparkwright.cluster.jobs import accumulator, collect
 from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_count
 
@@ -29,18 +30,14 @@ class SkipLog:
     """Where a reader reports what it cannot use: an error, or counted and skipped.
 
     Attributes:
+        raises: whether the first report ends the reading.
         skipped: what has been reported so far.
     """
 
-    def __init__(self, on_error: OnError) -> None:
-        """Raise at the first report, or go on."""
-        self._raises = on_error == "raise"
+    def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
+        """Raise at the first report, or go on; or call `told` with each reason and message."""
+        self.raises, self._told = on_error == "raise", told
         self.skipped = Skipped()
-
-    @property
-    def raises(self) -> bool:
-        """Whether the first report ends the reading."""
-        return self._raises
 
     def skip(self, reason: str, message: str, *, count: int = 1) -> None:
         """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
@@ -48,9 +45,12 @@ class SkipLog:
         Raises:
             DataError: `message`, with `on_error="raise"`.
         """
-        if self._raises:
+        if self._told is not None:
+            self._told(reason, message)
+        elif self.raises:
             raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
-        self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+        else:
+            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
 
 
 def check_on_error(on_error: str) -> None:
@@ -181,7 +181,7 @@ class SkipTracker:
 
     def __init__(self, context: Any) -> None:
         """Nothing known yet."""
-        self.done: Any = context.accumulator({}, _by_partition())
+        self.done = accumulator(context, dict[int, Skipped], operator.or_)
         self.rdd: RDD[bytes] | None = None
 
     def so_far(self) -> Skipped:
@@ -196,22 +196,6 @@ class SkipTracker:
         if len(self.done.value) < rdd.getNumPartitions():
             collect(spark, rdd.mapPartitions(_drain), description="count what is skipped")
         return self.so_far()
-
-
-def _by_partition() -> Any:
-    from pyspark import AccumulatorParam
-
-    class ByPartition(AccumulatorParam[dict[int, Skipped]]):
-        def zero(self, value: dict[int, Skipped]) -> dict[int, Skipped]:
-            del value
-            return {}
-
-        def addInPlace(
-            self, value1: dict[int, Skipped], value2: dict[int, Skipped]
-        ) -> dict[int, Skipped]:
-            return {**value1, **value2}
-
-    return ByPartition()
 
 
 def _drain(chunks: Iterable[bytes]) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Arguments in error messages: long values shortened, a missing session refused."""
 
+import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -30,6 +31,34 @@ def clipped(text: str, *, limit: int = 60) -> str:
         'abcd…'
     """
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def with_options_of(
+    *sources: Callable[..., Any],
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Have a function list its `**options`, the keywords of `sources`, and refuse others."""
+
+    def decorated(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        own = inspect.signature(function)
+        given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        named = {p.name: p for p in given if p.kind is p.KEYWORD_ONLY}
+        every = [p for each in sources for p in inspect.signature(each).parameters.values()]
+        listed = [p for p in every if p.kind is p.KEYWORD_ONLY and p.name not in named]
+        first = [p for p in given if p.name not in named]
+        known = {p.name for p in (*given, *listed)}
+
+        @wraps(function)
+        def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
+            if unknown := options.keys() - known:
+                name = getattr(function, "__name__", "")
+                raise TypeError(f"{name}() got an unexpected keyword argument {min(unknown)!r}")
+            return function(*arguments, **options)
+
+        shown: Any = checked
+        shown.__signature__ = own.replace(parameters=[*first, *listed, *named.values()])
+        return checked
+
+    return decorated
 
 
 def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -1,9 +1,11 @@
 """Looks for what would keep a run from working, or make it slow."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_number
 
 from ._diagnosis import Diagnosis
 
@@ -48,15 +50,11 @@ def doctor(
         raise ConfigurationError(
             f"`urls` must be a list of URLs. Received: urls={urls!r}. Write `urls=[{urls!r}]`."
         )
-    if not 1 <= timeout_s <= 3600:
-        raise ConfigurationError(
-            f"`timeout_s` must be from 1 to 3600 seconds. Received: timeout_s={timeout_s!r}."
-        )
+    check_number("timeout_s", timeout_s, minimum=1, maximum=3600)
     # `sparkwright` imports this module at once, and the rest of the kit at its first use.
-    from ._gathering import gather
-    from ._rules import diagnose
-
-    return diagnose(gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s))
+    gathering, rules = (import_module(f"{__package__}.{name}") for name in ("_gathering", "_rules"))
+    found = gathering.gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s)
+    return rules.diagnose(found)
 
 
 def _active() -> "SparkSession | None":

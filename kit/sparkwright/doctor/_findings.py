@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from sparkwright.timeline.clocks import Offset
+
 MIB, GIB = 1 << 20, 1 << 30
 
 
@@ -31,14 +33,6 @@ class Logind:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Clock:
-    """How far a place's clock is ahead of the driver's, in seconds, and how sure that is."""
-
-    offset_s: float
-    uncertainty_s: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """One process that was looked at: the driver's, or a Python worker of one executor."""
 
@@ -54,7 +48,8 @@ class Place:
     gpu_addresses: tuple[str, ...] = ()  # those that Spark gave to the task
     memory: Memory = field(default_factory=Memory)
     logind: Logind | None = None  # None where there is no systemd
-    clock: Clock | None = None  # None on the driver, and where it could not be measured
+    # How far its clock is ahead; None on the driver, and where it could not be measured.
+    clock: Offset | None = None
     # Why something failed; "" if it did not; None: it was not tried.
     driver_problem: str | None = None  # to reach the driver's port
     port_problem: str | None = None  # to open a port

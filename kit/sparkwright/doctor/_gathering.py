@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import re
 import secrets
 import time
@@ -19,12 +20,12 @@ from sparkwright.errors import ConfigurationError, NetworkError, RunTimeoutError
 from sparkwright.masters import MeshConfig
 from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark.launcher import advertised_address, bind_address
-from sparkwright.timeline.clocks import OffsetEstimator
+from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from . import _machine, _probe
-from ._findings import CachedData, Clock, Findings, Place, SparkFacts
-from ._folders import folders_at, read_back, told_url
-from ._meeting import Meeting
+from ._findings import CachedData, Findings, Place, SparkFacts
+from ._folders import folders_at, read_back, told_url, write_beside
+from ._meeting import Meeting, attend
 from ._probe import Orders
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
+KIT = pickle.dumps((attend, write_beside))
 # What examines a machine is sent whole: executors may have no kit, or another one.
 _SENT_WHOLE = (_machine, _probe)
 # What says it in a page of Java.
@@ -87,6 +89,7 @@ def gather(
             wait_s=timeout_s,
             folders=folders,
             files_s=files_s,
+            kit=KIT,
             clock=executor_clock,
             find_kit=engine_finder(),
         )
@@ -261,7 +264,7 @@ def _executor(answer: dict[str, Any]) -> Place:
     return replace(Place.from_dict({**place, "label": answer["label"]}), clock=clock)
 
 
-def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
+def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
     """How far the clock of who asked is ahead of that of who answered; None: not known."""
     estimator, now_s = OffsetEstimator(), 0.0
     for asked_s, came_s, left_s, answered_s in samples:
@@ -270,7 +273,7 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Clock | None:
     offset = estimator.estimate(now_s)
     if offset is None:
         return None
-    return Clock(offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s)
+    return offset._replace(offset_s=-offset.offset_s)
 
 
 def _settings(spark: "SparkSession") -> dict[str, str]:

@@ -1,11 +1,12 @@
 """What runs inside the tasks of the doctor's job: examine the machine, meet the others, try files.
 
-It is sent whole to executors, where the kit may be missing: what needs the kit is imported inside
-functions, after the machine has been examined.
+It is sent whole to executors, where the kit may be missing: what needs the kit comes pickled, and
+is loaded after the machine has been examined.
 """
 
 import hashlib
 import os
+import pickle
 import socket
 import threading
 import time
@@ -33,6 +34,8 @@ class Orders:
     wait_s: float  # for the driver's answer, which waits for the other tasks
     folders: dict[str, str]  # folder to write to -> URL as it is shown
     files_s: float
+    # Functions of the kit, pickled by name: `attend` of the meeting, `write_beside` of the folders.
+    kit: bytes
     clock: Callable[[], float] = time.time
     find_kit: Callable[[str], dict[str, Any]] = no_kit
 
@@ -58,8 +61,7 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
             time.sleep(_HOLD_S)  # or one slot would be given to several tasks, another to none
             answer["place"] = place()
         else:
-            from sparkwright.doctor._meeting import attend
-
+            attend, _ = pickle.loads(orders.kit)
             answer.update(attend(orders, {**answer, "task": task}, place))
     except ImportError as error:
         time.sleep(_HOLD_S)
@@ -67,10 +69,12 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
     except (OSError, LookupError, TypeError, ValueError) as error:
         answer["place"] = place(str(error) or type(error).__name__)
     if "place" in answer and orders.folders:
-        actions = {
-            url: partial(_read_and_write, folder, file_of(executor))
-            for folder, url in orders.folders.items()
-        }
+
+        def write(folder: str) -> str:
+            _, write_beside = pickle.loads(orders.kit)
+            return write_beside(folder, file_of(executor))
+
+        actions = {url: partial(write, folder) for folder, url in orders.folders.items()}
         otherwise = f"reading and writing took more than {orders.files_s:g} s"
         answer["place"]["files"] = all_within(actions, orders.files_s, otherwise)
     return answer
@@ -85,13 +89,6 @@ def _gpu_addresses() -> list[str]:
     context: Any = TaskContext.get()
     gpu = context.resources().get("gpu") if context is not None else None
     return list(gpu.addresses) if gpu is not None else []
-
-
-def _read_and_write(folder: str, name: str) -> str:
-    from sparkwright.storage.files import join, read_bytes, write_bytes
-
-    write_bytes(join(folder, name), read_bytes(join(folder, "driver")))
-    return ""
 
 
 def file_of(executor: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.options import check_choice
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice, check_flag
 
 from .abstract import AbstractEvaluation, Batch
 from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
@@ -80,11 +80,7 @@ class EvaluationCalibration(AbstractEvaluation):
         """
         for option in ("reliability_bins", "histogram_bins"):
             check_count(option, getattr(self, option), minimum=1, maximum=_MOST_BINS)
-        if type(self.exclude_empty_bins) is not bool:
-            raise ConfigurationError(
-                "`exclude_empty_bins` must be True or False. "
-                f"Received: exclude_empty_bins={self.exclude_empty_bins!r}."
-            )
+        check_flag("exclude_empty_bins", self.exclude_empty_bins)
         self._check_names()
         bins = (self.reliability_bins, self.histogram_bins)
         if self.counts is not None and self.counts.bins != bins:

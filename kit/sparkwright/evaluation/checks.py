@@ -34,7 +34,8 @@ class Values:
             return NotImplemented
         same_kind: Any = other
         theirs = same_kind._state()
-        return all(_same(value, theirs[name]) for name, value in self._state().items())
+        pairs = ((value, theirs[name]) for name, value in self._state().items())
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `from_dict` is the inverse."""
@@ -99,10 +100,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value.to_dict() if hasattr(value, "to_dict") else value
-
-
-def _same(one: Any, other: Any) -> bool:
-    return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
 
 
 @contextmanager

@@ -111,12 +111,12 @@ def _smallest(
 
 def _hashes(labels: Floats, predictions: Floats) -> NDArray[np.uint64]:
     """(n,) 64 bits that look random, the same for the same pair on each machine."""
-    first = _mixed((labels + 0.0).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
-    return _mixed(first ^ (predictions + 0.0).view(np.uint64))
+    first = mixed((labels + 0.0).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    return mixed(first ^ (predictions + 0.0).view(np.uint64))
 
 
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finisher (Steele, Lea, Flood, OOPSLA 2014): all bits depend on all bits."""
+def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finisher (Steele, Lea, Flood, OOPSLA 2014): one to one, all bits of all bits."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_choice
+from sparkwright.options import check_choice, check_number
 
 from .abstract import AbstractEvaluation
 from .checks import Counts, number_of
@@ -231,10 +230,7 @@ class BinaryRates(AbstractEvaluation):
         Raises:
             ConfigurationError: if `beta` is not finite and above 0.
         """
-        if not (np.isfinite(beta) and beta > 0):
-            raise ConfigurationError(
-                f"`beta` must be finite and greater than 0. Received: beta={beta!r}."
-            )
+        check_number("beta", beta, above=0)
         return self._rate(lambda counts: counts.f_beta(beta), average, of)
 
     def left_out(self, metric: Metric) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from .rates import Rates
 Floats = NDArray[np.float64]
 Scores = NDArray[np.float32 | np.float64]
 Criterion = Literal["f1", "youden"]
+_COLUMNS = ("thresholds", "true_positives", "false_positives")
 _DTYPES = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 _BLOCK = 1 << 20  # scores to look up at a time: bounds memory, and sums fit int64
 
@@ -217,12 +218,7 @@ class ThresholdCounts(Values):
 
     def rows(self, chosen: NDArray[np.integer[Any]]) -> "ThresholdCounts":
         """Some of the thresholds, by ascending index."""
-        return replace(
-            self,
-            thresholds=self.thresholds[chosen],
-            true_positives=self.true_positives[chosen],
-            false_positives=self.false_positives[chosen],
-        )
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def corners(self) -> "ThresholdCounts":
         """Without points in the middle of two equal steps, like scikit-learn's `roc_curve`."""
@@ -258,13 +254,8 @@ class ThresholdCounts(Values):
 
     def started(self) -> "ThresholdCounts":
         """With the threshold infinity in front, where nothing is predicted positive."""
-        nothing = np.zeros(1, np.int64)
-        return replace(
-            self,
-            thresholds=np.concatenate([[math.inf], self.thresholds]),
-            true_positives=np.concatenate([nothing, self.true_positives]),
-            false_positives=np.concatenate([nothing, self.false_positives]),
-        )
+        first = zip(_COLUMNS, (math.inf, 0, 0), strict=True)
+        return replace(self, **{n: np.concatenate([[at], getattr(self, n)]) for n, at in first})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the threshold infinity is left out."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.options import check_number
 
 from .checks import check_count
 from .rates import Rates
@@ -204,10 +205,7 @@ def bootstrap_band(
         B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", Chapman & Hall (1993),
         chapter 13: percentile intervals.
     """
-    if not 0 < confidence < 1:
-        raise ConfigurationError(
-            f"`confidence` must be above 0 and below 1. Received: confidence={confidence!r}."
-        )
+    check_number("confidence", confidence, above=0, below=1)
     check_count("replicates", replicates, minimum=2)
     check_count("grid_points", grid_points, minimum=2)
     counts = roc.threshold_counts().thinned(_POINTS)

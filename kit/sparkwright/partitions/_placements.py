@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.data.column_statistics import split_mix
+
 Counts = NDArray[np.int64]
 Destinations = NDArray[np.int32]
 
@@ -152,7 +154,7 @@ class SparkDefault(Placement):
     def _first_targets(self) -> Counts:
         """(sources,) the target of each source partition's first example."""
         seed = np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
-        hashed = _mixed(_mixed(seed) + np.arange(len(self.rows), dtype=np.uint64))
+        hashed = split_mix(split_mix(seed) + np.arange(len(self.rows), dtype=np.uint64))
         return (hashed % np.uint64(self.targets)).astype(np.int64)
 
 
@@ -258,11 +260,3 @@ def group_partitions(counts: Sequence[int], workers: int) -> tuple[int, ...]:
 def _uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
     """In (0, 1], from the generator's 31 highest bits."""
     return ((state >> _SHIFT) + _ONE).astype(np.float64) / 2.0**31
-
-
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))

@@ -204,7 +204,8 @@ def plan_repartition(
         return plan("grouped", Grouped(source, workers, groups), groups)
 
     unchanged = Grouped(source, workers, tuple(range(len(source))))
-    if same_number and (mode != "always" or _is_balanced(source, strategy)):
+    is_balanced = same_number and strategy != "spark_default" and max(source) - min(source) <= 1
+    if is_balanced or (same_number and mode != "always"):
         return plan("unchanged", unchanged)
     if mode == "never":
         return grouped(group_partitions(source, workers))
@@ -259,10 +260,6 @@ def _placement(
             return ApproximateBalanced(counts, workers)
         case "spark_default":
             return SparkDefault(counts, workers, seed)
-
-
-def _is_balanced(counts: tuple[int, ...], strategy: RepartitionStrategy) -> bool:
-    return strategy != "spark_default" and max(counts) - min(counts) <= 1
 
 
 def _max_over_mean(counts: tuple[int, ...]) -> float:

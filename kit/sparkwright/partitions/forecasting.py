@@ -261,6 +261,7 @@ def forecast(
     plan = plan_repartition(survey.rows, workers=workers, mode=mode, strategy=strategy, seed=seed)
     never = plan_repartition(survey.rows, workers=workers, mode="never")
     after, label_forecast, seen = _after(survey, plan)
+    labels_now = survey.labels if survey.label_counts else np.zeros((len(survey.rows), 0))
     return PartitionForecast(
         survey=survey,
         plan=plan,
@@ -268,16 +269,12 @@ def forecast(
         batch_size=batch_size,
         step_s=step_s,
         bandwidth_bytes_per_s=bandwidth_bytes_per_s,
-        now=PartitionLayout(rows=survey.rows, labels=_labels_now(survey)),
+        now=PartitionLayout(rows=survey.rows, labels=labels_now),
         without=_after(survey, never)[0],
         after=after,
         label_forecast=label_forecast,
         seen=tuple(seen.tolist()),
     )
-
-
-def _labels_now(survey: PartitionSurvey) -> NDArray[np.float64]:
-    return survey.labels if survey.label_counts else np.zeros((len(survey.rows), 0))
 
 
 def _after(

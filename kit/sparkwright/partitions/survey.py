@@ -214,7 +214,11 @@ class PartitionSurvey:
                 n if s.complete else s.rows for n, s in zip(rows, samples, strict=True)
             ),
             output=output,
-            samples=tuple(_by_place(s, found) for s in samples),
+            # With class numbers as columns of `label_counts`.
+            samples=tuple(
+                replace(s, classes=np.searchsorted(found, s.classes).astype(np.int64))
+                for s in samples
+            ),
         )
 
     @property
@@ -296,11 +300,6 @@ class PartitionSurvey:
     def _scale(self) -> NDArray[np.float64]:
         seen = np.asarray(self.rows_looked_at, np.float64)
         return np.divide(self.rows, seen, out=np.zeros(len(seen)), where=seen > 0)
-
-
-def _by_place(sample: LabelSample, found: NDArray[np.int64]) -> LabelSample:
-    """With class numbers as columns of `label_counts`."""
-    return replace(sample, classes=np.searchsorted(found, sample.classes).astype(np.int64))
 
 
 def _count(value: Any) -> int:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import wait_for_slots
 from sparkwright.data import DataSet, Normalizer
-from sparkwright.errors import ConfigurationError, DataError, NetworkError, WorkerError
+from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.networks import ModelDefinition, ModelState, pack_arrays
 from sparkwright.networks.signature import output_types
+from sparkwright.options import check_count
 from sparkwright.workers.pool import BorrowedTrainer, TrainerPool, driver_secret
 from sparkwright.workers.requests import (
     Adapting,
@@ -72,12 +73,8 @@ class Inference:
             ConfigurationError: if a number is below 1, or the model cannot be described.
             SlotsError: if no executor comes, with a GPU where tasks need one.
         """
-        for name, value in (("batch_size", batch_size), ("eval_workers", workers)):
-            is_number = isinstance(value, int) and not isinstance(value, bool)
-            if value is not None and (not is_number or value < 1):
-                raise ConfigurationError(
-                    f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
-                )
+        check_count("batch_size", batch_size)
+        check_count("eval_workers", workers, optional=True)
         wait_for_slots(spark, 1)
         ship_engine(spark)  # a lazy result is computed by an action of the user's own
         state = ModelState.of(model, training=False)

@@ -190,18 +190,7 @@ class SparkNetwork(EvaluatingNetwork):
             export=self._exporter(master),
         )
         engine: Engine = (
-            SparkRoundsEngine(
-                spark=self.spark,
-                run=beginning.id,
-                launcher=launcher,
-                master=master,
-                definition=beginning.definition,
-                start=beginning.start,
-                epochs=beginning.epochs,
-                judged=beginning.judged,
-                callbacks=beginning.callbacks,
-                initial_epoch=beginning.initial_epoch,
-            )
+            SparkRoundsEngine(self.spark, launcher, beginning)
             if in_rounds
             else beginning.peer_engine(launcher)
         )

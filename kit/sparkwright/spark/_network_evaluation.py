@@ -1,6 +1,6 @@
 """Evaluation and scoring: how good a network is, found out on the executors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data import DistributedDataSet
@@ -24,6 +24,28 @@ from ._predicting import score_examples, score_keyed
 
 if TYPE_CHECKING:
     from pyspark import RDD
+
+
+def _of_files(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method `method` on files of minibatches."""
+
+    def of_files(
+        self: PredictingNetwork,
+        where: Any,
+        *arguments: Any,
+        loader: Loader | None = None,
+        on_error: OnError = "raise",
+        **options: Any,
+    ) -> Any:
+        data = self._minibatches(where, loader, on_error)  # pyright: ignore[reportPrivateUsage]
+        return method(self, data, *arguments, **options)
+
+    of_files.__name__ = f"{method.__name__}_paths"
+    of_files.__doc__ = (
+        f"`{method.__name__}` with its `options` on files of minibatches; see `fit_paths` for "
+        "these."
+    )
+    return of_files
 
 
 class EvaluatingNetwork(PredictingNetwork):
@@ -62,19 +84,7 @@ class EvaluatingNetwork(PredictingNetwork):
             found = evaluate(inference, data, wanted, normalizer=self.normalizer)
         return in_given_form(evaluations, found)
 
-    def do_evaluation_paths(
-        self,
-        where: Any,
-        evaluations: Evaluations,
-        *,
-        loader: Loader | None = None,
-        on_error: OnError = "raise",
-        **options: Any,
-    ) -> Any:
-        """`do_evaluation` with its `options` on files of minibatches; see `fit_paths` for these."""
-        return self.do_evaluation(
-            self._minibatches(where, loader, on_error), evaluations, **options
-        )
+    do_evaluation_paths = _of_files(do_evaluation)
 
     def evaluate(
         self,
@@ -169,16 +179,7 @@ class EvaluatingNetwork(PredictingNetwork):
         prototype = RegressionEvaluation(names=None if names is None else tuple(names))
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 
-    def evaluate_paths(
-        self,
-        where: Any,
-        *,
-        loader: Loader | None = None,
-        on_error: OnError = "raise",
-        **options: Any,
-    ) -> Evaluation:
-        """`evaluate` with its `options` on files of minibatches; see `fit_paths` for these."""
-        return self.evaluate(self._minibatches(where, loader, on_error), **options)
+    evaluate_paths = _of_files(evaluate)
 
     # -- scoring ----------------------------------------------------------------------------
 
@@ -202,16 +203,7 @@ class EvaluatingNetwork(PredictingNetwork):
             found = score(inference, data, normalizer=self.normalizer)
         return found.total / found.examples if average else found.total
 
-    def score_paths(
-        self,
-        where: Any,
-        *,
-        loader: Loader | None = None,
-        on_error: OnError = "raise",
-        **options: Any,
-    ) -> float:
-        """`score` with its `options` on files of minibatches; see `fit_paths` for these."""
-        return self.score(self._minibatches(where, loader, on_error), **options)
+    score_paths = _of_files(score)
 
     def score_examples(
         self,

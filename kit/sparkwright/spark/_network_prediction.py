@@ -159,14 +159,7 @@ class PredictingNetwork:
         if isinstance(data, DataFrame):
             return from_features_and_label(data)
         if isinstance(data, DataSet):
-            return from_arrays(
-                self.spark,
-                data.features,
-                data.labels,
-                features_masks=data.features_masks,
-                labels_masks=data.labels_masks,
-                weights=data.weights,
-            )
+            return from_arrays(self.spark, data)
         raise DataError(
             f"`{name}` must be a DistributedDataSet, a DataSource, a URL of minibatches, an RDD, a "
             f"DataFrame or a DataSet. Received: {type(data).__name__}. See `sparkwright.data`."

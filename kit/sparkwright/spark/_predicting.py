@@ -65,10 +65,6 @@ def predict_dataset(
     return predicted
 
 
-def _key_name(tag: "_Key") -> str:
-    return f"key={tag.key!r}"
-
-
 class _Key(NamedTuple):
     """Whose examples these are, and whether the value was a single one."""
 
@@ -96,7 +92,9 @@ def predict_keyed(
     def outputs_of(records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         pieces = (_keyed(record, inputs) for record in records)
         seen = ((tag, _features_of(normalizer, dataset)) for tag, dataset in pieces)
-        for tag, outputs in mapped_pieces(inference, what, seen, called=_key_name):
+        for tag, outputs in mapped_pieces(
+            inference, what, seen, called=lambda tag: f"key={tag.key!r}"
+        ):
             found = {n: array[0] if tag.single else array for n, array in outputs.items()}
             yield tag.key, next(iter(found.values())) if len(found) == 1 else found
 

@@ -10,11 +10,10 @@ import numpy as np
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
-from sparkwright.networks import ModelDefinition, pack_arrays
-from sparkwright.runs.callbacks import DriverCallbacks
-from sparkwright.runs.engine import Outcome, StartState
-from sparkwright.runs.judged_run import JudgedRun
+from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.networks import pack_arrays
+from sparkwright.runs.begin import RunBeginning
+from sparkwright.runs.engine import Outcome
 from sparkwright.runs.peer_engine import error_of, settings_of
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
@@ -44,26 +43,16 @@ class SparkRoundsEngine:
     """
 
     def __init__(
-        self,
-        *,
-        spark: "SparkSession",
-        run: str,
-        launcher: SparkLauncher,
-        master: TrainingMaster,
-        definition: ModelDefinition,
-        start: StartState,
-        epochs: int,
-        judged: JudgedRun | None = None,
-        callbacks: DriverCallbacks,
-        initial_epoch: int = 0,
+        self, spark: "SparkSession", launcher: SparkLauncher, beginning: RunBeginning
     ) -> None:
-        """Prepare; nothing starts before `run`. There are no scores for `judged` here."""
-        self._spark, self._run, self._launcher = spark, run, launcher
+        """Prepare; nothing starts before `run`. There are no scores to judge by here."""
+        self._spark, self._run, self._launcher = spark, beginning.id, launcher
+        master = beginning.master
         assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
-        self._master, self._definition = master, definition
-        self._start, self._epochs = start, epochs
-        self._judged, self._callbacks = judged, callbacks
-        self._initial_epoch = initial_epoch
+        self._master, self._definition = master, beginning.definition
+        self._start, self._epochs = beginning.start, beginning.epochs
+        self._judged, self._callbacks = beginning.judged, beginning.callbacks
+        self._initial_epoch = beginning.initial_epoch
         self._ending = False  # early
         self._stopping = threading.Event()
         self._job: SparkJob | None = None

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet, Normalizer, TableSchema
+from sparkwright.data.from_spark import dense, lengths_of, numbers_of
 from sparkwright.data.tables import to_dataset
-from sparkwright.data.texts import is_string
 from sparkwright.errors import DataError
 from sparkwright.workers.requests import Predicting
 
@@ -49,7 +49,11 @@ class ColumnReader:
             return
         names = list(self.inputs)
         if len(names) == 1 and len(columns) > 1:
-            arrays = {names[0]: np.stack([_numbers(c, i) for i, c in enumerate(columns)], axis=1)}
+            arrays = {
+                names[0]: np.stack(
+                    [numbers_of(c, _called(i)) for i, c in enumerate(columns)], axis=1
+                )
+            }
             yield np.arange(len(columns[0])), self._shaped(arrays)
             return
         if len(names) != len(columns):
@@ -57,12 +61,12 @@ class ColumnReader:
                 f"the function needs a column for each of the network's inputs {names}, or for a "
                 f"single input its numbers, one a column. Received: {len(columns)} columns."
             )
-        lengths = np.stack([_lengths(c, i) for i, c in enumerate(columns)], axis=1)
+        lengths = np.stack([lengths_of(c, _called(i)) for i, c in enumerate(columns)], axis=1)
         kinds, kind_of = np.unique(lengths, axis=0, return_inverse=True)
         for kind in range(len(kinds)):
             rows = np.flatnonzero(kind_of.reshape(-1) == kind)
             arrays = {
-                name: _dense(column.take(_indices(rows)), i)
+                name: dense(column.take(_indices(rows)), _called(i))
                 for i, (name, column) in enumerate(zip(names, columns, strict=True))
             }
             yield rows, self._shaped(arrays)
@@ -236,60 +240,6 @@ def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
     return dataset
 
 
-def _lengths(column: Any, number: int) -> NDArray[np.int64]:
-    """Length of each row's array; 0 for numbers."""
-    _refuse_missing(column, number)
-    if not _is_list(column):
-        return np.zeros(len(column), np.int64)
-    return np.diff(column.offsets.to_numpy()).astype(np.int64)
-
-
-def _dense(column: Any, number: int) -> Array:
-    """(rows, ...) of a column of numbers or of arrays, nested or not, of one length."""
-    if not _is_list(column):
-        return _numbers(column, number)
-    lengths = _lengths(column, number)
-    if len(set(lengths.tolist())) > 1:
-        raise DataError(
-            f"inner arrays of argument {number + 1} must have one length. Received: from "
-            f"{lengths.min()} to {lengths.max()}."
-        )
-    if not len(column) or not lengths[0]:
-        raise DataError(
-            f"arrays of argument {number + 1} must not be empty. Received: an empty one. Leave "
-            "such rows out (`WHERE size(…) > 0`)."
-        )
-    inner = _dense(column.flatten(), number)
-    return inner.reshape(len(column), int(lengths[0]), *inner.shape[1:])
-
-
-def _numbers(column: Any, number: int) -> Array:
-    import pyarrow as pa
-
-    _refuse_missing(column, number)
-    kind = column.type
-    number_kind = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    if not (number_kind or pa.types.is_boolean(kind) or is_string(kind)):
-        raise DataError(
-            f"argument {number + 1} must hold numbers or text, or arrays. Received: type {kind}."
-        )
-    return column.to_numpy(zero_copy_only=False)
-
-
-def _refuse_missing(column: Any, number: int) -> None:
-    if column.null_count:
-        raise DataError(
-            f"argument {number + 1} must have no missing values. Received: {column.null_count} of "
-            f"them in {len(column)} rows. Drop or fill them first (`coalesce`, `DataFrame.na`)."
-        )
-
-
-def _is_list(column: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-
-
 def _from_pandas(column: Any) -> Any:
     """A pyarrow column of a pandas one.
 
@@ -311,6 +261,10 @@ def _to_pandas(column: Any) -> Any:
     import pandas as pd
 
     return pd.Series(column.to_numpy(zero_copy_only=False))
+
+
+def _called(number: int) -> str:
+    return f"argument {number + 1}"
 
 
 def _indices(rows: NDArray[np.intp]) -> Any:

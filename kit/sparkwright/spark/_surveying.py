@@ -9,7 +9,8 @@ from typing import Any
 from sparkwright.cluster.jobs import collect
 from sparkwright.data import DistributedDataSet, from_bytes, row_count
 from sparkwright.data.shuffling import counts_in_order, indexed_counts
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
+from sparkwright.options import check_count
 from sparkwright.partitions import PartitionSurvey, RepartitionPlan
 from sparkwright.partitions.execute import repartition
 from sparkwright.partitions.survey import LabelSample
@@ -70,10 +71,7 @@ def survey_partitions(
     Raises:
         ConfigurationError: if `sample_rows` is negative.
     """
-    if sample_rows < 0:
-        raise ConfigurationError(
-            f"`sample_rows` must be at least 0. Received: sample_rows={sample_rows}."
-        )
+    check_count("sample_rows", sample_rows, minimum=0)
     partitions = max(1, data.rdd.getNumPartitions())
     most = min(sample_rows, max(_FEWEST_ROWS, _MOST_ROWS // partitions))
     look = partial(_look, output=label, most_rows=most, seed=seed)

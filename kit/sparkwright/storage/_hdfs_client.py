@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -57,6 +57,24 @@ _NO_HOST = (
 )
 
 
+def on_thread(function: Callable[[], _T], timeout_s: float, *, name: str) -> "Future[_T]":
+    """Call `function` on a daemon thread; its future, done unless that takes `timeout_s`.
+
+    Not on a pool, whose threads Python would wait for at its end.
+    """
+    future: Future[_T] = Future()
+
+    def settle() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # a client's own panics are no Exceptions
+            future.set_exception(error)
+
+    Thread(target=settle, name=name, daemon=True).start()
+    wait([future], timeout_s)
+    return future
+
+
 def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: str) -> _T:
     """Call `function` of the client on another thread and wait for it.
 
@@ -67,16 +85,14 @@ def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: s
         RunTimeoutError: after `timeout_s`.
         OSError: of `function`, with a remedy.
     """
-    future: Future[_T] = Future()
-    Thread(target=_settle, args=(function, future), name="hdfs-call", daemon=True).start()
-    try:
-        error = future.exception(timeout_s)
-    except TimeoutError:
+    future = on_thread(function, timeout_s, name="hdfs-call")
+    if not future.done():
         raise RunTimeoutError(
             f"Waited {timeout_s:g} s for {server} to {what}. Check that its NameNode and DataNodes "
             "run and can be reached; the environment variable FSSPEC_HDFS_TIMEOUT_S sets another "
             "limit."
-        ) from None
+        )
+    error = future.exception()
     if error is None:
         return future.result()
     try:
@@ -87,13 +103,6 @@ def within(timeout_s: float, function: Callable[[], _T], *, what: str, server: s
         raise as_os_error(error, server=server) from None
     finally:
         del error, future  # a cycle would keep the caller's frames
-
-
-def _settle(function: Callable[[], _T], future: "Future[_T]") -> None:
-    try:
-        future.set_result(function())
-    except BaseException as error:  # the client's own panics are no Exceptions
-        future.set_exception(error)
 
 
 def as_os_error(error: BaseException, *, server: str) -> OSError:

@@ -9,6 +9,7 @@ is larger than the file.
 import hashlib
 import io
 import json
+import math
 import struct
 import zipfile
 import zlib
@@ -140,11 +141,7 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 def is_numbers(array: NDArray[Any]) -> bool:
     """Whether `array` can be a member: 1-D, of native numbers or truth values."""
-    return array.ndim == 1 and _is_number(array.dtype)
-
-
-def _is_number(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "biuf" and dtype.isnative
+    return array.ndim == 1 and array.dtype.kind in "biuf" and array.dtype.isnative
 
 
 def _checked(infos: list[zipfile.ZipInfo], size_bytes: int) -> dict[str, zipfile.ZipInfo]:
@@ -207,21 +204,38 @@ def _read_member(
     return content
 
 
-def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return the array in an .npy file, without a copy; never unpickles."""
-    header = io.BytesIO(content[:_HEADER_LIMIT_BYTES].tobytes())
+def array_in(content: bytes | NDArray[np.uint8]) -> NDArray[Any]:
+    """The numbers of an .npy file, a view; never unpickles, nor allocates what a header claims.
+
+    Raises:
+        ArchiveError: if `content` is no such file, or not of the size that its header says.
+    """
+    header = io.BytesIO(bytes(content[:_HEADER_LIMIT_BYTES]))
+    form = np.lib.format
     try:
-        if np.lib.format.read_magic(header) != (1, 0):
-            raise ArchiveError("its version is not 1.0")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(header)
+        is_first = form.read_magic(header) == (1, 0)
+        read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
+        shape, fortran, dtype = read(header)
     except Exception as error:  # the parser's own errors and warnings are of many kinds
-        raise ArchiveError(f"{name} is no array: {error}") from error
-    if len(shape) != 1 or not _is_number(dtype):
-        raise ArchiveError(f"{name} is not 1-D, of numbers: shape {shape}, dtype {dtype}")
-    start = header.tell()
-    if start + shape[0] * dtype.itemsize != len(content):
-        raise ArchiveError(f"{name} has not the size that its header says")
-    return content[start:].view(dtype)
+        raise ArchiveError(f"it is no array: {error}") from error
+    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+        raise ArchiveError(f"it is not of numbers: shape {shape}, dtype {dtype}")
+    if header.tell() + math.prod(shape) * dtype.itemsize != len(content):
+        raise ArchiveError("it has not the size that its header says")
+    values = np.frombuffer(content, np.uint8)[header.tell() :].view(dtype)
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+def _array(name: str, content: NDArray[np.uint8]) -> NDArray[Any]:
+    try:
+        found = array_in(content)
+    except ArchiveError as error:
+        raise ArchiveError(f"{name}: {error}") from error
+    if not is_numbers(found):
+        raise ArchiveError(
+            f"{name} is not 1-D, of numbers: shape {found.shape}, dtype {found.dtype}"
+        )
+    return found
 
 
 def _plain_number(value: Any) -> Any:

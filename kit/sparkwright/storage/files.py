@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from sparkwright.errors import ConfigurationError
 
+from ._hdfs_client import on_thread as on_thread
 from ._stores import (
     absolute as absolute,
     as_asked as as_asked,

@@ -1,5 +1,6 @@
 """Spans: which lane did what, from when, for how long; on the wire, one by one, and as sums."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -167,12 +168,7 @@ class Tallies:
 
     def copy(self) -> "Tallies":
         """Return an independent copy."""
-        return Tallies(
-            count=self.count.copy(),
-            seconds=self.seconds.copy(),
-            longest_s=self.longest_s.copy(),
-            durations=self.durations.copy(),
-        )
+        return copy.deepcopy(self)
 
 
 def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
