@@ -18,7 +18,7 @@ from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
-from .signature import Example, example_of, has_call, is_graph
+from .signature import Example, example_of, graph_outputs, has_call, is_graph, rename_outputs
 from .state import ModelState
 from .steps import backend_for, is_traced, optimizers, optimizers_of, overrides
 
@@ -44,6 +44,8 @@ class ModelDefinition:
             `builder`.
         example: what a subclassed model is built from; None: not needed.
         traced: whether a trace of `train_step` tells which optimizers it uses.
+        outputs: names of a Sequential or functional model's outputs: Keras gives a layer whose
+            `__init__` takes no name another one each time.
     """
 
     name: str
@@ -57,6 +59,7 @@ class ModelDefinition:
     layout: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     example: Example | None = None
     traced: bool = False
+    outputs: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -67,7 +70,8 @@ class ModelDefinition:
         code = self.custom_objects + self.builder
         if self.example is not None:
             code += repr((self.example, self.traced)).encode()
-        return _fingerprint(self.config, code, f"{self.policy}\0{self.undecayed}")
+        rest = "\0".join([str(self.policy), self.undecayed, *self.outputs])
+        return _fingerprint(self.config, code, rest)
 
     @property
     def architecture(self) -> str:
@@ -162,8 +166,7 @@ class ModelDefinition:
         objects: dict[str, Any] = {}
         if serialized is not None:
             serialized |= {"frozen": parts} if (parts := frozen_parts(model)) else {}
-            objects = {**_mentioned(serialized), **_live(model)}
-            _leave_out_refused(serialized, objects)
+            objects = own_objects(model, serialized)
         return cls(
             name=model.name,
             config="" if serialized is None else json.dumps(serialized, sort_keys=True),
@@ -171,6 +174,7 @@ class ModelDefinition:
             parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
             backend=backend_name(),
+            outputs=tuple(graph_outputs(model)),
         )
 
     def build(self) -> Any:
@@ -193,7 +197,10 @@ class ModelDefinition:
                     if self.example is not None:  # what is not built, or not compiled, is noticed
                         warnings.simplefilter("ignore", UserWarning)
                     config = json.loads(self.config)
+                    compiled = config.get("compile_config")
                     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+                    if rename_outputs(model, self.outputs) and compiled:
+                        model.compile_from_config(compiled)  # losses go by these names
                 freeze_parts(model, config.get("frozen", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
@@ -291,6 +298,18 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_renamed(inner, names) for inner in value]
     return names.get(value, value) if isinstance(value, str) else value
+
+
+def own_objects(model: Any, serialized: dict[str, Any]) -> dict[str, Any]:
+    """The user's own layers, losses, metrics and functions, by the names that Keras looks up.
+
+    Args:
+        model: a Keras model or layer.
+        serialized: its configuration, from which arguments go that the user's `__init__` refuses.
+    """
+    objects = {**_mentioned(serialized), **_live(model)}
+    _leave_out_refused(serialized, objects)
+    return objects
 
 
 def _live(model: Any) -> dict[str, Any]:

@@ -136,6 +136,17 @@ def graph_outputs(model: Any) -> dict[str, Spec]:
     return dict(zip(names or [], map(_spec, tensors), strict=False))
 
 
+def rename_outputs(model: Any, names: Sequence[str]) -> bool:
+    """Give the outputs of a Sequential or functional model these names; return if others before."""
+    if list(graph_outputs(model)) == list(names):
+        return False
+    if hasattr(model, "output_names"):
+        model.output_names = list(names)
+    else:
+        model.layers[-1].name = names[0]
+    return True
+
+
 def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
     """The values as a model takes them; None for no value."""
     if form == "dict":
