@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import json
 import platform
 import shutil
 import socket
@@ -27,7 +28,7 @@ from sparkwright.networks.building import (
     model_of,
     serialize,
 )
-from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.definition import dtype_policy, own_objects
 from sparkwright.networks.lora import has_lora, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.optimizer_checks import (
@@ -144,6 +145,10 @@ def save_model(
                 (Path(folder) / CONFIG).write_text("{}")
         if outer is not None:
             put_normalizer_inside(Path(folder), outer, str(model.name))
+        if described:
+            config = json.loads((Path(folder) / CONFIG).read_text())
+            own_objects(model, config)
+            (Path(folder) / CONFIG).write_text(json.dumps(config))
         with write_atomically(url, durable=True) as target:
             write_model_archive(
                 target,
@@ -356,7 +361,7 @@ def _built(
             raise DataError(
                 f"a model's file must hold what Keras can build. Received: {url}, where it says: "
                 f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
-                "`custom_objects`."
+                "`custom_objects`; or the function that builds the model as `build_model`."
             ) from error
 
 
