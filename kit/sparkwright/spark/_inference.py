@@ -78,17 +78,19 @@ class Inference:
                 raise ConfigurationError(
                     f"`{name}` must be an integer of at least 1. Received: {name}={value!r}."
                 )
+        state = ModelState.of(model, training=False)
+        outputs = tuple(output_types(model).values())
+        definition = ModelDefinition.of(model)
         wait_for_slots(spark, 1)
         ship_engine(spark)  # a lazy result is computed by an action of the user's own
-        state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
-            definition=ModelDefinition.of(model),
+            definition=definition,
             weights=spark.sparkContext.broadcast(content),
             digest=hashlib.sha256(content).hexdigest(),
             batch_size=batch_size,
             workers=workers,
-            outputs=tuple(output_types(model).values()),
+            outputs=outputs,
             secret=driver_secret(),
         )
 
