@@ -173,7 +173,7 @@ CAPABILITIES = (
     "inference",
     "save and load",
 )
-NO_CALL = ("no `call`", "need a model whose `call` TensorFlow can trace")
+NO_CALL = ("it has no `call`", "need a model whose `call` TensorFlow can trace")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparkwright.networks import ModelDefinition
+from sparkwright.networks.building import model_of
 from sparkwright.networks.signature import output_names
 
 
@@ -53,8 +54,20 @@ def test_outputs_keep_their_names(several: bool) -> None:
     definition = ModelDefinition.of(model)
     built = definition.build()
     assert output_names(built) == output_names(model)
-    assert output_names(definition.build())[0] == last.name
+    assert output_names(definition.build())[0] == last.name  # each time
     labels = np.zeros((6, 4))
     x, y = np.ones((6, 4)), {name: labels for name in output_names(model)} if several else labels
     built.set_weights(model.get_weights())
     assert built.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
+
+
+def test_outputs_of_a_model_that_a_function_builds_keep_their_names() -> None:
+    def build() -> Any:
+        x = keras.Input((4,))
+        model = keras.Model(x, keras.layers.Dense(3)(x))
+        model.compile("sgd", lambda y, predicted: keras.ops.mean((y - predicted) ** 2))
+        return model
+
+    model = model_of(build)
+    definition = ModelDefinition.of(model)
+    assert output_names(definition.build()) == output_names(model)

@@ -44,8 +44,8 @@ class ModelDefinition:
             `builder`.
         example: what a subclassed model is built from; None: not needed.
         traced: whether a trace of `train_step` tells which optimizers it uses.
-        outputs: names of a Sequential or functional model's outputs: Keras gives a layer whose
-            `__init__` takes no name another one each time.
+        outputs: names of a Sequential or functional model's outputs: Keras gives a layer without a
+            name of its own another one each time.
     """
 
     name: str
@@ -192,6 +192,7 @@ class ModelDefinition:
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
             if self.builder:
                 model = model_of(cloudpickle.loads(self.builder))
+                rename_outputs(model, self.outputs)
             else:
                 with warnings.catch_warnings():
                     if self.example is not None:  # what is not built, or not compiled, is noticed

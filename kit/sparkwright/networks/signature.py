@@ -138,7 +138,8 @@ def graph_outputs(model: Any) -> dict[str, Spec]:
 
 def rename_outputs(model: Any, names: Sequence[str]) -> bool:
     """Give the outputs of a Sequential or functional model these names; return if others before."""
-    if list(graph_outputs(model)) == list(names):
+    known = list(graph_outputs(model))
+    if not (known and names) or known == list(names):
         return False
     if hasattr(model, "output_names"):
         model.output_names = list(names)
