@@ -18,7 +18,7 @@ from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
-from .signature import Example, example_of, graph_outputs, has_call, is_graph, rename_outputs
+from .signature import Example, example_of, has_call, is_graph, output_names, rename_outputs
 from .state import ModelState
 from .steps import backend_for, is_traced, optimizers, optimizers_of, overrides
 
@@ -174,7 +174,7 @@ class ModelDefinition:
             parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
             backend=backend_name(),
-            outputs=tuple(graph_outputs(model)),
+            outputs=tuple(output_names(model)) if is_graph(model) else (),
         )
 
     def build(self) -> Any:

@@ -106,6 +106,17 @@ def output_names(model: Any) -> list[str]:
     return list(output_types(model))
 
 
+def rename_outputs(model: Any, names: Sequence[str]) -> bool:
+    """Give the outputs of a Sequential or functional model these names; return if others before."""
+    if not (names and is_graph(model)) or output_names(model) == list(names):
+        return False
+    if hasattr(model, "output_names"):
+        model.output_names = list(names)
+    else:
+        model.layers[-1].name = names[0]
+    return True
+
+
 def input_shapes(model: Any) -> dict[str, Shape]:
     """Input name -> shape of one example; None stands for any length."""
     return {name: shape for name, (_, shape) in signature_of(model).inputs.items()}
@@ -134,18 +145,6 @@ def graph_outputs(model: Any) -> dict[str, Spec]:
     if tensors and not names:
         names = [model.layers[-1].name]
     return dict(zip(names or [], map(_spec, tensors), strict=False))
-
-
-def rename_outputs(model: Any, names: Sequence[str]) -> bool:
-    """Give the outputs of a Sequential or functional model these names; return if others before."""
-    known = list(graph_outputs(model))
-    if not (known and names) or known == list(names):
-        return False
-    if hasattr(model, "output_names"):
-        model.output_names = list(names)
-    else:
-        model.layers[-1].name = names[0]
-    return True
 
 
 def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
