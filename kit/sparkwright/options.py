@@ -234,7 +234,7 @@ def check_count(
     _argument(name, value, "int", minimum=minimum, maximum=maximum, optional=optional)
 
 
-def check_seconds(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any) -> None:
     """Raise unless an argument is a finite number greater than 0."""
     _argument(name, value, "float", above=0)
 

@@ -19,7 +19,8 @@ from tests.benchmarks._harness import Row, row, show
 
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
-from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.topology import Seat
+from sparkwright.mesh.update_mesh import UpdateMesh
 from sparkwright.updates import apply, encode
 
 SIZE = 431_080  # LeNet's parameters
@@ -78,7 +79,7 @@ def _work(rank: int, kind: str, pipe: "Pipe[Any, Any]") -> None:
         peer_timeout_s=_JOIN_S,
     )
     seats = [
-        MeshSeat(worker=worker, incarnation=0, host=host, port=number)
+        Seat(worker=worker, attempt=0, host=host, port=number)
         for worker, (host, number) in enumerate(addresses)
     ]
     mesh.reshape(seats, mode="mesh")

@@ -15,7 +15,8 @@ from tests.waiting import wait_until
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
-from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.topology import Seat
+from sparkwright.mesh.update_mesh import UpdateMesh
 
 pytestmark = [pytest.mark.cluster, needs_hosts]
 
@@ -59,7 +60,7 @@ def ports(hosts: Hosts) -> Iterator[list[PeerPort]]:
 def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
     """One on each host, all behind the first."""
     seats = [
-        MeshSeat(worker=n, incarnation=0, host=port.address[0], port=port.address[1])
+        Seat(worker=n, attempt=0, host=port.address[0], port=port.address[1])
         for n, port in enumerate(ports)
     ]
     with contextlib.ExitStack() as stack:

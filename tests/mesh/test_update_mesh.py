@@ -14,7 +14,8 @@ from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.mesh.connection import Connection, connect
 from sparkwright.mesh.framing import encode_head
 from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.topology import Seat
+from sparkwright.mesh.update_mesh import UpdateMesh
 
 SECRET = bytes(range(32))
 HOST = "127.0.0.1"
@@ -28,31 +29,31 @@ class Workers:
         self._stack = stack
         self.meshes: dict[int, UpdateMesh] = {}
         self.ports: dict[int, PeerPort] = {}
-        self.incarnations: dict[int, int] = {}
+        self.attempts: dict[int, int] = {}
 
-    def start(self, worker: int, incarnation: int = 0, **options: Any) -> UpdateMesh:
+    def start(self, worker: int, attempt: int = 0, **options: Any) -> UpdateMesh:
         port = PeerPort(
             secret=SECRET, worker=worker, host=HOST, ports=range(1), name=f"port-{worker}"
         )
         self._stack.callback(port.close)
         settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
         mesh = UpdateMesh(
-            port, secret=SECRET, me=(worker, incarnation), name=f"test-{worker}", **settings
+            port, secret=SECRET, me=(worker, attempt), name=f"test-{worker}", **settings
         )
         self._stack.callback(mesh.close)
         self.meshes[worker], self.ports[worker] = mesh, port
-        self.incarnations[worker] = incarnation
+        self.attempts[worker] = attempt
         return mesh
 
     def stop(self, worker: int) -> None:
         self.meshes.pop(worker).close()
         self.ports[worker].close()
 
-    def seats(self, order: Sequence[int]) -> list[MeshSeat]:
+    def seats(self, order: Sequence[int]) -> list[Seat]:
         return [
-            MeshSeat(
+            Seat(
                 worker=w,
-                incarnation=self.incarnations[w],
+                attempt=self.attempts[w],
                 host=HOST,
                 port=self.ports[w].address[1],
             )
@@ -275,7 +276,7 @@ def test_a_worker_that_starts_again_gets_everything_and_counts_from_one(workers:
         mesh.publish(b"first life")
     assert workers.all_have({(w, 0): 1 for w in range(3)})
     workers.stop(1)
-    workers.start(1, incarnation=1)
+    workers.start(1, attempt=1)
     workers.reshape()
     assert workers.meshes[1].publish(b"second life") == 1
     everything = {(0, 0): 1, (1, 0): 1, (2, 0): 1, (1, 1): 1}
@@ -329,12 +330,12 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     meshes = [workers.start(worker, **options) for worker in range(2)]
     quiet = PeerPort(secret=SECRET, worker=2, host=HOST, ports=range(1), name="port-2")
     workers._stack.callback(quiet.close)
-    workers.ports[2], workers.incarnations[2] = quiet, 0
+    workers.ports[2], workers.attempts[2] = quiet, 0
     workers.reshape([0, 1, 2])
     # Before the impostor comes, whose time runs from then on.
     wait_until(lambda: meshes[0].neighbours == {(1, 0)})
     wait_until(lambda: meshes[1].neighbours == {(0, 0)})
-    impostor = introduced(workers, {"worker": 2, "incarnation": 0, "to": (0, 0)})
+    impostor = introduced(workers, {"worker": 2, "attempt": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
     assert welcome is not None
@@ -429,15 +430,15 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
 
 @pytest.mark.parametrize(
     "fields",
-    [{"incarnation": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"incarnation": None}],
+    [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
     ids=str,
 )
 def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[str, Any]) -> None:
     workers.start(0)
-    workers.start(1, incarnation=2)
+    workers.start(1, attempt=2)
     workers.reshape()
     wait_until(lambda: workers.meshes[0].neighbours == {(1, 2)})
-    wrong = introduced(workers, {"worker": 1, "incarnation": 2, "to": (0, 0), **fields})
+    wrong = introduced(workers, {"worker": 1, "attempt": 2, "to": (0, 0), **fields})
     assert wrong.receive() is None
     wrong.close()
     assert workers.meshes[0].neighbours == {(1, 2)}
@@ -446,7 +447,7 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
 def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:
     mesh = workers.start(0)
     with pytest.raises(ConfigurationError, match=r"`seats` must contain this worker, \(0, 0\)"):
-        mesh.reshape([MeshSeat(worker=0, incarnation=1, host=HOST, port=1)], mode="mesh")
+        mesh.reshape([Seat(worker=0, attempt=1, host=HOST, port=1)], mode="mesh")
 
 
 def test_closing_ends_a_publisher_and_those_who_wait(workers: Workers) -> None:

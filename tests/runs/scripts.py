@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from sparkwright.mesh.topology import Seat
 from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Action,
@@ -24,7 +25,7 @@ from sparkwright.runs._decisions import (
     WorkReported,
 )
 from sparkwright.runs._sharing_coordinator import SharingCoordinator
-from sparkwright.workers.protocol import Ending, Failure, Group, Progress, Seat
+from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 from sparkwright.workers.work import Span
 
 GRACE_S = 2.0

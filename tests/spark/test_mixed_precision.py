@@ -8,6 +8,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
 
 AVERAGING = sw.ParameterAveragingTrainingMaster(
@@ -69,7 +70,7 @@ def test_networks_of_half_precision_learn(blobs: DataSet, master: Any, policy: s
 def test_the_loss_scale_survives_an_updater_that_starts_afresh(blobs: DataSet) -> None:
     # Far too large: its gradients overflow, so that steps do nothing but halve it.
     replica = make_replica(ModelDefinition.of(network("mixed_float16", scale=2.0**60)))
-    layout = replica.arrange(blobs.columns(), training=True)
+    layout = BatchLayout(replica.model, blobs.columns(), training=True)
     steps = {name: np.stack([column] * 60) for name, column in blobs.columns().items()}
     replica.train(layout, steps)
     optimizer = replica.model.optimizer

@@ -8,8 +8,8 @@ from typing import Any
 
 from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
-from sparkwright.mesh._topology import Topology
 from sparkwright.mesh.connection import Connection
+from sparkwright.mesh.topology import Topology
 
 
 def socket_pair() -> tuple[Connection, Connection]:

@@ -12,7 +12,6 @@ from sparkwright.updates import (
     decode,
     describe,
     encode_difference,
-    is_dense,
     selected_values,
 )
 
@@ -61,7 +60,7 @@ def test_segments_decode_one_after_another(
     indices, found = selected_values(words, expected.size)
     np.testing.assert_array_equal(indices, np.flatnonzero(expected))
     np.testing.assert_array_equal(found, expected[indices])
-    assert is_dense(words) == any(dense for _, dense in parts)
+    assert any(segment.dense for segment in describe(words)) == any(dense for _, dense in parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, expected.size), max_size=4)))
     vector, pieces = np.ones(expected.size), np.split(np.ones(expected.size, np.float32), cuts)
     apply(words, vector, pieces)
@@ -76,7 +75,7 @@ def test_large_messages_reach_every_block_of_every_target(share: float) -> None:
     shared = expected.astype(np.float32)
     local = np.split(np.zeros(100_001, np.float32), [5, 5, 32_768, 65_540])
     words = encode_difference(shared, local, 1.0).words
-    assert is_dense(words) == (share > 0.1)
+    assert any(segment.dense for segment in describe(words)) == (share > 0.1)
     np.testing.assert_array_equal(decode(words), expected)
     apply(words, local)
     np.testing.assert_array_equal(np.concatenate(local), -expected)
@@ -134,7 +133,6 @@ def consumers() -> list[Callable[[object], object]]:
         lambda words: decode(words, size=9),
         lambda words: selected_values(words, 9),
         lambda words: describe(words, 9),
-        lambda words: is_dense(words, 9),
     ]
 
 

@@ -75,7 +75,7 @@ def test_thresholds_settle_at_the_wanted_sparsity() -> None:
     residual, ratios = np.zeros(20_000, np.float32), []
     for _ in range(400):
         residual += 0.01 * rng.standard_normal(residual.size, dtype=np.float32)
-        sparsity = encode(residual, state.threshold).sparsity
+        sparsity = encode(residual, state.threshold).segments[0].sparsity
         state = algorithm.update(state, sparsity=sparsity)
         ratios.append(sparsity)
     assert np.mean(ratios[-100:]) == pytest.approx(0.01, rel=0.5)

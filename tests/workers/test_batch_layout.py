@@ -26,7 +26,7 @@ def model_of(
 def layout(
     model: Any, features: Mapping[str, Any] | Any, labels: Any = None, *, training: bool = True
 ) -> BatchLayout:
-    return BatchLayout.of(model, DataSet(features, labels).columns(), training=training)
+    return BatchLayout(model, DataSet(features, labels).columns(), training=training)
 
 
 PAIR = np.zeros((4, 2), np.float32)

@@ -14,6 +14,7 @@ from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.networks.optimizer_checks import check_summed_updates
 from sparkwright.runs.engine import Outcome, StartState
+from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
 from sparkwright.workers.protocol import Progress
 
@@ -109,7 +110,7 @@ class Worker:
         self.replica.write(start.vector(updater=True))
         self.replica.state.write_extras(start.extras())
         columns = DataSet(*data).columns()
-        self._layout = self.replica.arrange(columns, training=True)
+        self._layout = BatchLayout(self.replica.model, columns, training=True)
         self._columns = {
             name: column.reshape(-1, batch, *column.shape[1:]) for name, column in columns.items()
         }

@@ -30,6 +30,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.building import complete, model_of
 from sparkwright.networks.signature import example_from, input_shapes, output_types, signature_of
+from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
 
 
@@ -231,7 +232,7 @@ def test_features_by_name_and_outputs_by_name() -> None:
     replica = make_replica(ModelDefinition.of(model))
     replica.model.set_weights(model.get_weights())
     columns = {name: array for name, array in data.columns().items() if "features" in name}
-    outputs = replica.predict(replica.arrange(columns), columns)
+    outputs = replica.predict(BatchLayout(replica.model, columns), columns)
     expected = local.predict(data.features, verbose=0)
     for name, output in zip(output_types(model), outputs, strict=True):
         np.testing.assert_allclose(output, expected[name], atol=1e-5)

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkwright.networks import ModelState
+
 
 @pytest.fixture(scope="module")
 def variables() -> list[Any]:
@@ -19,7 +21,7 @@ def flat(variables: list[Any]) -> Any:
 
 
 def test_places_of_the_vector_are_places_of_the_variables(variables: list[Any]) -> None:
-    from sparkwright.workers._flat import SparseSubtraction, subtract_from
+    from sparkwright.workers._flat import SparseSubtraction
 
     subtract = SparseSubtraction(variables)
     size = flat(variables).size
@@ -32,5 +34,14 @@ def test_places_of_the_vector_are_places_of_the_variables(variables: list[Any]) 
         expected = before.copy()
         np.subtract.at(expected, indices, values)
         np.testing.assert_array_equal(flat(variables), expected)
-        subtract_from(variables, expected)
-        np.testing.assert_array_equal(flat(variables), 0)
+
+
+def test_the_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
+    import keras
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    state = ModelState.of(model, training=False)
+    before = state.read(updater=False)
+    change = np.arange(before.size, dtype=np.float32)
+    state.subtract(change)
+    np.testing.assert_array_equal(state.read(updater=False), before - change)

@@ -12,6 +12,7 @@ from tests.support.in_process import InProcessPool
 import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.networks import ModelDefinition, ModelState
+from sparkwright.workers._batch_layout import BatchLayout
 from sparkwright.workers._replicas import make_replica
 
 WORDS = ["red", "green", "blue", "cat", "dog", "語", "run", "walk"]
@@ -95,7 +96,7 @@ def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
     replica = make_replica(ModelDefinition.of(classifier(rank=rank)))
     for texts in (np.array(["a cat", "dog"], object), np.array([["a cat"], ["dog"]], object)):
         columns = {"features/text": texts}
-        [outputs] = replica.predict(replica.arrange(columns), columns)
+        [outputs] = replica.predict(BatchLayout(replica.model, columns), columns)
         assert outputs.shape == (2, 2)
 
 
@@ -109,7 +110,7 @@ def test_texts_may_lack_the_axis_of_one(rank: int) -> None:
 def test_features_that_do_not_suit_are_refused(features: Any, message: str) -> None:
     replica = make_replica(ModelDefinition.of(classifier()))
     with pytest.raises(sw.DataError, match=message):
-        replica.arrange({"features/text": features})
+        BatchLayout(replica.model, {"features/text": features})
 
 
 NUMBERS = np.array([[1.0, 20.0], [2.0, 40.0], [4.0, 90.0]], np.float32)
@@ -155,7 +156,7 @@ def test_what_a_layer_was_adapted_to_reaches_workers_and_files(name: str, tmp_pa
     replica.write(state.read(updater=False))
     replica.state.write_extras(state.read_extras())
     columns = {"features/x": data}
-    [found] = replica.predict(replica.arrange(columns), columns)
+    [found] = replica.predict(BatchLayout(replica.model, columns), columns)
     np.testing.assert_array_equal(found, expected)
     # What travels is left as it was, so the layer can be adapted and saved again.
     assert ModelDefinition.of(model).fingerprint == definition.fingerprint

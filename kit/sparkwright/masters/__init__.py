@@ -1,5 +1,11 @@
 """Training masters: frozen configuration that turns into a plan of rounds."""
 
+from sparkwright.mesh.time_sources import (
+    NtpClock as NtpClock,
+    SystemClock as SystemClock,
+    TimeSource as TimeSource,
+)
+
 from ._early_stopping import EarlyStopping as EarlyStopping
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
 from .checkpointing import Checkpointing as Checkpointing
@@ -29,10 +35,4 @@ from .reading import (
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
 )
-from .training_master import (
-    NtpClock as NtpClock,
-    SystemClock as SystemClock,
-    TimeSource as TimeSource,
-    TrainingHook as TrainingHook,
-    TrainingMaster as TrainingMaster,
-)
+from .training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster

@@ -85,7 +85,6 @@ class CopySchedule:
     """
 
     def __init__(self) -> None:
-        """No copy has been made."""
         self._made_s, self._pause_s = -math.inf, 0.0
 
     def begin(self, now_s: float) -> None:

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import MAX_BYTES, check_count, check_seconds
+from sparkwright.options import MAX_BYTES, check_count, check_positive
+from sparkwright.timeline.summary import seconds_text
 
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
@@ -128,13 +129,13 @@ class Prospect:
         if self.step_s is None:
             return self._open_verdict()
         if self.exchange_s is None or self.speed_up is None:
-            return f"A minibatch takes {_time_text(self.step_s)}; {self._rule}."
+            return f"A minibatch takes {seconds_text(self.step_s)}; {self._rule}."
         count, exchange = self.minibatches_per_exchange, self._exchange_text
-        training = f"{_minibatches_text(count)} of {_time_text(self.step_s)}"
+        training = f"{_minibatches_text(count)} of {seconds_text(self.step_s)}"
         if count > 1:
-            training += f" take {_time_text(count * self.step_s)}"
+            training += f" take {seconds_text(count * self.step_s)}"
         return (
-            f"{training}, {exchange} about {_time_text(self.exchange_s)}: {self.workers} workers "
+            f"{training}, {exchange} about {seconds_text(self.exchange_s)}: {self.workers} workers "
             f"are at best {self.speed_up:.1f} times as fast as one; {self._rule}."
         )
 
@@ -215,8 +216,9 @@ class Prospect:
         count = self.minibatches_per_exchange
         often = "" if self.plan.kind == "sharing" else f" every {_minibatches_text(count)}"
         return (
-            f"It pays if one minibatch takes {_time_text(wanted_s)} or more: {self._exchange_text}"
-            f"{often} takes about {_time_text(self.exchange_s)}, then a tenth of the time."
+            f"It pays if one minibatch takes {seconds_text(wanted_s)} or more: "
+            f"{self._exchange_text}{often} takes about {seconds_text(self.exchange_s)}, "
+            "then a tenth of the time."
         )
 
 
@@ -345,8 +347,8 @@ def prospect(
     elif not rows:
         raise ConfigurationError("`rows` must hold a number for each worker. Received: rows=[].")
     if step_s is not None:
-        check_seconds("step_s", step_s)
-    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+        check_positive("step_s", step_s)
+    check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     if vector_bytes is not None and _averages_updater(master):
         vector_bytes += updater_bytes
     count = len(rows) if rows is not None else workers or 1
@@ -412,7 +414,7 @@ def predict_scaling(
         >>> [round(point.speed_up, 1) for point in found.points]
         [1.0, 5.6, 42.9]
     """
-    check_seconds("step_s", step_s)
+    check_positive("step_s", step_s)
     check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
     costs = costs or ScalingCosts()
     if bandwidth_bytes_per_s is not None:
@@ -454,13 +456,3 @@ def _size_text(size_bytes: int) -> str:
         if size_bytes >= 1 << exponent:
             return f"{size_bytes / (1 << exponent):.3g} {unit}"
     return f"{size_bytes} B"
-
-
-def _time_text(seconds: float) -> str:
-    """Format a duration to three digits, in the unit that suits.
-
-    Example:
-        >>> [_time_text(seconds) for seconds in (0.00042, 0.0123, 0.1, 7.5, 90)]
-        ['0.42 ms', '12.3 ms', '100 ms', '7.5 s', '90 s']
-    """
-    return f"{1000 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

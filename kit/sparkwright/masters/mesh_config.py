@@ -20,7 +20,7 @@ class MeshConfig(Configuration):
     """Addresses, ports and time-outs of a run, and the shape of its mesh.
 
     Example:
-        >>> MeshConfig(ports="50000-50100").port_numbers
+        >>> MeshConfig(ports="50000-50100").ports_from({})
         range(50000, 50101)
         >>> MeshConfig(ports="env:TRAINING_PORT").ports_from({"TRAINING_PORT": "50000"})
         range(50000, 50001)
@@ -175,8 +175,8 @@ class MeshConfig(Configuration):
                     "`network_mask` must be an IPv4 network such as 10.0.0.0/16. "
                     f"Received: network_mask={self.network_mask!r} ({error})."
                 ) from None
-        if self._ports_variable is None:
-            _ = self.port_numbers
+        if not _VARIABLE.fullmatch(str(self.ports)):
+            self.ports_from({})
         if self.max_pending_bytes < self.chunk_bytes:
             raise ConfigurationError(
                 "`max_pending_bytes` must be at least `chunk_bytes`, or nothing could be sent. "
@@ -184,21 +184,20 @@ class MeshConfig(Configuration):
                 f"chunk_bytes={self.chunk_bytes}."
             )
 
-    @property
-    def port_numbers(self) -> range:
-        """The ports to try, in order; `range(0, 1)`, that is any free port, by default.
+    def ports_from(self, environ: Mapping[str, str]) -> range:
+        """The ports to try on a machine with the environment `environ`, in order.
+
+        `range(1)`, that is any free port, by default.
 
         Raises:
-            ConfigurationError: if an environment variable decides; ask `ports_from` then.
+            ConfigurationError: if `ports` names a variable that is missing there, or holds no
+                ports.
         """
         if self.ports is None:
             return range(1)
-        variable = self._ports_variable
+        variable = _VARIABLE.fullmatch(str(self.ports))
         if variable is not None:
-            raise ConfigurationError(
-                f"the environment of each machine decides. Received: ports={self.ports!r}. "
-                "Ask `ports_from(os.environ)` on the machine that listens."
-            )
+            return ports_in_variable(variable[1], environ)
         found = port_span(str(self.ports))
         if found is None:
             raise ConfigurationError(
@@ -206,21 +205,6 @@ class MeshConfig(Configuration):
                 f'"env:" and the name of an environment variable. Received: ports={self.ports!r}.'
             )
         return found
-
-    def ports_from(self, environ: Mapping[str, str]) -> range:
-        """The ports to try on a machine with the environment `environ`, in order.
-
-        Raises:
-            ConfigurationError: if `ports` names a variable that is missing there, or holds no
-                ports.
-        """
-        variable = self._ports_variable
-        return self.port_numbers if variable is None else ports_in_variable(variable, environ)
-
-    @property
-    def _ports_variable(self) -> str | None:
-        match = _VARIABLE.fullmatch(self.ports) if isinstance(self.ports, str) else None
-        return None if match is None else match[1]
 
 
 def port_span(text: str) -> range | None:

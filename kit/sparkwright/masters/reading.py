@@ -1,13 +1,12 @@
 """Reads the settings of a training master: its own, and those in a Keras HDF5 file."""
 
-import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from sparkwright._yaml import read_json, read_yaml
 from sparkwright.configuration import checked_dict
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_choice, check_count, check_flag
+from sparkwright.options import check_choice, check_count, check_flag, check_positive
 from sparkwright.updates import FixedThreshold
 
 from ._shared_training import SharedTrainingMaster
@@ -140,10 +139,4 @@ def _check(config: Mapping[str, Any]) -> None:
     check_flag("collect_stats", config.get("collect_stats", False))
     if config.get("workers_per_node", _AUTOMATIC) != _AUTOMATIC:
         check_count("workers_per_node", config["workers_per_node"])
-    threshold = config.get("update_threshold", _DEFAULT_THRESHOLD)
-    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if not (number and 0 < threshold <= sys.float_info.max):
-        raise ConfigurationError(
-            "`update_threshold` must be a finite number greater than 0. Received: "
-            f"update_threshold={threshold!r:.80}."
-        )
+    check_positive("update_threshold", config.get("update_threshold", _DEFAULT_THRESHOLD))

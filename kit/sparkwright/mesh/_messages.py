@@ -8,7 +8,7 @@ from sparkwright.errors import NetworkError
 
 from .framing import Message
 
-Origin = tuple[int, int]  # (worker, incarnation): a worker that starts again begins a new sequence
+Origin = tuple[int, int]  # (worker, attempt): a worker that starts again begins a new sequence
 Payload = bytes | bytearray | memoryview
 MAX_MESSAGES = 2048
 MAX_BYTES = 256 << 20
@@ -18,7 +18,7 @@ class Update(NamedTuple):
     """One update.
 
     Attributes:
-        origin: (worker, incarnation) of who published it.
+        origin: (worker, attempt) of who published it.
         sequence: its number there, from 1.
         payload: its bytes.
     """
@@ -89,8 +89,8 @@ def from_frame(frame: Message) -> PeerMessage:
     try:
         match frame.kind:
             case "update":
-                worker, incarnation = fields["origin"]
-                origin = (_number(worker), _number(incarnation))
+                worker, attempt = fields["origin"]
+                origin = (_number(worker), _number(attempt))
                 return Update(origin, _number(fields["sequence"], 1), frame.payload)
             case "versions":
                 return Versions(
@@ -109,7 +109,7 @@ def from_frame(frame: Message) -> PeerMessage:
 
 
 def _rows(vector: Mapping[Origin, int]) -> list[tuple[int, int, int]]:
-    return [(worker, incarnation, number) for (worker, incarnation), number in vector.items()]
+    return [(worker, attempt, number) for (worker, attempt), number in vector.items()]
 
 
 def _vector(rows: Any) -> dict[Origin, int]:

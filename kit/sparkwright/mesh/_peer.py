@@ -13,6 +13,7 @@ travel twice, and are still delivered once.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ._messages import (
@@ -56,39 +57,23 @@ class Drop(NamedTuple):
 Action = Send | Deliver | CatchUp | Drop
 
 
+@dataclass(slots=True)
 class _Link:
     """What this worker knows of a neighbour."""
 
-    __slots__ = (
-        "confirmed",
-        "echo",
-        "heard",
-        "heard_s",
-        "mark",
-        "repaired",
-        "told_s",
-    )
-
-    def __init__(self, versions: Mapping[Origin, int]) -> None:
-        self.heard = True  # since the last timer
-        self.heard_s = 0.0
-        self.echo = 0  # its newest tick
-        # What was sent before, or will not be sent but as a repair.
-        self.confirmed = versions
-        # A tick, and what will be confirmed as soon as the neighbour echoes that.
-        self.mark: tuple[int, Mapping[Origin, int]] | None = None
-        self.repaired = -1  # the tick that came before the last repair
-        self.told_s: float | None = None  # when it said that this worker is too far behind
+    # What was sent before, or will not be sent but as a repair.
+    confirmed: Mapping[Origin, int]
+    # A tick, and what will be confirmed as soon as the neighbour echoes that.
+    mark: tuple[int, Mapping[Origin, int]] | None = None
+    heard: bool = True  # since the last timer
+    heard_s: float = 0.0
+    echo: int = 0  # its newest tick
+    repaired: int = -1  # the tick that came before the last repair
+    told_s: float | None = None  # when it said that this worker is too far behind
 
 
 class Peer:
     """One worker's part; events are methods, which return actions to carry out in order."""
-
-    __slots__ = (
-        "_beat_s", "_heartbeat_s", "_held", "_held_bytes", "_held_count", "_links", "_log",
-        "_max_held_bytes", "_max_held_messages", "_sequence", "_snapshot", "_tick", "_timeout_s",
-        "_versions", "me",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -102,7 +87,7 @@ class Peer:
         """Start with nothing delivered and no neighbours.
 
         Args:
-            me: (worker, incarnation); nobody may have used it before.
+            me: (worker, attempt); nobody may have used it before.
             heartbeat_s: how often versions go to every neighbour.
             timeout_s: how long a neighbour may be silent.
             max_log_messages: how many updates are kept to be sent again, and how many that came

@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 from sparkwright.errors import NetworkError
 
-from ._seal import Buffer, Opener, Sealer
+from ._seal import Buffer, Seal
 
 
 class Outgoing:
     """What is sent in one exchange: sealed blocks, each followed by its tag."""
 
-    def __init__(self, content: memoryview, sock: socket.socket, sealer: Sealer) -> None:
-        """Send `content` over `sock`, which does not block."""
+    def __init__(self, content: memoryview, sock: socket.socket, sealer: Seal) -> None:
         self._content, self._socket, self._sealer = content, sock, sealer
         self._buffers: list[Buffer] = []  # what is sealed and not yet sent
 
@@ -52,8 +51,7 @@ class Incoming:
         received: bytes that have come and are the neighbour's.
     """
 
-    def __init__(self, into: memoryview, sock: socket.socket, opener: Opener) -> None:
-        """Fill `into` from `sock`, which does not block."""
+    def __init__(self, into: memoryview, sock: socket.socket, opener: Seal) -> None:
         self._into, self._socket, self._opener = into, sock, opener
         self._tag = memoryview(bytearray(opener.tag_bytes))
         self._got = 0  # of the next block and its tag

@@ -1,6 +1,6 @@
 """Authenticates, and on request encrypts, what a connection carries, piece by piece.
 
-Invariant: what `Opener.open` accepts was sealed by the other end of this very connection, in this
+Invariant: what `open` accepts was sealed by the other end of this very connection, in this
 place of its sequence. A piece that was changed, repeated, left out, moved, cut or sent back to its
 sender is refused. Who can cut the connection can still end it, at any time.
 
@@ -10,7 +10,6 @@ the caller's memory, followed by its tag.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from sparkwright.errors import NetworkError
 
@@ -21,32 +20,6 @@ PIECE_BYTES = 2 << 20
 # What is encrypted is copied, and small pieces are copied within the processor's cache.
 ENCRYPTED_PIECE_BYTES = 256 << 10
 _NONCE_BYTES = 12
-
-
-class Sealer(Protocol):
-    """Seals what one end sends, in the order of sending; pieces of `piece_bytes` at most."""
-
-    tag_bytes: int
-    piece_bytes: int
-
-    def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
-        """(what to send in place of `content`, its tag); `clear` is sent as it is."""
-        ...
-
-
-class Opener(Protocol):
-    """Opens what the other end has sealed, in the order of arrival."""
-
-    tag_bytes: int
-    piece_bytes: int
-
-    def open(self, content: memoryview, tag: Buffer, clear: bytes = b"") -> None:
-        """Check `content` and decrypt it in place.
-
-        Raises:
-            NetworkError: if the other end has not sealed this as its next piece.
-        """
-        ...
 
 
 class Unsealed:
@@ -63,7 +36,12 @@ class Unsealed:
         """Accept everything."""
 
 
-class _Direction:
+class Sealed:
+    """One direction of a connection: one end seals pieces, the other opens them, in this order.
+
+    A piece has `piece_bytes` at most.
+    """
+
     tag_bytes = 16
 
     def __init__(self, key: bytes, *, encrypt: bool) -> None:
@@ -79,17 +57,19 @@ class _Direction:
         self._number += 1
         return self._number.to_bytes(_NONCE_BYTES, "big")
 
-
-class _Sealer(_Direction):
     def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
+        """(what to send in place of `content`, its tag); `clear` is sent as it is."""
         if not self._encrypt:
             return content, self._cipher.encrypt(self._nonce(), b"", _joined(clear, content))
         sealed = memoryview(self._cipher.encrypt(self._nonce(), content, clear))
         return sealed[: -self.tag_bytes], sealed[-self.tag_bytes :]
 
-
-class _Opener(_Direction):
     def open(self, content: memoryview, tag: Buffer, clear: bytes = b"") -> None:
+        """Check `content` and decrypt it in place.
+
+        Raises:
+            NetworkError: if the other end has not sealed this as its next piece.
+        """
         try:
             if not self._encrypt:
                 self._cipher.decrypt(self._nonce(), tag, _joined(clear, content))
@@ -104,12 +84,15 @@ class _Opener(_Direction):
             ) from None
 
 
-def seals(keys: Keys | None) -> tuple[Sealer, Opener]:
+Seal = Sealed | Unsealed
+
+
+def seals(keys: Keys | None) -> tuple[Seal, Seal]:
     """What seals and opens with `keys`; None: nothing does."""
     if keys is None:
         return Unsealed(), Unsealed()
-    sealer = _Sealer(keys.sending, encrypt=keys.encrypt)
-    return sealer, _Opener(keys.receiving, encrypt=keys.encrypt)
+    sealer = Sealed(keys.sending, encrypt=keys.encrypt)
+    return sealer, Sealed(keys.receiving, encrypt=keys.encrypt)
 
 
 def pieces(views: Iterable[Buffer], size: int) -> Iterator[Buffer]:

@@ -3,39 +3,17 @@
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.timeline.clocks import ClockSource, ClockState, Offset
+
+from .time_sources import NtpClock
 
 # For tests: seconds by which a worker's clocks are ahead, or one number for each worker.
 SHIFT_VARIABLE = "SPARKWRIGHT_CLOCK_SHIFT_S"
 _PAUSE_S = 0.2
 _VERSION, _SERVER, _NOT_SET = 4, 4, 3  # of NTP; modes and leap indicators of its answers
-
-
-class NtpSettings(Protocol):
-    """How to ask an NTP server; see `NtpClock` of the masters."""
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port."""
-        ...
-
-    @property
-    def every_s(self) -> float:
-        """Seconds between two measurements."""
-        ...
-
-    @property
-    def retries(self) -> int:
-        """How often to ask before giving up."""
-        ...
-
-    @property
-    def timeout_s(self) -> float:
-        """How long to wait for an answer."""
-        ...
 
 
 class MachineClock:
@@ -47,7 +25,7 @@ class MachineClock:
     """
 
     def __init__(
-        self, ntp: NtpSettings | None = None, *, shift_s: float = 0.0, name: str = "sparkwright"
+        self, ntp: NtpClock | None = None, *, shift_s: float = 0.0, name: str = "sparkwright"
     ) -> None:
         """Start the thread if there is a server to be asked.
 
@@ -102,7 +80,7 @@ class MachineClock:
         self._closed.set()
         self.settled.set()
 
-    def _keep_asking(self, ntp: NtpSettings) -> None:
+    def _keep_asking(self, ntp: NtpClock) -> None:
         while not self._closed.is_set():
             try:
                 self._found = self._ask_often(ntp)
@@ -114,7 +92,7 @@ class MachineClock:
             self.settled.set()
             self._closed.wait(ntp.every_s)
 
-    def _ask_often(self, ntp: NtpSettings) -> Offset:
+    def _ask_often(self, ntp: NtpClock) -> Offset:
         for attempt in range(1, ntp.retries + 1):
             try:
                 return ask_ntp(ntp.address, timeout_s=ntp.timeout_s, shift_s=self.shift_s)

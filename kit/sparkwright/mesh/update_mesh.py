@@ -11,11 +11,11 @@ from sparkwright.errors import ConfigurationError, NetworkError
 from ._mesh_link import CHUNK_BYTES, MeshLink
 from ._messages import MAX_BYTES, MAX_MESSAGES, Origin, Payload, Update, fields_of, from_frame
 from ._peer import Action, CatchUp, Deliver, Drop, Peer, Send
-from ._topology import MAX_DOWNSTREAMS, MeshSeat as MeshSeat, Topology
 from .auth import worker_identity
 from .connection import Connection, connect
 from .framing import Message, encode_head
 from .port import PeerPort
+from .topology import MAX_DOWNSTREAMS, Seat, Topology
 
 _INTRODUCTION, _WELCOME = "mesh", "welcome"
 _MAX_EARLY = 64
@@ -36,8 +36,8 @@ class UpdateMesh:
     another. A neighbour that nobody listens to is not silent.
 
     Attributes:
-        me: (worker, incarnation) of this worker.
-        on_catch_up: called from a thread of the mesh with a neighbour's (worker, incarnation)
+        me: (worker, attempt) of this worker.
+        on_catch_up: called from a thread of the mesh with a neighbour's (worker, attempt)
             when this worker has missed more than its neighbours keep: fetch a whole state from
             there, then call `restored`.
     """
@@ -63,7 +63,7 @@ class UpdateMesh:
         Args:
             port: this worker's.
             secret: the run's.
-            me: (worker, incarnation); never used before.
+            me: (worker, attempt); never used before.
             name: what the threads' names begin with.
             max_pending_bytes: `publish` waits while more than that is to be sent to a neighbour.
                 While as much waits to be taken, and the worker is busy, nothing more is read.
@@ -92,8 +92,8 @@ class UpdateMesh:
         self._news, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
         self._closed = threading.Event()
         self._links: dict[Origin, MeshLink] = {}
-        self._newest: dict[int, int] = {}  # worker -> its newest incarnation heard of
-        self._upstream: MeshSeat | None = None
+        self._newest: dict[int, int] = {}  # worker -> its newest attempt heard of
+        self._upstream: Seat | None = None
         self._awaited: frozenset[Origin] = frozenset()
         self._early: dict[Origin, Connection] = {}  # came before `reshape` told of them
         self._dial: _Dial | None = None
@@ -109,7 +109,7 @@ class UpdateMesh:
     # -- what the worker calls --------------------------------------------------------------
 
     def reshape(
-        self, seats: Sequence[MeshSeat], *, mode: str, max_downstreams: int = MAX_DOWNSTREAMS
+        self, seats: Sequence[Seat], *, mode: str, max_downstreams: int = MAX_DOWNSTREAMS
     ) -> None:
         """Be part of the tree of `seats`, in this order; all workers are to be told the same.
 
@@ -131,7 +131,7 @@ class UpdateMesh:
             if self._closed.is_set():
                 return
             for seat in seats:
-                self._newest[seat.worker] = max(seat.incarnation, self._newest.get(seat.worker, 0))
+                self._newest[seat.worker] = max(seat.attempt, self._newest.get(seat.worker, 0))
             self._upstream = None if upstream is None else places[upstream]
             self._awaited = frozenset(places[w].origin for w in topology.downstreams(self.me[0]))
             wanted = {places[worker].origin for worker in topology.neighbours(self.me[0])}
@@ -402,14 +402,14 @@ class UpdateMesh:
 
     def _arrived(self, connection: Connection, hello: Message) -> None:
         try:
-            worker, incarnation = (int(hello.fields[key]) for key in ("worker", "incarnation"))
+            worker, attempt = (int(hello.fields[key]) for key in ("worker", "attempt"))
             expected = tuple(hello.fields["to"]) == self.me
         except (KeyError, TypeError, ValueError):
             connection.close()
             return
-        origin = (worker, incarnation)
+        origin = (worker, attempt)
         with self._lock:
-            stale = incarnation < self._newest.get(worker, 0) or not expected
+            stale = attempt < self._newest.get(worker, 0) or not expected
             if stale or self._closed.is_set():
                 connection.close()
             elif origin in self._awaited:
@@ -449,9 +449,9 @@ class UpdateMesh:
         )
         try:
             dial.use(connection)
-            worker, incarnation = self.me
+            worker, attempt = self.me
             connection.send(
-                _INTRODUCTION, {"worker": worker, "incarnation": incarnation, "to": seat.origin}
+                _INTRODUCTION, {"worker": worker, "attempt": attempt, "to": seat.origin}
             )
             connection.socket.settimeout(_ATTEMPT_S)
             answer: Message | None = None
@@ -471,7 +471,7 @@ class UpdateMesh:
 class _Dial:
     """One search for an upstream."""
 
-    def __init__(self, seat: MeshSeat) -> None:
+    def __init__(self, seat: Seat) -> None:
         self.seat = seat
         self.stopped = threading.Event()
         self._connection: Connection | None = None

@@ -13,11 +13,11 @@ from ._calls import keras_text, known_kind, layer_call, make, taking
 from ._training_checks import training_problems
 from ._wiring import NAME_RULE, Misfit, Wire, is_name, wire
 from .keras_catalog import LayerKind, is_loaded, load, load_problem
+from .signature import Shape
 
 if TYPE_CHECKING:
     from .spec import NetworkSpec
 
-Shape = tuple[int | None, ...]  # of one example; None: of any length
 # Layers that take indices, and those that only move or scale values, take integers.
 _TAKES_INTEGERS = ("Embedding", "Rescaling")
 

@@ -37,7 +37,6 @@ class Variables:
     """
 
     def __init__(self) -> None:
-        """Import the backend."""
         import tensorflow as tf
 
         self._tf: Any = tf

@@ -3,11 +3,9 @@
 import contextlib
 import functools
 import hashlib
-import inspect
 import json
-import sys
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +16,10 @@ from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
+from .own_objects import entries, own_objects
 from .signature import Example, example_of, has_call, is_graph, output_names, rename_outputs
 from .state import ModelState
-from .steps import backend_for, is_traced, optimizers, optimizers_of, overrides
+from .steps import backend_for, is_traced, optimizers_of, overrides
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +84,7 @@ class ModelDefinition:
             return hashlib.sha256(content.encode()).hexdigest()[:24]
         config = _without_initializers(self.config)
         names: dict[str, str] = {}
-        for entry in _entries(config):
+        for entry in entries(config):
             inner = entry.get("config")
             name = inner.get("name") if isinstance(inner, Mapping) else None
             if isinstance(name, str):
@@ -299,88 +298,3 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_renamed(inner, names) for inner in value]
     return names.get(value, value) if isinstance(value, str) else value
-
-
-def own_objects(model: Any, serialized: dict[str, Any]) -> dict[str, Any]:
-    """The user's own layers, losses, metrics and functions, by the names that Keras looks up.
-
-    Args:
-        model: a Keras model or layer.
-        serialized: its configuration, from which arguments go that the user's `__init__` refuses.
-    """
-    objects = {**_mentioned(serialized), **_live(model)}
-    _leave_out_refused(serialized, objects)
-    return objects
-
-
-def _live(model: Any) -> dict[str, Any]:
-    """The user's own classes and functions that the live model holds."""
-    import keras
-
-    compiled = getattr(model, "_compile_config", None)
-    parts = list(optimizers(getattr(model, "optimizer", None)))
-    functions = ("_learning_rate", "_optimizer_map")
-    given = [getattr(part, name, None) for part in parts for name in functions]
-    things: list[Any] = [*model._flatten_layers(), *parts, *given]
-    things += [] if compiled is None else keras.tree.flatten(compiled.config)
-    # Keras writes down no module of a TextVectorization's own functions.
-    things += [
-        getattr(x, n, None) for x in model._flatten_layers() for n in ("_standardize", "_split")
-    ]
-    found: dict[str, Any] = {}
-    for thing in things:
-        kind = thing if isinstance(thing, type) or _is_function(thing) else type(thing)
-        if _is_custom(getattr(kind, "__module__", None)):
-            found[str(keras.saving.get_registered_name(kind))] = found[kind.__name__] = kind
-    return found
-
-
-def _mentioned(serialized: Any) -> dict[str, Any]:
-    """The user's own classes and functions that the configuration mentions by module and name."""
-    found: dict[str, Any] = {}
-    for entry in _entries(serialized):
-        module = entry.get("module")
-        name: Any = entry.get("config" if entry["class_name"] == "function" else "class_name")
-        if not (_is_custom(module) and isinstance(name, str)):
-            continue
-        thing = getattr(sys.modules.get(str(module)), name, None)
-        if thing is not None:
-            found[entry.get("registered_name") or name] = found[name] = thing
-    return found
-
-
-def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects in a configuration."""
-    if isinstance(value, Mapping):
-        if "class_name" in value:
-            yield value
-        value = [*value.values()]
-    for inner in value if isinstance(value, list | tuple) else ():
-        yield from _entries(inner)
-
-
-def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
-    """Leave out what Keras writes for every layer, where the user's `__init__` does not take it.
-
-    The default policy is the model's own when it is built again, and layers are trained.
-    """
-    for entry in _entries(serialized):
-        kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")
-        if isinstance(kind, type) and isinstance(config, dict) and config.get("trainable"):
-            taken = inspect.signature(kind).parameters
-            if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
-                for name in {"trainable", "dtype"} - set(taken):
-                    config.pop(name, None)
-
-
-def _is_function(thing: Any) -> bool:
-    return callable(thing) and hasattr(thing, "__name__") and hasattr(thing, "__code__")
-
-
-def _is_custom(module: str | None) -> bool:
-    return bool(module) and str(module).split(".")[0] not in {
-        "keras",
-        "builtins",
-        "tensorflow",
-        "jax",
-    }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import Literal
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_count
 
 from .analysis import LayerAnalysis
 from .spec import NetworkSpec
@@ -89,8 +89,7 @@ def estimate(
         [('Each averaging', 5172960)]
     """
     for name, value in (("batch_size", batch_size), ("workers", workers), ("steps", steps)):
-        if value < 1:
-            raise ConfigurationError(f"`{name}` must be at least 1. Received: {name}={value!r}.")
+        check_count(name, value)
     analysis = spec.analysis
     rows = [row for row in analysis.rows if row.enabled]
     held, trainable = analysis.parameters, analysis.trainable_parameters

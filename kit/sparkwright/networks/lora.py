@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def has_lora(model: Any) -> bool:
-    """Whether LoRA is enabled in any layer."""
-    return any(getattr(layer, "lora_enabled", False) for layer in model._flatten_layers())
+def lora_layers(model: Any) -> dict[int, Any]:
+    """The layers in which LoRA is enabled, by number."""
+    layers = enumerate(model._flatten_layers())
+    return {number: x for number, x in layers if getattr(x, "lora_enabled", False)}
 
 
 def frozen_parts(model: Any) -> dict[str, Any]:
@@ -17,9 +18,8 @@ def frozen_parts(model: Any) -> dict[str, Any]:
     layers = list(model._flatten_layers())
     if all(v.trainable for layer in layers for v in layer._trainable_variables):
         return {}
-    adapted = {n: x for n, x in enumerate(layers) if getattr(x, "lora_enabled", False)}
     return {
-        "lora": [(number, x.lora_rank, x.lora_alpha) for number, x in adapted.items()],
+        "lora": [(n, x.lora_rank, x.lora_alpha) for n, x in lora_layers(model).items()],
         "layers": [number for number, layer in enumerate(layers) if not layer.trainable],
         "weights": [number for number, v in enumerate(model.weights) if not v.trainable],
     }
@@ -47,9 +47,8 @@ def restart_lora(model: Any) -> None:
     """Let LoRA learn after loading: Keras sets both matrices to 0, where they have no gradient."""
     import keras
 
-    for layer in model._flatten_layers():
-        if getattr(layer, "lora_enabled", False):
-            name = "lora_kernel_a" if hasattr(layer, "lora_kernel_a") else "lora_embeddings_a"
-            matrix = getattr(layer, name)
-            if not matrix.numpy().any():  # the other one is 0 as well: outputs stay what they are
-                matrix.assign(keras.initializers.HeUniform(seed=0)(matrix.shape))
+    for layer in lora_layers(model).values():
+        name = "lora_kernel_a" if hasattr(layer, "lora_kernel_a") else "lora_embeddings_a"
+        matrix = getattr(layer, name)
+        if not matrix.numpy().any():  # the other one is 0 as well: outputs stay what they are
+            matrix.assign(keras.initializers.HeUniform(seed=0)(matrix.shape))

@@ -8,16 +8,14 @@ from sparkwright.errors import ConfigurationError
 
 from .steps import has_own_train_step, optimizers, optimizers_of
 
-_LOST = (
-    "An optimizer must have been built for all variables of its model. Received: {kind}, built for "
-    "none, as Keras leaves it after reading HDF5. It is rebuilt: iterations and learning rate "
-    "stay, moments are lost. {remedy}"
-)
-
 
 def lost_state(optimizer: Any, remedy: str) -> str:
     """Return the warning after `rebuild_optimizer`."""
-    return _LOST.format(kind=type(optimizer).__name__, remedy=remedy)
+    return (
+        "An optimizer must have been built for all variables of its model. Received: "
+        f"{type(optimizer).__name__}, built for none, as Keras leaves it after reading HDF5. It is "
+        f"rebuilt: iterations and learning rate stay, moments are lost. {remedy}"
+    )
 
 
 def rebuild_optimizer(model: Any) -> bool:

@@ -5,6 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from .signature import Shape
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
 from .training import Task
 
@@ -28,7 +29,6 @@ _CROSS_ENTROPY: dict[str, Any] = {
     "metrics": ("accuracy",),
 }
 _SQUARED_ERROR: dict[str, Any] = {"loss": "mean_squared_error", "metrics": ("mean_absolute_error",)}
-Shape = tuple[int | None, ...]
 
 
 def _layer(kind: str, name: str, *inputs: str, **options: Any) -> LayerSpec:

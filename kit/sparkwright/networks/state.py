@@ -202,6 +202,11 @@ class ModelState:
             values = vector[span.start : span.stop].reshape(span.shape)
             assign(span.held, values.astype(span.dtype, copy=False))
 
+    def subtract(self, vector: Vector) -> None:
+        """Subtract `vector`, of the trainable variables' length, from them."""
+        for span in self._spans[: self.trainable]:
+            variables().subtract(span.held, vector[span.start : span.stop].reshape(span.shape))
+
     def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
         """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
 

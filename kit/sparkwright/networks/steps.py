@@ -1,6 +1,6 @@
 """What a model's own class does in training: its steps, and the optimizers that they use."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -105,18 +105,15 @@ def optimizers_of(model: Any) -> list[Any]:
     Those of attributes, and of models within, count where `train_step` applies them; `trace`
     finds out.
     """
-    main = getattr(model, "optimizer", None)
-    others = _others(model, main)
-    if not others:
-        return [] if main is None else [main]
-    used = _used.get(model)
-    known = [each for each in (main, *others) if each is not None]
-    return [each for each in known if (each.built if used is None else _is_in(each, used))]
+    found, used = _candidates(model), _used.get(model)
+    if not _has_others(model, found):
+        return found
+    return [each for each in found if (each.built if used is None else each in used)]
 
 
 def must_be_traced(model: Any) -> bool:
     """Whether only a trace of `train_step` finds the optimizers that it uses."""
-    return not is_traced(model) and bool(_others(model, getattr(model, "optimizer", None)))
+    return not is_traced(model) and _has_others(model, _candidates(model))
 
 
 def is_traced(model: Any) -> bool:
@@ -139,9 +136,7 @@ def trace(model: Any, example: Example) -> None:
 
     signature = signature_of(model)
     x, y, weights = _symbolic_data(signature, example)
-    main = getattr(model, "optimizer", None)
-    watched = [each for each in (main, *_others(model, main)) if each is not None]
-    applied: list[Any] = []
+    watched, applied = _candidates(model), dict[int, Any]()
     for each in watched:
         each.apply = _watching(each, applied)
 
@@ -153,15 +148,14 @@ def trace(model: Any, example: Example) -> None:
     finally:
         for each in watched:
             del each.apply
-    _used[model] = applied
+    _used[model] = list(applied.values())
 
 
-def _watching(optimizer: Any, applied: list[Any]) -> Any:
+def _watching(optimizer: Any, applied: dict[int, Any]) -> Any:
     apply = optimizer.apply
 
     def watched(*args: Any, **options: Any) -> Any:
-        if not _is_in(optimizer, applied):
-            applied.append(optimizer)
+        applied[id(optimizer)] = optimizer
         return apply(*args, **options)
 
     return watched
@@ -184,34 +178,22 @@ def _symbolic_data(signature: Signature, example: Example) -> tuple[Any, Any, An
     return x, y, weights
 
 
-def _others(model: Any, main: Any) -> list[Any]:
-    """The optimizers that only a `train_step` of the user's own can use, in a fixed order."""
+def _has_others(model: Any, found: Sequence[Any]) -> bool:
+    return any(each is not getattr(model, "optimizer", None) for each in found)
+
+
+def _candidates(model: Any) -> list[Any]:
+    """The main optimizer, and those that only the user's own `train_step` can use, in order."""
     import keras
 
-    if not overrides(model, "train_step"):
-        return []
-    found: list[Any] = []
-    inner = [each for each in optimizers(main) if each is not main]
-    for each in _held(model):
-        known = _is_in(each, [main, *found, *inner])
-        if isinstance(each, keras.optimizers.Optimizer) and not known:
-            found.append(each)
-            inner += [part for part in optimizers(each) if part is not each]
-    return [each for each in found if not _is_in(each, inner)]
-
-
-def _held(model: Any) -> Iterator[Any]:
-    attributes = {n: v for n, v in vars(model).items() if not n.startswith("_")}
-    for name in sorted(attributes):
-        value = attributes[name]
-        if isinstance(value, Mapping):
-            yield from value.values()
-        elif isinstance(value, list | tuple):
-            yield from value
-        else:
-            yield value
-    for layer in model._flatten_layers(include_self=False):
-        yield getattr(layer, "optimizer", None)
+    main = getattr(model, "optimizer", None)
+    held: list[Any] = [main]
+    if overrides(model, "train_step"):
+        held += keras.tree.flatten({n: v for n, v in vars(model).items() if not n.startswith("_")})
+        held += [getattr(x, "optimizer", None) for x in model._flatten_layers(include_self=False)]
+    found = {id(each): each for each in held if isinstance(each, keras.optimizers.Optimizer)}
+    inner = {id(part) for each in found.values() for part in optimizers(each) if part is not each}
+    return [each for each in found.values() if each is main or id(each) not in inner]
 
 
 def optimizers(optimizer: Any) -> Iterator[Any]:
@@ -223,5 +205,8 @@ def optimizers(optimizer: Any) -> Iterator[Any]:
             yield from optimizers(each)
 
 
-def _is_in(one: Any, several: Sequence[Any]) -> bool:
-    return any(each is one for each in several)
+def learning_rate_of(model: Any) -> float | None:
+    """The learning rate that callbacks read and set; None: it is a schedule, or no optimizer's."""
+    *_, optimizer = [None, *optimizers(getattr(model, "optimizer", None))]
+    rate: Any = getattr(optimizer, "_learning_rate", None)
+    return float(rate) if hasattr(rate, "assign") else None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.options import check_count, check_seconds
+from sparkwright.options import check_count, check_positive
 
 from ._plan import RepartitionMode, RepartitionPlan, RepartitionStrategy, plan_repartition
 from .survey import PartitionSurvey
@@ -257,7 +257,7 @@ def forecast(
         (30, 16, 448)
     """
     check_count("batch_size", batch_size)
-    check_seconds("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     plan = plan_repartition(survey.rows, workers=workers, mode=mode, strategy=strategy, seed=seed)
     never = plan_repartition(survey.rows, workers=workers, mode="never")
     after, label_forecast, seen = _after(survey, plan)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
-from sparkwright.networks.learning_rate import learning_rate_of
+from sparkwright.networks.steps import learning_rate_of
 
 from .record import RunRecord
 

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sparkwright.workers.protocol import Failure, Seat
+from sparkwright.mesh.topology import Seat
+from sparkwright.workers.protocol import Failure
 
 from ._decisions import (
     Drop,

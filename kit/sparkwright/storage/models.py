@@ -28,13 +28,14 @@ from sparkwright.networks.building import (
     model_of,
     serialize,
 )
-from sparkwright.networks.definition import dtype_policy, own_objects
-from sparkwright.networks.lora import has_lora, restart_lora
+from sparkwright.networks.definition import dtype_policy
+from sparkwright.networks.lora import lora_layers, restart_lora
 from sparkwright.networks.normalizing import NormalizerPlace, describe_with_normalizer
 from sparkwright.networks.optimizer_checks import (
     exclude_from_weight_decay,
     weight_decay_exclusions,
 )
+from sparkwright.networks.own_objects import own_objects
 from sparkwright.networks.signature import Spec, is_known, remember, signature_of
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
@@ -120,7 +121,7 @@ def save_model(
             'the place of a normalizer must be "inside" or "beside". Received: '
             f"{normalizer_place!r}."
         )
-    save_updater = save_updater and not has_lora(model)
+    save_updater = save_updater and not lora_layers(model)
     notes = dict(notes or {})
     outer: dict[str, Any] | None = None
     if normalizer is not None:

@@ -4,7 +4,6 @@ from ._decode import (
     apply as apply,
     decode as decode,
     describe as describe,
-    is_dense as is_dense,
     selected_values as selected_values,
 )
 from ._encode import encode as encode, encode_difference as encode_difference

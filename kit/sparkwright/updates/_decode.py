@@ -107,15 +107,6 @@ def describe(words: Any, size: int | None = None) -> tuple[EncodedSegment, ...]:
     )
 
 
-def is_dense(words: Any, size: int | None = None) -> bool:
-    """Whether any segment of a message is a bitmap.
-
-    Raises:
-        NetworkError: if the message is malformed or does not cover `size` elements.
-    """
-    return any(segment.dense for segment in parse(words, size))
-
-
 def _add(segment: Segment, targets: Sequence[Pieces], *, sign: int) -> None:
     if segment.dense:
         _add_bitmap(segment, targets, sign=sign)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 
 from ._format import (
     BITMAP,
@@ -25,7 +25,7 @@ from ._format import (
     pack,
     unpack,
 )
-from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
+from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, segments, single
 
 
 def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encoded:
@@ -82,14 +82,7 @@ def encode_difference(
         0.5
     """
     pieces = paired(single("shared", shared), local)
-    if isinstance(threshold, Sequence):
-        if len(threshold) != len(pieces.arrays):
-            raise ConfigurationError(
-                "There must be one threshold for each variable. "
-                f"Received: {len(threshold)} thresholds, {len(pieces.arrays)} variables."
-            )
-        return _encode(shared, pieces, pieces.starts, threshold)
-    return _encode(shared, pieces, [0, shared.size], [threshold])
+    return _encode(shared, pieces, *segments(pieces, threshold))
 
 
 def _encode(
@@ -109,13 +102,13 @@ def _encode(
             )
     scratch = _Scratch.of(vector.dtype)
     words: list[Words] = []
-    segments: list[EncodedSegment] = []
+    encoded: list[EncodedSegment] = []
     for (start, stop), threshold in zip(pairwise(bounds), checked, strict=True):
         parts, selected = _segment(
             vector, local, start, stop, threshold=threshold, halves=halves, scratch=scratch
         )
         words += parts
-        segments.append(
+        encoded.append(
             EncodedSegment(
                 size=stop - start,
                 threshold=threshold,
@@ -124,7 +117,7 @@ def _encode(
                 length=sum(part.size for part in parts),
             )
         )
-    return Encoded(words=np.concatenate(words, dtype=WORD), segments=tuple(segments))
+    return Encoded(words=np.concatenate(words, dtype=WORD), segments=tuple(encoded))
 
 
 def _segment(

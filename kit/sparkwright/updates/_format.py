@@ -272,6 +272,13 @@ class EncodedSegment(NamedTuple):
     dense: bool
     length: int
 
+    @property
+    def sparsity(self) -> float:
+        """Words after the header / N; a bitmap counts as 1/16."""
+        if self.dense:
+            return 1 / 16
+        return self.selected / self.size if self.size else 0.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
@@ -301,23 +308,6 @@ class Encoded:
         return tuple(segment.threshold for segment in self.segments)
 
     @property
-    def dense(self) -> bool:
-        """Whether any segment is a bitmap."""
-        return any(segment.dense for segment in self.segments)
-
-    @property
     def size_bytes(self) -> int:
         """Bytes of the message."""
         return self.words.nbytes
-
-    @property
-    def sparsity(self) -> float:
-        """Words of the message / N, headers included, as DL4J has it; 0 with nothing selected.
-
-        More than 1/16 for a bitmap.
-        """
-        return self.words.size / self.size if self.selected else 0.0
-
-    def to_bytes(self) -> bytes:
-        """The message as little-endian bytes."""
-        return self.words.tobytes()

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.errors import ConfigurationError
 
 from ._format import check_threshold
-from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, single
+from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, segments, single
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9, 99.99)
 SAMPLE = 100_000
@@ -64,15 +63,7 @@ class ResidualClipping(Configuration):
             (array([0, 2]), array([ 3. , -0.5]))
         """
         pieces = paired(single("shared", shared, writable=False), local)
-        if isinstance(threshold, Sequence):
-            bounds, thresholds = pieces.starts, threshold
-        else:
-            bounds, thresholds = [0, shared.size], [threshold]
-        if len(thresholds) != len(bounds) - 1:
-            raise ConfigurationError(
-                "There must be one threshold for each variable. "
-                f"Received: {len(thresholds)} thresholds, {len(bounds) - 1} variables."
-            )
+        bounds, thresholds = segments(pieces, threshold)
         scratch = np.empty(BLOCK, shared.dtype)
         indices, values = [np.empty(0, np.int64)], [np.empty(0, shared.dtype)]
         for (start, stop), one in zip(pairwise(bounds), thresholds, strict=True):

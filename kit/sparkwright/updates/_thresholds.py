@@ -2,10 +2,10 @@
 
     state = algorithm.init()
     encoded = encode_difference(shared, local, state.threshold)
-    state = algorithm.update(state, sparsity=encoded.sparsity)
+    state = algorithm.update(state, sparsity=encoded.segments[0].sparsity)
 
 A ratio of message words to elements (sparsity) below the wanted one lowers the threshold, one
-above raises it, by a constant factor. A bitmap's ratio is more than 1/16, whatever it carries.
+above raises it, by a constant factor. A bitmap's ratio is 1/16, whatever it carries.
 """
 
 import math

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import DataError
+from sparkwright.errors import ConfigurationError, DataError
 
 # Elements: 128 KiB of float32, so that a block and its scratch space fit the second-level cache.
 # A multiple of 16, so that a block is whole words of a bitmap.
@@ -97,6 +97,24 @@ def paired(shared: Vector, local: Target) -> Pieces:
             f"Received: {pieces.size} and {shared.size} elements."
         )
     return pieces
+
+
+def segments(
+    pieces: Pieces, threshold: float | Sequence[float]
+) -> tuple[Sequence[int], Sequence[float]]:
+    """The bounds of a message's segments, and their thresholds.
+
+    Raises:
+        ConfigurationError: if there are several thresholds, but not one for each array.
+    """
+    if not isinstance(threshold, Sequence):
+        return [0, pieces.size], [threshold]
+    if len(threshold) != len(pieces.arrays):
+        raise ConfigurationError(
+            "There must be one threshold for each variable. "
+            f"Received: {len(threshold)} thresholds, {len(pieces.arrays)} variables."
+        )
+    return pieces.starts, threshold
 
 
 def _check(array: Any, name: str, *, writable: bool) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.data.texts import is_text
 from sparkwright.errors import DataError
-from sparkwright.networks.signature import Signature, is_graph, pack, signature_of
+from sparkwright.networks.signature import is_graph, pack, signature_of
 from sparkwright.networks.steps import label_order, takes_any_labels
 
 _SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
@@ -30,72 +30,61 @@ class BatchLayout:
     """
 
     def __init__(
-        self, *, order: list[str], specs: list[tuple[str, tuple[int, ...]]],
-        open_specs: list[tuple[str, tuple[int | None, ...]]], inputs: list[str],
-        outputs: list[str], labels: list[str], has_metrics: bool, signature: Signature,
-        takes_masks: bool,
-    ) -> None:  # fmt: skip
-        """Use `BatchLayout.of`."""
-        self.order, self.specs, self.open_specs = order, specs, open_specs
-        self.has_metrics = has_metrics
-        self.has_texts = any(dtype == "string" for dtype, _ in specs)
-        self._inputs, self._outputs, self._labels = inputs, outputs, labels
-        self._signature, self._takes_masks = signature, takes_masks
-        self.key = (tuple(order), tuple(specs))
-        self.open_key = (tuple(order), tuple(open_specs))
+        self, model: Any, columns: Mapping[str, NDArray[Any]], *, training: bool = False
+    ) -> None:
+        """Decide which column feeds which input and output, and check shapes and labels.
 
-    @classmethod
-    def of(
-        cls, model: Any, columns: Mapping[str, NDArray[Any]], *, training: bool = False
-    ) -> "BatchLayout":
-        """Match `columns` with `model`; see `Replica.arrange`."""
+        Args:
+            model: a keras.Model.
+            columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
+            training: whether there must be labels if the model has a loss; default False.
+
+        Raises:
+            DataError: if a column is missing, left over, or has the wrong shape, or labels do not
+                fit the loss.
+        """
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
         signature = signature_of(model)
         inputs = _match("features", list(groups.features), list(signature.inputs))
-        specs_of = dict(zip(inputs, signature.inputs.values(), strict=True))
-        shapes = {f"features/{name}": shape for name, (_, shape) in specs_of.items()}
-        for name, (dtype, shape) in specs_of.items():
+        shapes: dict[str, tuple[int | None, ...]] = {}
+        for name, (dtype, shape) in zip(inputs, signature.inputs.values(), strict=True):
             _check_feature(name, groups.features[name], dtype, shape)
+            shapes[f"features/{name}"] = shape
         if takes_any_labels(model) or not signature.outputs:
             names = outputs = label_order(signature, list(groups.labels))
         else:
             names = list(signature.outputs)
-            outputs = _match("labels", list(groups.labels), list(signature.outputs))
+            outputs = _match("labels", list(groups.labels), names)
             for name, (_, shape) in zip(outputs, signature.outputs.values(), strict=bool(outputs)):
                 _check_label(name, groups.labels[name], shape)
                 shapes[f"labels/{name}"] = shape
             labels = {name: columns[f"labels/{name}"] for name in outputs}
-            of_outputs = dict(zip(signature.outputs, outputs, strict=False))
+            of_outputs = dict(zip(names, outputs, strict=False))
             check_labels(model, labels, of_outputs, training=training)
-        order = [
+        self.order = [
             *(f"features/{name}" for name in inputs),
             *(f"labels/{name}" for name in outputs),
             *(f"features_masks/{name}" for name in inputs if name in groups.features_masks),
             *(f"labels_masks/{name}" for name in outputs if name in groups.labels_masks),
             *(["weights"] if groups.weights is not None else []),
         ]
-        left_over = sorted(set(columns) - set(order))
+        left_over = sorted(set(columns) - set(self.order))
         if left_over:
             raise DataError(
                 "every mask must carry the name of the feature or label that it masks. "
                 f"Received: {left_over} beside features {inputs} and labels {outputs}."
             )
-        specs = [(_dtype_of(columns[name]), tuple(columns[name].shape[1:])) for name in order]
-        open_specs = [
+        self.specs = [(_dtype_of(columns[n]), tuple(columns[n].shape[1:])) for n in self.order]
+        self.open_specs = [
             (dtype, _opened(shape, shapes.get(name.replace("_masks/", "/"), ())))
-            for name, (dtype, shape) in zip(order, specs, strict=True)
+            for name, (dtype, shape) in zip(self.order, self.specs, strict=True)
         ]
-        return cls(
-            order=order,
-            specs=specs,
-            open_specs=open_specs,
-            inputs=inputs,
-            outputs=outputs,
-            labels=names,
-            has_metrics=_has_metrics(model),
-            signature=signature,
-            takes_masks=is_graph(model),
-        )
+        self.has_metrics = _has_metrics(model)
+        self.has_texts = any(dtype == "string" for dtype, _ in self.specs)
+        self.key = (tuple(self.order), tuple(self.specs))
+        self.open_key = (tuple(self.order), tuple(self.open_specs))
+        self._inputs, self._outputs, self._labels = inputs, outputs, names
+        self._signature, self._takes_masks = signature, is_graph(model)
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """(x, y, sample_weight, mask) as Keras takes them: bare, a list, or a dict by name."""

@@ -34,7 +34,6 @@ class Activity:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.steps = 0
         self.computing = False
 
@@ -264,7 +263,6 @@ class RowBuffer:
     """Collects what each averaged round did; a round that is lost is never logged."""
 
     def __init__(self, control: ControlLine) -> None:
-        """Send to `control`."""
         self._control = control
         self._blocks: list[dict[str, Any]] = []
         self._losses: list[NDArray[np.float32]] = []

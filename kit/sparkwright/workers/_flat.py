@@ -1,4 +1,4 @@
-"""Operations on the flat vector of a network's variables: subtract from it, sample it."""
+"""Operations on the flat vector of a network's variables: subtract at places, sample it."""
 
 import math
 from collections.abc import Sequence
@@ -50,15 +50,6 @@ class SparseSubtraction:
                 continue
             own = places[start:stop, places.shape[1] - len(variable.shape) :]
             access.subtract_at(access.held(variable), own, values[start:stop])
-
-
-def subtract_from(of: Sequence[Any], vector: NDArray[Any]) -> None:
-    """Subtract the whole flat `vector` from the variables `of`."""
-    access, start = variables(), 0
-    for variable in of:
-        stop = start + int(np.prod(variable.shape))
-        access.subtract(access.held(variable), vector[start:stop].reshape(variable.shape))
-        start = stop
 
 
 def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:

@@ -1,9 +1,7 @@
 """A replica on JAX: a compiled step, whose state is passed in and out."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from sparkwright.networks import ModelDefinition
 
 from ._batch_layout import BatchLayout
-from ._replica_base import Columns, Replica, example_losses, last_rate, loss_of, outputs_of
+from ._replica_base import Columns, Replica, last_rate, loss_of
 
 Values = list[Any]
 
@@ -32,16 +30,18 @@ class _TrainCall(NamedTuple):
 
 
 class JaxReplica(Replica):
-    """A built and compiled model that trains several minibatches per call.
+    """Calls a compiled step for each minibatch in turn.
 
-    JAX compiles a function for each shape. So it compiles one step, called for each minibatch in
-    turn: the number of minibatches is free, and a shorter last minibatch is compiled once. On
-    CPUs, XLA runs convolutions within a compiled loop more than ten times slower.
+    JAX compiles a function for each shape. So the number of minibatches is free, and a shorter
+    last minibatch is compiled once. On CPUs, XLA runs convolutions within a compiled loop more than
+    ten times slower.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
-        """See `Replica`."""
+        import jax  # pyright: ignore[reportMissingImports]
+
         super().__init__(definition)
+        self._jax: Any = jax
         self.uses_xla = True
         self._share: float | None = None
         self._calls: dict[Any, Any] = {}
@@ -50,10 +50,8 @@ class JaxReplica(Replica):
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
         """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
         threads = int(os.environ.get("NPROC", 0)) or os.cpu_count() or 1
-        return ("GPU" if jax.default_backend() == "gpu" else "CPU"), threads
+        return ("GPU" if self._jax.default_backend() == "gpu" else "CPU"), threads
 
     def share_updates(self, share: float | None) -> None:
         """See `Replica`."""
@@ -65,8 +63,6 @@ class JaxReplica(Replica):
         self, layout: BatchLayout, columns: Columns
     ) -> tuple[NDArray[np.float32], dict[str, float]]:
         """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
         arrays = [columns[name] for name in layout.order]
         if layout.key not in self._calls:
             self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])
@@ -78,13 +74,12 @@ class JaxReplica(Replica):
         for minibatch in zip(*arrays, strict=True):
             state, loss = call.step(state, minibatch, self._share)
             losses.append(loss)
-        found, metrics, rate = jax.device_get((losses, *call.finish(state)))
+        found, metrics, rate = self._jax.device_get((losses, *call.finish(state)))
         _assign(call.variables, state)
         self.learning_rate = float(rate)
         return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
 
     def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
-        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         self._build_compiled(layout, arrays)
@@ -103,7 +98,7 @@ class JaxReplica(Replica):
 
         def step(state: Values, minibatch: Values, share: Any) -> Any:
             before, updater = state[:first], state[first:last]
-            with_gradients = jax.value_and_grad(forward, has_aux=True)
+            with_gradients = self._jax.value_and_grad(forward, has_aux=True)
             (_, (rest, loss)), gradients = with_gradients(before, state[first:], minibatch)
             after, updater = optimizer.stateless_apply(updater, gradients, before)
             if share is not None:
@@ -117,7 +112,7 @@ class JaxReplica(Replica):
                 metrics = {name: value for name, value in found.items() if name != "loss"}
                 return metrics, keras.ops.cast(last_rate(optimizer), "float32")
 
-        return _TrainCall(variables, jax.jit(step, donate_argnums=0), jax.jit(finish))
+        return _TrainCall(variables, self._jax.jit(step, donate_argnums=0), self._jax.jit(finish))
 
     def _others(self) -> list[Any]:
         """The variables that are neither trainable nor the optimizer's, each once."""
@@ -132,45 +127,9 @@ class JaxReplica(Replica):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """See `Replica`."""
-        if not any(name.startswith("labels/") for name in layout.order):
-            return math.nan
-        compute = partial(loss_of, self.model, layout, training=False)
-        return float(self._infer("loss", compute, layout, columns))
-
-    def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
-        """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
-        def predict(arrays: Values) -> Values:
-            x, _, _, mask = layout.unpack(arrays)
-            return jax.tree.leaves(outputs_of(self.model, x, mask, training=False))
-
-        return [np.asarray(output) for output in self._infer("predict", predict, layout, columns)]
-
-    def losses(
-        self, layout: BatchLayout, columns: Columns, *, regularization: bool
-    ) -> NDArray[np.float32]:
-        """See `Replica`."""
-        import jax  # pyright: ignore[reportMissingImports]
-
-        def losses(arrays: Values) -> Any:
-            return example_losses(
-                self.model,
-                layout,
-                arrays,
-                lambda function, given: jax.vmap(function)(given),
-                regularization=regularization,
-            )
-
-        return np.asarray(self._infer(f"losses {regularization}", losses, layout, columns))
-
     def _infer(
         self, name: str, function: Callable[[Values], Any], layout: BatchLayout, columns: Columns
     ) -> Any:
-        """What `function` returns for the columns; it is compiled under `name`."""
-        import jax  # pyright: ignore[reportMissingImports]
         import keras
 
         arrays = [columns[name] for name in layout.order]
@@ -187,11 +146,14 @@ class JaxReplica(Replica):
                     found = function(minibatch)
                 return [scope.get_current_value(variable) for variable in others], found
 
-            self._calls[key] = jax.jit(infer, donate_argnums=1), others
+            self._calls[key] = self._jax.jit(infer, donate_argnums=1), others
         call, others = self._calls[key]
         rest, found = call(_values(trainable), _values(others), arrays)
         _assign(others, rest)
-        return jax.device_get(found)
+        return self._jax.device_get(found)
+
+    def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
+        return self._jax.vmap(function)(given)
 
 
 def _values(variables: Sequence[Any]) -> Values:

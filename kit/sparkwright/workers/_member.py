@@ -19,6 +19,7 @@ from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
+from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed, RowBuffer
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
@@ -88,7 +89,9 @@ class RunMember:
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
         self._device = device
-        self._validation_layout = replica.arrange(validation.columns) if validation.rows else None
+        self._validation_layout = (
+            BatchLayout(replica.model, validation.columns) if validation.rows else None
+        )
         size = replica.state.averaged_size + (replica.state.updater_size if save_updater else 0)
         # The last average, which a newcomer or the driver may ask for, and the one in the making.
         self.average = np.zeros(size, replica.state.dtype)
@@ -280,7 +283,8 @@ class RunMember:
         if not total:
             return False
         if mine:
-            self.replica.read(self.work, updater=self.save_updater, scale=mine / total)
+            state = self.replica.state
+            state.read(updater=self.save_updater, out=self.work, scale=mine / total)
         else:
             self.work[:] = 0
         return True

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,11 +38,40 @@ Block = dict[str, NDArray[Any]]
 _CALL_S = 0.5
 
 
+@dataclass(slots=True)
+class RoundDone:
+    """What one worker did in one round.
+
+    Attributes:
+        losses: (minibatches,) float32.
+        examples: (minibatches,) int32.
+        metrics: the compiled metrics since the epoch began.
+        data_s: seconds spent waiting for minibatches.
+        readings: further columns of the log, known of the last minibatch only.
+    """
+
+    losses: NDArray[np.float32]
+    examples: NDArray[np.int32]
+    metrics: dict[str, float]
+    data_s: float
+    readings: dict[str, float] = field(default_factory=dict[str, float])
+
+
 class Minibatches:
-    """Gathers the examples of spans, in the order in which their epoch visits them."""
+    """Gathers the examples of spans, in the order in which their epoch visits them, and trains.
+
+    Attributes:
+        step_s: seconds that a minibatch of the last block took; infinite before the first.
+    """
 
     def __init__(
-        self, settings: WorkerSettings[Any], replica: Replica, shard: Shard, shards: ShardSource
+        self,
+        settings: WorkerSettings[Any],
+        replica: Replica,
+        shard: Shard,
+        shards: ShardSource,
+        phases: PhaseRecorder = NO_PHASES,
+        activity: Activity | None = None,
     ) -> None:
         """Match the shard's columns with the network.
 
@@ -51,14 +80,18 @@ class Minibatches:
             replica: what is trained.
             shard: this worker's data.
             shards: gives other workers' data.
+            phases: is told what took how long; default: nobody is.
+            activity: counts minibatches; default: nobody asks.
 
         Raises:
             DataError: if the data does not fit the network.
         """
         self._settings, self._replica = settings, replica
         self._shard, self._shards = shard, shards
+        self._phases, self._activity = phases, activity or Activity()
+        self.step_s = math.inf
         self._layout: BatchLayout | None = (
-            replica.arrange(shard.columns, training=True) if shard.columns else None
+            BatchLayout(replica.model, shard.columns, training=True) if shard.columns else None
         )
         self._orders: dict[int, tuple[int, NDArray[np.int64]]] = {}  # owner -> (pass, order)
 
@@ -93,13 +126,11 @@ class Minibatches:
                 minibatches=minibatches,
                 batch_size=settings.master.batch_size_per_worker,
             )
-            if isinstance(shard, StreamedShard):
-                blocks += [shard.gather(rows, epoch=number) for rows in rounds]
-            else:
-                blocks += [shard.gather(rows) for rows in rounds]
+            streams = {"epoch": number} if isinstance(shard, StreamedShard) else {}
+            blocks += [shard.gather(rows, **streams) for rows in rounds]
         if self._layout is None and blocks:
             examples = {name: a.reshape(-1, *a.shape[2:]) for name, a in blocks[0].items()}
-            self._layout = self._replica.arrange(examples, training=True)
+            self._layout = BatchLayout(self._replica.model, examples, training=True)
         return blocks
 
     def per_epoch(self, owner: int, rows: int) -> int:
@@ -125,7 +156,53 @@ class Minibatches:
             self._orders[owner] = (number, order)
         return self._orders[owner][1]
 
-    def train(self, block: Block) -> tuple[NDArray[np.float32], dict[str, float]]:
+    def train(
+        self,
+        blocks: Iterable[Block],
+        span: Span | None,
+        *,
+        data_s: float,
+        done: int = 0,
+        backwards: bool = False,
+        stopping: threading.Event | None = None,
+    ) -> RoundDone:
+        """Train blocks one after another; with hooks, minibatch by minibatch.
+
+        Args:
+            blocks: of `span`.
+            span: what is being trained; None: nothing.
+            data_s: seconds spent waiting for the blocks.
+            done: minibatches of the span before these; default 0.
+            backwards: whether it is trained from its end; default False.
+            stopping: ends training after a block; default None: nothing does.
+
+        Raises:
+            NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
+        """
+        losses, examples = list[NDArray[np.float32]](), list[int]()
+        metrics: dict[str, float] = {}
+        for block in blocks:
+            assert span is not None
+            steps, batch = next(iter(block.values())).shape[:2]
+            started_s = time.monotonic()
+            found, metrics = self._train(block)
+            ended_s = self._phases.since(self._replica.train_phase, started_s)
+            self.step_s = (ended_s - started_s) / steps
+            self._activity.steps += steps
+            self._check(found, span, done=done + len(examples), backwards=backwards)
+            losses.append(found)
+            examples += [batch] * steps
+            if stopping is not None and stopping.is_set():
+                break
+        return RoundDone(
+            losses=np.concatenate([np.empty(0, np.float32), *losses]),
+            examples=np.array(examples, np.int32),
+            metrics=metrics,
+            data_s=data_s,
+            readings={"learning_rate": self._replica.learning_rate} if losses else {},
+        )
+
+    def _train(self, block: Block) -> tuple[NDArray[np.float32], dict[str, float]]:
         """Train a block; with hooks, minibatch by minibatch. See `Replica.train`."""
         hooks = self._settings.master.hooks
         if not hooks:
@@ -143,9 +220,25 @@ class Minibatches:
                 hook.post_update(minibatch, self._replica.model)
         return np.concatenate(losses), metrics
 
+    def _check(
+        self, losses: NDArray[np.float32], span: Span, *, done: int, backwards: bool
+    ) -> None:
+        """Raise if a loss is NaN or infinite and that is to stop the run."""
+        if not self._settings.stop_at_non_finite or np.isfinite(losses).all():
+            return
+        bad = int(np.flatnonzero(~np.isfinite(losses))[0])
+        minibatch = span.stop - 1 - (done + bad) if backwards else span.start + done + bad
+        raise NonFiniteLossError(
+            worker=self._settings.worker,
+            host="",
+            reason=f"the loss became {float(losses[bad])} in epoch {span.epoch + 1}, minibatch "
+            f"{minibatch + 1} of worker {span.owner}. Lower the learning rate, clip gradients or "
+            'look at that worker\'s data; `non_finite="continue"` goes on regardless.',
+        )
+
 
 def may_be_averaged(
-    done: "RoundDone", replica: Replica, settings: WorkerSettings[Any], *, epoch: int, updater: bool
+    done: RoundDone, replica: Replica, settings: WorkerSettings[Any], *, epoch: int, updater: bool
 ) -> bool:
     """Whether the replica's state after a round is finite, with the optimizer's if `updater`.
 
@@ -170,58 +263,6 @@ def non_finite_state(epoch: int, *, worker: int) -> NonFiniteLossError:
     )
 
 
-def check_losses(
-    losses: NDArray[np.float32],
-    settings: WorkerSettings[Any],
-    span: Span,
-    *,
-    done: int,
-    backwards: bool = False,
-) -> None:
-    """Raise if one of `losses` is NaN or infinite and that is to stop the run.
-
-    Args:
-        losses: of consecutive minibatches of `span`.
-        settings: of the worker.
-        span: what is being trained.
-        done: minibatches of it before these.
-        backwards: whether it is trained from its end.
-
-    Raises:
-        NonFiniteLossError: naming the minibatch by its place in the epoch's order.
-    """
-    if not settings.stop_at_non_finite or np.isfinite(losses).all():
-        return
-    bad = int(np.flatnonzero(~np.isfinite(losses))[0])
-    minibatch = span.stop - 1 - (done + bad) if backwards else span.start + done + bad
-    raise NonFiniteLossError(
-        worker=settings.worker,
-        host="",
-        reason=f"the loss became {float(losses[bad])} in epoch {span.epoch + 1}, minibatch "
-        f"{minibatch + 1} of worker {span.owner}. Lower the learning rate, clip gradients or look "
-        'at that worker\'s data; `non_finite="continue"` goes on regardless.',
-    )
-
-
-@dataclass(slots=True)
-class RoundDone:
-    """What one worker did in one round.
-
-    Attributes:
-        losses: (minibatches,) float32.
-        examples: (minibatches,) int32.
-        metrics: the compiled metrics since the epoch began.
-        data_s: seconds spent waiting for minibatches.
-        readings: further columns of the log, known of the last minibatch only.
-    """
-
-    losses: NDArray[np.float32]
-    examples: NDArray[np.int32]
-    metrics: dict[str, float]
-    data_s: float
-    readings: dict[str, float] = field(default_factory=dict[str, float])
-
-
 class LocalTrainer:
     """Trains shares of minibatches; those of its own shard are gathered ahead on another thread."""
 
@@ -234,25 +275,9 @@ class LocalTrainer:
         phases: PhaseRecorder = NO_PHASES,
         activity: Activity | None = None,
     ) -> None:
-        """Match the shard's columns with the network; see `Minibatches`.
-
-        Args:
-            settings: of the worker.
-            replica: what is trained.
-            shard: this worker's data.
-            shards: gives other workers' data.
-            phases: is told what took how long; default: nobody is.
-            activity: counts minibatches; default: nobody asks.
-
-        Raises:
-            DataError: if they do not fit.
-        """
-        self._settings, self._rows = settings, shard.rows
-        self._replica, self._phases = replica, phases
-        self._activity = activity or Activity()
+        self._settings, self._rows, self._phases = settings, shard.rows, phases
         self._data_phase = PhaseCode.FIRST_DATA
-        self._minibatches = Minibatches(settings, replica, shard, shards)
-        self._step_s = math.inf  # until the first call has been timed
+        self._minibatches = Minibatches(settings, replica, shard, shards, phases, activity)
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
         self._gatherer = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
@@ -272,41 +297,18 @@ class LocalTrainer:
             NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
             NetworkError: if another worker's data cannot be had.
         """
-        losses: list[NDArray[np.float32]] = []
-        examples: list[NDArray[np.int32]] = []
-        metrics: dict[str, float] = {}
         asked_s = time.monotonic()
         blocks = self._blocks(share) if share is not None else []
         data_s = time.monotonic() - asked_s
         if blocks:
             self._phases.add(self._data_phase, asked_s, asked_s + data_s)
             self._data_phase = PhaseCode.DATA
-        for block in self._pieces(blocks):
-            steps, batch = next(iter(block.values())).shape[:2]
-            started_s = time.monotonic()
-            found, metrics = self._minibatches.train(block)
-            ended_s = time.monotonic()
-            self._step_s = (ended_s - started_s) / steps
-            self._activity.steps += steps
-            self._phases.add(self._replica.train_phase, started_s, ended_s)
-            losses.append(found)
-            examples.append(np.full(steps, batch, np.int32))
-            assert share is not None
-            check_losses(
-                found,
-                self._settings,
-                share,
-                done=sum(map(len, losses)) - steps,
-                backwards=share.owner != self._settings.worker,
-            )
-            if stopping.is_set():
-                break
-        return RoundDone(
-            losses=np.concatenate(losses) if losses else np.empty(0, np.float32),
-            examples=np.concatenate(examples) if examples else np.empty(0, np.int32),
-            metrics=metrics,
+        return self._minibatches.train(
+            self._pieces(blocks),
+            share,
             data_s=data_s,
-            readings={"learning_rate": self._replica.learning_rate} if losses else {},
+            backwards=share is not None and share.owner != self._settings.worker,
+            stopping=stopping,
         )
 
     def _pieces(self, blocks: list[Block]) -> Iterator[Block]:
@@ -314,7 +316,7 @@ class LocalTrainer:
         for block in blocks:
             steps, start = next(iter(block.values())).shape[0], 0
             while start < steps:
-                stop = min(steps, start + max(1, int(_CALL_S / self._step_s)))
+                stop = min(steps, start + max(1, int(_CALL_S / self._minibatches.step_s)))
                 yield {name: array[start:stop] for name, array in block.items()}
                 start = stop
 

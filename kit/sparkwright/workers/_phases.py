@@ -37,7 +37,6 @@ class PhaseRecorder:
     """
 
     def __init__(self, *, on: bool = True) -> None:
-        """Start empty."""
         self.on = on
         self._room = bytearray(_SPAN.size * _MOST if on else 0)
         self._count = self._missed = 0
@@ -195,7 +194,6 @@ class WorkerClocks:
     """The clocks of a trainer's process, kept from run to run: NTP servers are asked seldom."""
 
     def __init__(self) -> None:
-        """Nothing is asked yet."""
         self._clock: MachineClock | None = None
         self._key: tuple[NtpClock | None, float] | None = None
 

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -14,38 +14,24 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.steps import has_own_test_step, has_own_train_step, overrides
 
 from ._batch_layout import BatchLayout
-from ._replica_base import (
-    Columns,
-    Replica,
-    XlaChoice,
-    example_losses,
-    last_rate,
-    loss_of,
-    outputs_of,
-)
-
-Arrays = list[NDArray[Any]]
+from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_of
 
 
 class TensorFlowReplica(Replica):
-    """A built and compiled model that trains several minibatches per call.
+    """Trains all minibatches of a call by a `tf.while_loop` inside one compiled function.
 
-    `model.fit` spends more than half of a small step in Python; here a `tf.while_loop` runs all
-    minibatches of a call inside one compiled function, fed with arrays of shape
-    (steps, batch, ...). Shapes of steps and batch are left open, so a shorter last minibatch is
-    no new trace.
+    `model.fit` spends more than half of a small step in Python. Arrays have the shape
+    (steps, batch, ...), of which steps and batch are left open, so a shorter last minibatch is no
+    new trace.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
-        """See `Replica`."""
         super().__init__(definition)
         self.own_test_step = has_own_test_step(self.model)
         self._xla: XlaChoice = xla
         self.uses_xla = {"on": True, "off": False}.get(xla)
         self._train_calls: dict[Any, Callable[..., Any]] = {}
-        self._evaluate_calls: dict[Any, Callable[..., Any]] = {}
-        self._predict_calls: dict[Any, Callable[..., Any]] = {}
-        self._losses_calls: dict[Any, Callable[..., Any]] = {}
+        self._infer_calls: dict[Any, Callable[..., Any]] = {}
         self._update_share: Any = None  # a variable, once updates are to be scaled
 
     @property
@@ -103,33 +89,27 @@ class TensorFlowReplica(Replica):
         own = _own_step(model, model.train_step, layout)
         logged: list[str] = []  # by a step of the model's own
 
-        def plain_step(arrays: Sequence[Any]) -> Any:
-            x, y, sample_weight, mask = layout.unpack(arrays)
+        def plain_step(arrays: Arrays) -> Any:
             with tf.GradientTape() as tape:
-                predictions = outputs_of(model, x, mask, training=True)
-                loss = model._compute_loss(
-                    x=x, y=y, y_pred=predictions, sample_weight=sample_weight, training=True
-                )
+                loss = loss_of(model, layout, arrays, training=True)
                 scaled = optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, trainable)
             optimizer.apply_gradients(zip(gradients, trainable, strict=True))
-            if layout.has_metrics:
-                model.compute_metrics(x, y, predictions, sample_weight=sample_weight)
             return tf.cast(loss, tf.float32)
 
-        def own_step(arrays: Sequence[Any]) -> Any:
+        def own_step(arrays: Arrays) -> Any:
             loss, logs = own(arrays)
             logged[:] = logs
             return tf.stack([loss, *logs.values()])
 
-        def step(arrays: Sequence[Any]) -> Any:
+        def step(arrays: Arrays) -> Any:
             before = [] if share is None else [tf.identity(v.value) for v in trainable]
             result = own_step(arrays) if is_own else plain_step(arrays)
             for variable, old in zip(trainable, before, strict=False):  # none with `share` None
                 variable.assign(old + convert(share, old.dtype) * (variable.value - old))
             return result
 
-        def steps(arrays: Sequence[Any]) -> Any:
+        def steps(arrays: Arrays) -> Any:
             count = tf.shape(arrays[0])[0]
 
             def body(i: Any, losses: Any) -> Any:
@@ -185,81 +165,37 @@ class TensorFlowReplica(Replica):
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
         """See `Replica`."""
-        call = self._call(self._evaluate_calls, self._compile_evaluate, layout)
-        return float(call([columns[name] for name in layout.order]))
+        if not self.own_test_step:
+            return super().loss(layout, columns)
 
-    def predict(self, layout: BatchLayout, columns: Columns) -> Arrays:
-        """See `Replica`."""
-        call = self._call(self._predict_calls, self._compile_predict, layout)
-        return [output.numpy() for output in call([columns[name] for name in layout.order])]
+        def compute(arrays: Arrays) -> Any:
+            return _own_step(self.model, self.model.test_step, layout)(arrays)[0]
 
-    def losses(
-        self, layout: BatchLayout, columns: Columns, *, regularization: bool
-    ) -> NDArray[np.float32]:
-        """See `Replica`."""
-        key = (layout.open_key, regularization)
-        if key not in self._losses_calls:
-            self._losses_calls[key] = self._compile_losses(layout, regularization=regularization)
-        return self._losses_calls[key]([columns[name] for name in layout.order]).numpy()
+        return float(self._infer("loss", compute, layout, columns))
 
-    def _call(
-        self,
-        known: dict[Any, Callable[..., Any]],
-        compiled: Callable[[BatchLayout], Callable[..., Any]],
-        layout: BatchLayout,
-    ) -> Callable[..., Any]:
-        if layout.open_key not in known:
-            known[layout.open_key] = compiled(layout)
-        return known[layout.open_key]
-
-    def _compile_predict(self, layout: BatchLayout) -> Callable[..., Any]:
+    def _infer(
+        self, name: str, function: Callable[[Arrays], Any], layout: BatchLayout, columns: Columns
+    ) -> Any:
         import tensorflow as tf
 
-        model = self.model
-        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+        key = (name, layout.open_key)
+        if key not in self._infer_calls:
+            signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
+            self._infer_calls[key] = tf.function(
+                function, autograph=False, input_signature=[signature]
+            )
+        found = self._infer_calls[key]([columns[name] for name in layout.order])
+        return tf.nest.map_structure(lambda tensor: tensor.numpy(), found)
 
-        def predict(arrays: Sequence[Any]) -> Any:
-            x, _, _, mask = layout.unpack(arrays)
-            return tf.nest.flatten(outputs_of(model, x, mask, training=False))
-
-        return tf.function(predict, autograph=False, input_signature=[signature])
-
-    def _compile_evaluate(self, layout: BatchLayout) -> Callable[..., Any]:
+    def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
         import tensorflow as tf
 
-        model = self.model
-        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
-        own = _own_step(model, model.test_step, layout)
-
-        def evaluate(arrays: Sequence[Any]) -> Any:
-            if self.own_test_step:
-                return own(arrays)[0]
-            if not any(name.startswith("labels/") for name in layout.order):
-                return tf.constant(np.nan, tf.float32)
-            return tf.cast(loss_of(model, layout, arrays, training=False), tf.float32)
-
-        return tf.function(evaluate, autograph=False, input_signature=[signature])
-
-    def _compile_losses(self, layout: BatchLayout, *, regularization: bool) -> Callable[..., Any]:
-        import tensorflow as tf
-
-        model = self.model
-        signature = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in layout.open_specs]
-
-        def over(function: Callable[[Any], Any], given: Any) -> Any:
-            return tf.map_fn(function, given, fn_output_signature=tf.float32)
-
-        def losses(arrays: Sequence[Any]) -> Any:
-            return example_losses(model, layout, arrays, over, regularization=regularization)
-
-        # The compiled loss is built when it is first used, with all labels and outputs at hand.
-        self._call(self._evaluate_calls, self._compile_evaluate, layout)
-        return tf.function(losses, autograph=False, input_signature=[signature])
+        return tf.map_fn(function, given, fn_output_signature=tf.float32)
 
 
 def _own_step(
     model: Any, step: Callable[[Any], Any], layout: BatchLayout
-) -> Callable[[Sequence[Any]], tuple[Any, dict[str, Any]]]:
+) -> Callable[[Arrays], tuple[Any, dict[str, Any]]]:
     """`step`, a `train_step` or `test_step`, as a function of arrays.
 
     It returns the loss of the minibatch, float32, and the other scalars that `step` returned. The
@@ -269,7 +205,7 @@ def _own_step(
     import keras
     import tensorflow as tf
 
-    def stepped(arrays: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+    def stepped(arrays: Arrays) -> tuple[Any, dict[str, Any]]:
         means = {m.name: m for m in model.metrics if isinstance(m, keras.metrics.Mean)}
         if not overrides(model, step.__name__):  # Keras' own, whatever `metrics` returns
             means["loss"] = model._loss_tracker

@@ -3,21 +3,21 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.networks import ModelDefinition, ModelState
-from sparkwright.networks.learning_rate import learning_rate_of
-from sparkwright.networks.steps import optimizers_of
+from sparkwright.networks.steps import learning_rate_of, optimizers_of
 from sparkwright.timeline import PhaseCode
 
 from ._batch_layout import BatchLayout
-from ._flat import SparseSubtraction, subtract_from
 
 XlaChoice = Literal["auto", "on", "off", "measure"]
 Columns = Mapping[str, NDArray[Any]]
+Arrays = Sequence[Any]
 
 
 class Replica(ABC):
@@ -50,7 +50,6 @@ class Replica(ABC):
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
         ]
-        self._subtract_at = SparseSubtraction(self.state.averaged[: self.state.trainable])
 
     @property
     def train_phase(self) -> PhaseCode:
@@ -69,22 +68,9 @@ class Replica(ABC):
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
             variable.assign(np.broadcast_to(value, variable.shape))
 
-    def read(self, vector: NDArray[Any], *, updater: bool, scale: float = 1.0) -> None:
-        """Copy the averaged variables (and the updater's), times `scale`, into `vector`."""
-        self.state.read(updater=updater, out=vector, scale=scale)
-
     def write(self, vector: NDArray[Any]) -> None:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""
         self.state.write(vector)
-
-    def subtract(self, vector: NDArray[Any]) -> None:
-        """Subtract `vector`, of the trainable variables' length, from them."""
-        state = self.state
-        subtract_from(state.averaged[: state.trainable], vector)
-
-    def subtract_at(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
-        """Subtract `values` at places of the trainable variables' flat vector; repeats add up."""
-        self._subtract_at(indices, values)
 
     @property
     def iterations(self) -> int:
@@ -108,21 +94,6 @@ class Replica(ABC):
         None: by all of it, which costs nothing; the default.
         """
 
-    # -- data -------------------------------------------------------------------------------
-
-    def arrange(self, columns: Columns, *, training: bool = False) -> BatchLayout:
-        """Decide which column feeds which input and output, and check shapes and labels.
-
-        Args:
-            columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
-            training: whether there must be labels if the model has a loss; default False.
-
-        Raises:
-            DataError: if a column is missing, left over, or has the wrong shape, or labels do not
-                fit the loss.
-        """
-        return BatchLayout.of(self.model, columns, training=training)
-
     # -- training ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -132,7 +103,7 @@ class Replica(ABC):
         """Train the minibatches in `columns`, one optimizer step each.
 
         Args:
-            layout: from `arrange`.
+            layout: of the columns.
             columns: flat name -> (steps, batch, ...) array.
 
         Returns:
@@ -146,33 +117,55 @@ class Replica(ABC):
 
     # -- evaluation -------------------------------------------------------------------------
 
-    @abstractmethod
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
         """Mean loss (regularisation included) of one batch, in inference mode; metrics count it.
 
         Args:
-            layout: from `arrange`.
+            layout: of the columns.
             columns: flat name -> (batch, ...) array.
 
         Returns:
             The loss; NaN when `columns` has no labels, unless the model has a `test_step`.
         """
+        if not any(name.startswith("labels/") for name in layout.order):
+            return math.nan
+        compute = partial(loss_of, self.model, layout, training=False)
+        return float(self._infer("loss", compute, layout, columns))
 
-    @abstractmethod
     def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
         """One (batch, ...) array per output, in inference mode; arguments as for `loss`."""
+        from keras import tree
 
-    @abstractmethod
+        def predict(arrays: Arrays) -> list[Any]:
+            x, _, _, mask = layout.unpack(arrays)
+            return tree.flatten(outputs_of(self.model, x, mask, training=False))
+
+        return self._infer("predict", predict, layout, columns)
+
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
         """(batch,) the loss that each example has by itself, in inference mode.
 
         Args:
-            layout: from `arrange`.
+            layout: of the columns.
             columns: flat name -> (batch, ...) array.
             regularization: whether each loss includes the network's regularisation terms.
         """
+        compute = partial(
+            example_losses, self.model, layout, over=self._over, regularization=regularization
+        )
+        return self._infer(f"losses {regularization}", compute, layout, columns)
+
+    @abstractmethod
+    def _infer(
+        self, name: str, function: Callable[[Arrays], Any], layout: BatchLayout, columns: Columns
+    ) -> Any:
+        """What `function` returns for the columns, as NumPy arrays; it is compiled under `name`."""
+
+    @abstractmethod
+    def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
+        """(batch,) float32 results of `function` for each example of a tree of arrays."""
 
     @property
     def averages_loss(self) -> bool:
@@ -206,7 +199,7 @@ def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
     return model(x, **keywords)
 
 
-def loss_of(model: Any, layout: BatchLayout, arrays: Sequence[Any], *, training: bool) -> Any:
+def loss_of(model: Any, layout: BatchLayout, arrays: Arrays, *, training: bool) -> Any:
     """The loss of a minibatch with labels; the compiled metrics count it."""
     x, y, sample_weight, mask = layout.unpack(arrays)
     predictions = outputs_of(model, x, mask, training=training)
@@ -221,9 +214,9 @@ def loss_of(model: Any, layout: BatchLayout, arrays: Sequence[Any], *, training:
 def example_losses(
     model: Any,
     layout: BatchLayout,
-    arrays: Sequence[Any],
-    over: Callable[[Callable[[Any], Any], Any], Any],
+    arrays: Arrays,
     *,
+    over: Callable[[Callable[[Any], Any], Any], Any],
     regularization: bool,
 ) -> Any:
     """(batch,) losses, see `Replica.losses`; `over` applies a function to each example of a tree.

@@ -3,6 +3,8 @@
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.backend import backend_name
 
+from ._jax_replica import JaxReplica
+from ._replica import TensorFlowReplica
 from ._replica_base import Replica, XlaChoice
 
 
@@ -17,9 +19,5 @@ def make_replica(definition: ModelDefinition, *, xla: XlaChoice = "auto") -> Rep
         Whatever a user's layer raises while it is built.
     """
     if backend_name() == "jax":
-        from ._jax_replica import JaxReplica
-
         return JaxReplica(definition)
-    from ._replica import TensorFlowReplica
-
     return TensorFlowReplica(definition, xla=xla)

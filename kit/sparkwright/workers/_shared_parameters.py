@@ -19,6 +19,7 @@ from sparkwright.updates import (
     selected_values,
 )
 
+from ._flat import SparseSubtraction
 from ._replica_base import Replica
 
 # With more than this share of all parameters changed, one dense subtraction is faster.
@@ -57,6 +58,7 @@ class SharedParameters:
         self.vector = np.zeros(state.trainable_size, state.dtype)
         segments = state.trainable if per_variable else 1
         self._states: list[ThresholdState] = [algorithm.init()] * segments
+        self._subtract_at = SparseSubtraction(state.averaged[: state.trainable])
         self._delta: NDArray[Any] = np.empty(0, state.dtype)
 
     @property
@@ -84,9 +86,9 @@ class SharedParameters:
         del views
         if excess is not None and excess[0].size:
             # local += excess, as a subtraction
-            self._replica.subtract_at(excess[0], -excess[1])
+            self._subtract_at(excess[0], -excess[1])
         self._states = [
-            self._algorithm.update(state, sparsity=_sparsity(segment))
+            self._algorithm.update(state, sparsity=segment.sparsity)
             for state, segment in zip(self._states, encoded.segments, strict=True)
         ]
         return encoded
@@ -114,18 +116,11 @@ class SharedParameters:
                 apply(words, self._delta, self.vector)
             # `apply` subtracts: the delta is minus what was sent
             np.negative(self._delta, out=self._delta)
-            self._replica.subtract(self._delta)
+            self._replica.state.subtract(self._delta)
             return
         found = [selected_values(words, size) for words in messages]
         for words in messages:
             apply(words, self.vector)
         indices = np.concatenate([indices for indices, _ in found])
         if indices.size:
-            self._replica.subtract_at(indices, np.concatenate([values for _, values in found]))
-
-
-def _sparsity(segment: Any) -> float:
-    """Words of a segment over its elements, its header left out; a bitmap counts as 1/16."""
-    if segment.dense:
-        return 1 / 16
-    return segment.selected / segment.size if segment.size else 0.0
+            self._subtract_at(indices, np.concatenate([values for _, values in found]))

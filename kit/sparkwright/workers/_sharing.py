@@ -24,17 +24,18 @@ from sparkwright.masters.cost import PIECE_S, gathered
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring
-from sparkwright.mesh.update_mesh import MeshSeat, UpdateMesh
+from sparkwright.mesh.topology import Seat
+from sparkwright.mesh.update_mesh import UpdateMesh
 from sparkwright.networks import pack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.updates import Encoded
-from sparkwright.workers.protocol import Ending, Group, Seat
+from sparkwright.workers.protocol import Ending, Group
 from sparkwright.workers.work import Span
 
 from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, Vector, sample_of, update_ratio
 from ._member import RunMember, exchanged
-from ._minibatches import Block, Minibatches, RoundDone, check_losses, non_finite_state
+from ._minibatches import Block, Minibatches, non_finite_state
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
 from .requests import WorkerSettings
@@ -70,7 +71,14 @@ class SharingWorker:
         self._settings, self._member = settings, member
         self._replica, self._control, self._secret = member.replica, member.control, secret
         self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
-        self._minibatches = Minibatches(settings, member.replica, member.shard, member.shards)
+        self._minibatches = Minibatches(
+            settings,
+            member.replica,
+            member.shard,
+            member.shards,
+            member.phases,
+            member.control.activity,
+        )
         self._shared = SharedParameters(
             member.replica,
             algorithm=settings.master.threshold,
@@ -219,7 +227,6 @@ class SharingWorker:
             of=(seat.worker, seat.attempt),
             secret=self._secret,
             size=member.average.size,
-            dtype=member.average.dtype,
             connect_timeout_s=self._settings.master.mesh.connect_timeout_s,
             peer_timeout_s=self._settings.master.mesh.peer_timeout_s,
         )
@@ -247,9 +254,8 @@ class SharingWorker:
                         _log.warning("worker %d could not catch up", self._me[0], exc_info=True)
 
     def _reshape(self, group: Group) -> None:
-        seats = [_mesh_seat(seat) for seat in group.seats]
         self._mesh.reshape(
-            seats,
+            group.seats,
             mode=self._settings.master.mesh.mode,
             max_downstreams=self._settings.master.mesh.max_downstreams,
         )
@@ -338,7 +344,9 @@ class SharingWorker:
             fetched_s = self._phases.since(self._data_phase, began_s)
             self._data_phase = PhaseCode.DATA
             before = self._parameters_now_and_then()
-            done = self._train(blocks, piece, data_s=fetched_s - began_s)
+            done = self._minibatches.train(
+                blocks, piece.span, data_s=fetched_s - began_s, done=piece.done
+            )
             if before is not None:
                 done.readings["update_ratio"] = update_ratio(
                     before, self._parameters(), minibatches=size
@@ -353,7 +361,6 @@ class SharingWorker:
         residual = self._residual_columns()
         encoded = self._shared.encode(step=self._messages)
         self._messages += 1
-        self._control.activity.steps += size
         self._clock += size
         self._since_meeting += size
         self._in_epoch += size
@@ -372,25 +379,6 @@ class SharingWorker:
         if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
-
-    def _train(self, blocks: list[Block], piece: "_Piece", *, data_s: float) -> RoundDone:
-        losses: list[NDArray[np.float32]] = []
-        examples: list[int] = []
-        metrics: dict[str, float] = {}
-        at_s = time.monotonic()
-        for block in blocks:
-            found, metrics = self._minibatches.train(block)
-            at_s = self._phases.since(self._replica.train_phase, at_s)
-            check_losses(found, self._settings, piece.span, done=piece.done + len(examples))
-            losses.append(found)
-            examples += [next(iter(block.values())).shape[1]] * len(found)
-        return RoundDone(
-            losses=np.concatenate(losses),
-            examples=np.array(examples, np.int32),
-            metrics=metrics,
-            data_s=data_s,
-            readings={"learning_rate": self._replica.learning_rate},
-        )
 
     def _parameters_now_and_then(self) -> Vector | None:
         """A sample of the parameters before an update that is to be measured, or None."""
@@ -626,7 +614,3 @@ class _Meeting(NamedTuple):
 
 
 _MEETING = struct.Struct("<qqqq")
-
-
-def _mesh_seat(seat: Seat) -> MeshSeat:
-    return MeshSeat(worker=seat.worker, incarnation=seat.attempt, host=seat.host, port=seat.port)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
@@ -14,6 +13,8 @@ from sparkwright.mesh.auth import worker_identity
 from sparkwright.mesh.connection import Address, Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
+
+from ._wire import pack, unpack
 
 INTRODUCTION = "state"
 
@@ -90,7 +91,6 @@ def fetch_state(
     of: tuple[int, int],
     secret: bytes,
     size: int,
-    dtype: np.dtype[Any],
     connect_timeout_s: float,
     peer_timeout_s: float,
 ) -> Snapshot:
@@ -111,27 +111,13 @@ def fetch_state(
         message = None
     finally:
         connection.close()
-    if message is None or len(message.payload) < size * dtype.itemsize:
+    found = None if message is None else unpack(message, own_code=False)
+    if not (isinstance(found, Snapshot) and found.vector.shape == (size,)):
         raise NetworkError(f"the worker at {address[0]}:{address[1]} did not send its state.")
-    vector, fields = np.frombuffer(message.payload, dtype, size), message.fields
-    return Snapshot(
-        vector=vector,
-        extras=bytes(memoryview(message.payload)[vector.nbytes :]),
-        iterations=int(fields["iterations"]),
-        clock=int(fields["clock"]),
-        clocks={int(worker): int(clock) for worker, clock in fields["clocks"]},
-        versions={(int(w), int(a)): int(sequence) for w, a, sequence in fields["versions"]},
-    )
+    return found
 
 
 def _send(connection: Connection, snapshot: Snapshot) -> None:
-    versions = [[worker, attempt, n] for (worker, attempt), n in snapshot.versions.items()]
-    fields = {
-        "iterations": snapshot.iterations,
-        "clock": snapshot.clock,
-        "clocks": list(snapshot.clocks.items()),
-        "versions": versions,
-    }
     with contextlib.suppress(NetworkError, OSError):  # the newcomer is gone again
-        connection.send("state", fields, (snapshot.vector, snapshot.extras))
+        connection.send("state", *pack(snapshot, own_code=False))
     connection.close()

@@ -1,4 +1,4 @@
-"""Requests and answers on a trainer's socket: JSON, with raw bytes beside it.
+"""Values in messages of trainers and workers: JSON, with raw bytes beside it.
 
     payload = JSON text | pieces, each padded to 16 bytes; their sizes are in the message's fields
 
@@ -96,7 +96,7 @@ def unpack(message: Message, *, own_code: bool) -> Any:
 
 
 def _refuse(received: str) -> NoReturn:
-    raise NetworkError(f"a trainer's message must be packed values. Received: {received}.")
+    raise NetworkError(f"a message must be packed values. Received: {received}.")
 
 
 class _Packer:

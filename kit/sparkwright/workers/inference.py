@@ -12,6 +12,7 @@ from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation
 from sparkwright.networks.signature import output_names
 
+from ._batch_layout import BatchLayout
 from ._replica_base import Replica
 from .requests import Adapting, Evaluating, InferRequest, Predicting, Scoring
 
@@ -75,7 +76,7 @@ def _batches(
 def _score(
     replica: Replica, request: InferRequest, what: Scoring, gone: threading.Event
 ) -> LossSum | NDArray[np.float64]:
-    layout = replica.arrange(request.columns)
+    layout = BatchLayout(replica.model, request.columns)
     batches = _batches(request, request.columns, gone)
     if what.each:
         losses = [replica.losses(layout, b, regularization=what.regularization) for b in batches]
@@ -92,7 +93,7 @@ def _score(
 def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
     """Output name -> (n, ...); labels are left aside, so that no loss is computed, or needed."""
     columns = {n: a for n, a in request.columns.items() if n.startswith("features")}
-    layout = replica.arrange(columns)
+    layout = BatchLayout(replica.model, columns)
     names = output_names(replica.model)
     found: list[list[Array]] = [[] for _ in names]
     for batch in _batches(request, columns, gone):

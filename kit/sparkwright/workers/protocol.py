@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
+from sparkwright.mesh.topology import Seat
+
 from .work import Span, epoch_spans, without
 
 Ending = Literal["finished", "stopped", "met", "broken", "waiting", "failed"]
@@ -117,16 +119,6 @@ class Progress:
             "examples": tuple(map(int, fields["examples"])),
         }
         return cls(**settings)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Seat:
-    """One worker's place in a group; `attempt` is that of its task, and grows."""
-
-    worker: int
-    host: str
-    port: int
-    attempt: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,22 +26,14 @@ M = TypeVar("M", bound=TrainingMaster)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TrainRequest:
-    """Take part in a run.
+class _Training:
+    """What both ways of training a worker's examples need.
 
     Attributes:
         definition: the network.
         xla: see the master.
-        run: the run's id, for names of threads.
-        controller: (host, port) of the coordinator.
-        secret: the run's.
-        listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
-            empty: the one that leads to the coordinator.
-        ports: those that may be listened on, as `MeshConfig` takes them.
+        run: the run's id; also for names of threads.
         shard: folder of the worker's examples.
-        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
-        validation: folder of its validation examples.
-        consume: whether the files may be removed as soon as they are mapped.
         settings: `WorkerSettings`.
         times: when the task began and when the files were written, by the machine's monotonic
             clock; the files may have been there before. Only for a timeline.
@@ -50,52 +42,57 @@ class TrainRequest:
     definition: ModelDefinition
     xla: XlaChoice
     run: str
-    controller: tuple[str, int]
-    secret: bytes = field(repr=False)
-    listen_host: str
-    ports: str | int | None
     shard: str
-    validation: str
-    consume: bool
     settings: Any
-    stream: TfData | None = None
-    shards: int = 1
     times: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RoundRequest:
+class TrainRequest(_Training):
+    """Take part in a run.
+
+    Attributes:
+        controller: (host, port) of the coordinator.
+        secret: the run's.
+        listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
+            empty: the one that leads to the coordinator.
+        ports: those that may be listened on, as `MeshConfig` takes them.
+        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
+        validation: folder of its validation examples.
+        consume: whether the files may be removed as soon as they are mapped.
+    """
+
+    controller: tuple[str, int]
+    secret: bytes = field(repr=False)
+    listen_host: str
+    ports: str | int | None
+    validation: str
+    consume: bool
+    stream: TfData | None = None
+    shards: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoundRequest(_Training):
     """Train one round from a given vector and return the worker's (`communication="spark"`).
 
     Attributes:
-        definition: the network.
-        xla: see the master.
-        run: the run's id.
-        shard: folder of the worker's examples.
-        settings: `WorkerSettings` of parameter averaging.
         epoch: from 0.
         share: the minibatches to train; None: none.
         first: whether this is an epoch's first round.
         iterations: the optimizer's.
         vector: the state to start from, as `ModelState.read` gives it.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
-        times: as `TrainRequest.times`.
         learning_rate: what callbacks have set; None: the compiled one.
         rows: examples of every worker.
     """
 
-    definition: ModelDefinition
-    xla: XlaChoice
-    run: str
-    shard: str
-    settings: Any
     epoch: int
     share: Span | None
     first: bool
     iterations: int
     vector: bytes = field(repr=False)
     extras: bytes = field(repr=False)
-    times: tuple[float, float] = (0.0, 0.0)
     learning_rate: float | None = None
     rows: tuple[int, ...] = ()
 

@@ -5,7 +5,6 @@ import json
 import shutil
 import socket
 from collections.abc import Generator, Sequence
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -14,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data import DataSet
-from sparkwright.data.texts import TEXT, TextColumn, from_utf8, is_text, to_utf8
+from sparkwright.data.texts import TEXT, TextColumn, is_text, to_utf8
 from sparkwright.errors import DataError, NetworkError, WorkerError
 from sparkwright.mesh.auth import worker_identity
 from sparkwright.mesh.connection import Address, Connection, connect
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
+
+from ._wire import pack, unpack
 
 _INDEX = "shard.json"
 _ORDER = "order.npy"
@@ -204,7 +205,6 @@ class ShardServer:
     """Answers requests for examples of a shard until closed."""
 
     def __init__(self, shard: Shard, port: PeerPort) -> None:
-        """Take connections of `port` that ask for examples."""
         self._shard, self._port = shard, port
         port.on(INTRODUCTION, self._serve)
 
@@ -215,19 +215,15 @@ class ShardServer:
     def _serve(self, connection: Connection, _: Message) -> None:
         """Answer one helper until it hangs up.
 
-        A request's payload is an int64 array of row numbers of any shape; the answer's is the
-        columns' arrays one after another, whose dtypes and shapes its fields tell; of text, what
-        `to_utf8` returns.
+        A request's payload is an int64 array of row numbers of any shape; the answer is what
+        `gather` returns for them.
         """
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
                 rows = np.frombuffer(message.payload, np.int64).reshape(message.fields["shape"])
                 if rows.size and not (rows.min() >= 0 and rows.max() < self._shard.rows):
                     raise NetworkError(f"rows must lie in 0..{self._shard.rows - 1}.")
-                found = self._shard.gather(rows)
-                columns = [[name, array.dtype.str, array.shape] for name, array in found.items()]
-                arrays = [to_utf8(a) if is_text(a) else (a,) for a in found.values()]
-                connection.send("examples", {"columns": columns}, tuple(chain(*arrays)))
+                connection.send("examples", *pack(self._shard.gather(rows), own_code=False))
         except (NetworkError, OSError, ValueError, KeyError):
             pass  # the helper reports its own side of it
         finally:
@@ -270,7 +266,7 @@ class RemoteShard:
                 f"the worker at {self._address[0]}:{self._address[1]} did not send its examples "
                 f"within {self._peer_timeout_s:g} s."
             )
-        return _columns(message)
+        return unpack(message, own_code=False)
 
     def close(self) -> None:
         """Hang up, for good; from any thread."""
@@ -303,7 +299,6 @@ class ShardSource:
     """
 
     def __init__(self, *, secret: bytes, connect_timeout_s: float, peer_timeout_s: float) -> None:
-        """Know nobody yet."""
         self._secret = secret
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
@@ -343,19 +338,3 @@ class ShardSource:
         for _, shard in self._shards.values():
             shard.close()
         self._shards = {}
-
-
-def _columns(message: Message) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    start = 0
-    for name, dtype, shape in message.fields["columns"]:
-        texts = np.dtype(dtype) == TEXT
-        dtype, shape = (np.int64, (*shape, 2)) if texts else (np.dtype(dtype), shape)
-        array = np.frombuffer(message.payload, dtype, int(np.prod(shape)), start).reshape(shape)
-        start += array.nbytes
-        if texts:
-            content = memoryview(message.payload)[start : start + int(array.max(initial=0))]
-            array = from_utf8(array, content)
-            start += len(content)
-        found[name] = array
-    return found

@@ -14,8 +14,9 @@ from sparkwright.data.texts import TEXT
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
+from sparkwright.options import check_count
 
-from ._batch_layout import losses_of
+from ._batch_layout import BatchLayout, losses_of
 from ._replica_base import Replica, XlaChoice
 from ._replicas import make_replica
 
@@ -78,10 +79,7 @@ def measure_step(
             below 1; if a loss of the user's own takes neither class numbers nor labels as long as
             the output.
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ConfigurationError(
-            f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}."
-        )
+    check_count("batch_size", batch_size)
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(
             "only a compiled model has a training step. Received: "
@@ -122,7 +120,7 @@ def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArr
 
     def step(*, other_labels: bool) -> tuple[Any, dict[str, NDArray[Any]]]:
         one = _random_batch(replica.model, batch_size, other_labels=other_labels)
-        layout = replica.arrange({name: array for name, array in one.items()}, training=True)
+        layout = BatchLayout(replica.model, one, training=True)
         _seconds_of(replica, layout, one, 1)
         return layout, one
 

@@ -4,35 +4,35 @@ The workers form a tree, so that an update takes one way to each of them. It is 
 ordered list of members alone: whoever knows the list knows the tree.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_choice, check_count
 
 MODES = ("plain", "mesh")
 MAX_DOWNSTREAMS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MeshSeat:
+class Seat:
     """Where one worker can be reached.
 
     Attributes:
         worker: its number.
-        incarnation: how often that worker has been started again; a new start is a new origin.
         host: address of its port.
         port: number of its port.
+        attempt: of its task, and grows; each is an origin of updates of its own.
     """
 
     worker: int
-    incarnation: int
     host: str
     port: int
+    attempt: int = 0
 
     @property
     def origin(self) -> tuple[int, int]:
-        """(worker, incarnation)."""
-        return self.worker, self.incarnation
+        """(worker, attempt)."""
+        return self.worker, self.attempt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,16 +60,8 @@ class Topology:
 
     def __post_init__(self) -> None:
         """Refuse an unknown mode, a tree that cannot grow, and members named twice."""
-        if self.mode not in MODES:
-            raise ConfigurationError(
-                f"`mode` must be one of {', '.join(map(repr, MODES))}. Received: "
-                f"mode={self.mode!r}."
-            )
-        if self.max_downstreams < 1:
-            raise ConfigurationError(
-                "`max_downstreams` must be at least 1. Received: "
-                f"max_downstreams={self.max_downstreams!r}."
-            )
+        check_choice("mode", self.mode, MODES)
+        check_count("max_downstreams", self.max_downstreams)
         places = {member: place for place, member in enumerate(self.members)}
         if len(places) != len(self.members):
             raise ConfigurationError(
@@ -103,24 +95,3 @@ class Topology:
         while place > 0:
             place, steps = (place - 1) // self._breadth, steps + 1
         return steps
-
-
-def without(members: Sequence[int], lost: Iterable[int]) -> list[int]:
-    """`members` less those `lost`, with as few changed neighbours as possible.
-
-    The last member takes a lost one's place, so the others keep theirs.
-
-    Example:
-        >>> without([0, 1, 2, 3, 4], [1])
-        [0, 4, 2, 3]
-    """
-    left, gone = list(members), set(lost)
-    place = 0
-    while place < len(left):
-        if left[place] not in gone:
-            place += 1
-            continue
-        last = left.pop()
-        if place < len(left):
-            left[place] = last
-    return left
