@@ -4,9 +4,12 @@ import threading
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
 from sparkwright.networks import ModelDefinition
+from sparkwright.networks.building import model_of
+from sparkwright.networks.signature import output_names
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
@@ -26,3 +29,54 @@ def test_the_policy_of_half_precision_goes_along_to_other_threads(policy: str) -
     assert type(built[0].optimizer) is type(model.optimizer)
     assert built[0].dtype_policy == model.dtype_policy
     assert keras.config.dtype_policy() == before
+
+
+class Unnamed(keras.layers.Layer):
+    """Its `__init__` takes no name, so each one gets another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def call(self, x: Any) -> Any:
+        return x * 2.0
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_outputs_keep_their_names(several: bool) -> None:
+    Unnamed()
+    x, last = keras.Input((4,)), Unnamed()
+    if several:
+        model = keras.Model(x, [last(x), keras.layers.Dense(4, name="size")(x)])
+        model.compile("sgd", {last.name: "mse", "size": "mae"})
+    else:
+        model = keras.Sequential([x, keras.layers.Dense(4), last])
+        model.compile("sgd", "mse")
+    definition = ModelDefinition.of(model)
+    built = definition.build()
+    assert output_names(built) == output_names(model)
+    assert output_names(definition.build())[0] == last.name  # each time
+    labels = np.zeros((6, 4))
+    x, y = np.ones((6, 4)), {name: labels for name in output_names(model)} if several else labels
+    built.set_weights(model.get_weights())
+    assert built.evaluate(x, y, verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))
+
+
+def test_outputs_of_a_model_that_a_function_builds_keep_their_names() -> None:
+    class Undescribed(keras.layers.Layer):
+        def __init__(self, function: Any) -> None:
+            super().__init__()
+            self.function = function
+
+        def call(self, x: Any) -> Any:
+            return self.function(x)
+
+    def build() -> Any:
+        x = keras.Input((4,))
+        model = keras.Model(x, keras.layers.Dense(3)(Undescribed(keras.ops.abs)(x)))
+        model.compile("sgd", "mse")
+        return model
+
+    model = model_of(build)
+    definition = ModelDefinition.of(model)
+    assert definition.builder
+    assert output_names(definition.build()) == output_names(model)

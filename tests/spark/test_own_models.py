@@ -1,17 +1,14 @@
 """Models with code of their own, on executors."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import keras
-import numpy as np
 import pyspark.cloudpickle
 import pytest
-from tests.spark.helpers import weights
 from tests.support import own_models
-from tests.support.own_models import OwnTrainStep, Undescribed, compiled, gan, undescribed
+from tests.support.own_models import OwnTrainStep, Undescribed, compiled, gan
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -33,25 +30,6 @@ def master(**options: Any) -> sw.ParameterAveragingTrainingMaster:
     return sw.ParameterAveragingTrainingMaster(
         workers=2, batch_size_per_worker=10, averaging_frequency=2, seed=1, **options
     )
-
-
-def test_a_function_builds_the_model_on_executors(
-    spark: Any, blobs: DataSet, tmp_path: Path
-) -> None:
-    network = sw.SparkNetwork(spark, undescribed, master())
-    network.fit(blobs, epochs=5)
-    assert network.evaluate(blobs).accuracy > 0.8
-    features = blobs.features["features"]
-    expected = network.model.predict(features, verbose=0)
-    np.testing.assert_allclose(network.predict(features), expected, atol=1e-5)
-    assert network.score(blobs) == pytest.approx(
-        network.model.evaluate(features, blobs.labels["labels"], verbose=0)[0], rel=1e-4
-    )
-    url = str(tmp_path / "model.keras")
-    network.save(url)
-    again = sw.SparkNetwork.load(spark, url, build_model=undescribed)
-    np.testing.assert_array_equal(weights(again.model), weights(network.model))
-    np.testing.assert_allclose(again.predict(features), expected, atol=1e-5)
 
 
 def test_train_steps_run_in_rounds_of_spark(spark: Any, blobs: DataSet) -> None:
@@ -85,3 +63,9 @@ def test_what_cannot_be_built_is_refused_before_spark_does_anything(
     network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master())
     with pytest.raises(ConfigurationError, match="cannot be written as a configuration"):
         network.fit(data)
+    wrong = Undescribed(keras.ops.abs)
+    wrong.compile("sgd", "mse", ["accuracy"])  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
+        sw.SparkNetwork(spark, wrong, master()).fit(data)
+    with pytest.raises(ConfigurationError, match="`loss_weights`, the third argument"):
+        sw.SparkNetwork(spark, wrong).score(data)

@@ -149,20 +149,6 @@ def test_the_text_classifier_runs(spark: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found[:, 1], liked, rtol=1e-5)
 
 
-def test_gradient_sharing_trains_text(spark: Any) -> None:
-    example = runpy.run_path(str(EXAMPLES / "text_classifier.py"))
-    rows = example["sentences"](400)
-    texts = np.array([text for text, _ in rows], object)[:, None]
-    data = DataSet({"review": texts}, np.array([label for _, label in rows], np.int32))
-    words = layers.TextVectorization(output_sequence_length=10)
-    sw.adapt(words, data)
-    master = sw.SharedTrainingMaster(batch_size_per_worker=16, workers=2, seed=1)
-    network = sw.SparkNetwork(spark, example["build"](words), master)
-    distributed = sw.data.from_arrays(spark, data.features, data.labels, partitions=2)
-    network.fit(distributed.shuffle(seed=1), epochs=12)
-    assert network.evaluate(distributed).accuracy > 0.9
-
-
 def test_a_feature_space_is_part_of_a_network(spark: Any) -> None:
     example = runpy.run_path(str(EXAMPLES / "feature_space.py"))
     assert example["run"](spark, count=600, epochs=6).accuracy() > 0.8

@@ -170,6 +170,21 @@ def test_validation_calls_test_step_and_sums_metrics_over_workers() -> None:
     assert found.metrics["distance"] == pytest.approx(np.mean(1 - likely), rel=0.05)
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_keras_own_test_step_validates_a_model_with_metrics_of_its_own(listed: bool) -> None:
+    class Counting(OwnTrainStep):
+        @property
+        def metrics(self) -> list[Any]:
+            return [self.mean_loss, self.largest] if listed else [self.largest]
+
+    data = examples()
+    model = compiled(Counting())
+    run = fit(model, master(2, averaging_frequency=2), data, validation=data)
+    predicted = model.predict(data.features["features"], verbose=0)
+    expected = keras.losses.sparse_categorical_crossentropy(data.labels["labels"], predicted)
+    assert run.status.validation[-1].loss == pytest.approx(np.mean(expected), rel=1e-4)
+
+
 def test_training_goes_on_from_a_checkpoint_of_a_built_model(tmp_path: Path) -> None:
     url = str(tmp_path / "checkpoints")
     how = master(checkpoint=sw.Checkpointing(url, every_rounds=1))
@@ -252,7 +267,9 @@ def test_what_keras_built_is_known_without_data() -> None:
 # -- files
 
 
-@pytest.mark.parametrize("build", [lambda: compiled(Plain()), undescribed, gan])
+@pytest.mark.parametrize(
+    "build", [lambda: compiled(Plain()), lambda: compiled(Nested()), undescribed, gan]
+)
 def test_a_saved_model_goes_on(build: Callable[[], Any], tmp_path: Path) -> None:
     data = without_labels() if build is gan else examples()
     url = str(tmp_path / "model.keras")
@@ -261,7 +278,7 @@ def test_a_saved_model_goes_on(build: Callable[[], Any], tmp_path: Path) -> None
     if build in (undescribed, gan):
         again = sw.load_model(url, build_model=build)
     else:
-        again = sw.load_model(url, custom_objects={"Plain": Plain})
+        again = sw.load_model(url, custom_objects={"Plain": Plain, "Nested": Nested})
     np.testing.assert_array_equal(weights(again), weights(model))
     assert sw.model_info(url).inputs == {"features": (None, 4)}
     for each in (model, again):
@@ -323,6 +340,12 @@ def several() -> Any:
     return model
 
 
+def misplaced() -> Any:
+    model = Plain()
+    model.compile("sgd", "mse", ["accuracy"])
+    return model
+
+
 def untraceable() -> Any:
     model = Untraceable()
     model.compile("sgd", "mse")
@@ -339,8 +362,17 @@ def untraceable() -> Any:
         (lambda: untraceable(), "fails: out of order"),
         (lambda: compiled(NoCall()), "must have a `call`, or a `train_step` of its own"),
         (lambda: Plain(), "must be compiled with an optimizer"),
+        (lambda: misplaced(), r"Received: \['accuracy'\]. .* metrics=\[…\]"),
     ],
-    ids=["undescribed", "careless", "several", "untraceable", "no call", "not compiled"],
+    ids=[
+        "undescribed",
+        "careless",
+        "several",
+        "untraceable",
+        "no call",
+        "not compiled",
+        "metrics as loss weights",
+    ],
 )
 def test_what_workers_cannot_build_is_refused(
     given: Callable[[], Any], said: str, monkeypatch: pytest.MonkeyPatch

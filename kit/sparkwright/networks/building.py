@@ -22,7 +22,14 @@ from .signature import (
     signature_of,
     symbolic,
 )
-from .steps import backend_for, is_traced, must_be_traced, overrides, trace
+from .steps import (
+    backend_for,
+    check_loss_weights,
+    is_traced,
+    must_be_traced,
+    overrides,
+    trace,
+)
 
 Builder = Callable[[], Any]
 REMEDY = (
@@ -162,8 +169,9 @@ def check_steps(model: Any, *, validates: bool) -> None:
     """Refuse a model that a run could not train, or not validate.
 
     Raises:
-        ConfigurationError: naming the method that is missing.
+        ConfigurationError: naming the method that is missing; see also `check_loss_weights`.
     """
+    check_loss_weights(model)
     wanted = ["train_step", *(["test_step"] if validates else [])]
     for step in wanted:
         if not has_call(model) and not overrides(model, step):

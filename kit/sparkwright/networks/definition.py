@@ -11,13 +11,13 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-from ._own_objects import entries, own_objects
 from .adapted import adapted_in_config
 from .backend import Backend, backend_name
 from .building import REMEDY, builder_of, complete, model_of, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
-from .signature import Example, example_of, has_call, is_graph
+from .own_objects import entries, own_objects
+from .signature import Example, example_of, has_call, is_graph, output_names, rename_outputs
 from .state import ModelState
 from .steps import backend_for, is_traced, optimizers_of, overrides
 
@@ -43,6 +43,8 @@ class ModelDefinition:
             `builder`.
         example: what a subclassed model is built from; None: not needed.
         traced: whether a trace of `train_step` tells which optimizers it uses.
+        outputs: names of a Sequential or functional model's outputs: Keras gives a layer without a
+            name of its own another one each time.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ModelDefinition:
     layout: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
     example: Example | None = None
     traced: bool = False
+    outputs: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -66,7 +69,8 @@ class ModelDefinition:
         code = self.custom_objects + self.builder
         if self.example is not None:
             code += repr((self.example, self.traced)).encode()
-        return _fingerprint(self.config, code, f"{self.policy}\0{self.undecayed}")
+        rest = "\0".join([str(self.policy), self.undecayed, *self.outputs])
+        return _fingerprint(self.config, code, rest)
 
     @property
     def architecture(self) -> str:
@@ -169,6 +173,7 @@ class ModelDefinition:
             parameters=parameters,
             policy=getattr(getattr(model, "dtype_policy", None), "name", None),
             backend=backend_name(),
+            outputs=tuple(output_names(model)) if is_graph(model) else (),
         )
 
     def build(self) -> Any:
@@ -186,12 +191,16 @@ class ModelDefinition:
         with keras.saving.custom_object_scope(objects), dtype_policy(self.policy):
             if self.builder:
                 model = model_of(cloudpickle.loads(self.builder))
+                rename_outputs(model, self.outputs)
             else:
                 with warnings.catch_warnings():
                     if self.example is not None:  # what is not built, or not compiled, is noticed
                         warnings.simplefilter("ignore", UserWarning)
                     config = json.loads(self.config)
+                    compiled = config.get("compile_config")
                     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+                    if rename_outputs(model, self.outputs) and compiled:
+                        model.compile_from_config(compiled)  # losses go by these names
                 freeze_parts(model, config.get("frozen", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)

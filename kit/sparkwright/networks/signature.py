@@ -108,6 +108,17 @@ def output_names(model: Any) -> list[str]:
     return list(output_types(model))
 
 
+def rename_outputs(model: Any, names: Sequence[str]) -> bool:
+    """Give the outputs of a Sequential or functional model these names; return if others before."""
+    if not (names and is_graph(model)) or output_names(model) == list(names):
+        return False
+    if hasattr(model, "output_names"):
+        model.output_names = list(names)
+    else:
+        model.layers[-1].name = names[0]
+    return True
+
+
 def input_shapes(model: Any) -> dict[str, Shape]:
     """Input name -> shape of one example; None stands for any length."""
     return {name: shape for name, (_, shape) in signature_of(model).inputs.items()}

@@ -57,6 +57,23 @@ def backend_for(model: Any) -> Backend:
     return backend
 
 
+def check_loss_weights(model: Any) -> None:
+    """Refuse metrics in the place of `loss_weights`, the third argument of Keras' `compile`.
+
+    Raises:
+        ConfigurationError: showing what was given.
+    """
+    import keras
+
+    compiled = getattr(getattr(model, "_compile_config", None), "config", {})
+    given = compiled.get("loss_weights")
+    if any(isinstance(each, str) or callable(each) for each in keras.tree.flatten(given)):
+        raise ConfigurationError(
+            "`loss_weights`, the third argument of `compile`, must be numbers. Received: "
+            f"{given!r:.200}. Pass metrics by name: `model.compile(optimizer, loss, metrics=[…])`."
+        )
+
+
 def takes_any_labels(model: Any) -> bool:
     """Whether the model itself decides what labels mean, or does without."""
     return overrides(model, "train_step", "compute_loss")
@@ -66,8 +83,9 @@ def check_example_losses(model: Any) -> None:
     """Refuse to compute the losses of single examples of a model that computes its own.
 
     Raises:
-        ConfigurationError: if it does.
+        ConfigurationError: if it does; see also `check_loss_weights`.
     """
+    check_loss_weights(model)
     if overrides(model, "test_step", "compute_loss"):
         raise ConfigurationError(
             "losses of single examples need a loss that the model was compiled with. Received: "

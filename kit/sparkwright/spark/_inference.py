@@ -75,17 +75,19 @@ class Inference:
         """
         check_count("batch_size", batch_size)
         check_count("eval_workers", workers, optional=True)
+        state = ModelState.of(model, training=False)
+        outputs = tuple(output_types(model).values())
+        definition = ModelDefinition.of(model)
         wait_for_slots(spark, 1)
         ship_engine(spark)  # a lazy result is computed by an action of the user's own
-        state = ModelState.of(model, training=False)
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
-            definition=ModelDefinition.of(model),
+            definition=definition,
             weights=spark.sparkContext.broadcast(content),
             digest=hashlib.sha256(content).hexdigest(),
             batch_size=batch_size,
             workers=workers,
-            outputs=tuple(output_types(model).values()),
+            outputs=outputs,
             secret=driver_secret(),
         )
 

@@ -16,7 +16,7 @@ from sparkwright.evaluation import (
     WorstExamples,
 )
 from sparkwright.networks.signature import output_names
-from sparkwright.networks.steps import check_example_losses
+from sparkwright.networks.steps import check_example_losses, check_loss_weights
 
 from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score, worst_examples
 from ._network_prediction import PredictingNetwork
@@ -198,6 +198,7 @@ class EvaluatingNetwork(PredictingNetwork):
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
+        check_loss_weights(self.model)
         data = self._distributed(data, "data")
         with self._inference(batch_size, eval_workers) as inference:
             found = score(inference, data, normalizer=self.normalizer)

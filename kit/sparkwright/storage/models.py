@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import json
 import platform
 import shutil
 import socket
@@ -34,6 +35,7 @@ from sparkwright.networks.optimizer_checks import (
     exclude_from_weight_decay,
     weight_decay_exclusions,
 )
+from sparkwright.networks.own_objects import own_objects
 from sparkwright.networks.signature import Spec, is_known, remember, signature_of
 from sparkwright.networks.state import ModelState
 from sparkwright.networks.steps import optimizers, optimizers_of
@@ -144,6 +146,10 @@ def save_model(
                 (Path(folder) / CONFIG).write_text("{}")
         if outer is not None:
             put_normalizer_inside(Path(folder), outer, str(model.name))
+        if described:
+            config = json.loads((Path(folder) / CONFIG).read_text())
+            own_objects(model, config)
+            (Path(folder) / CONFIG).write_text(json.dumps(config))
         with write_atomically(url, durable=True) as target:
             write_model_archive(
                 target,
@@ -356,7 +362,7 @@ def _built(
             raise DataError(
                 f"a model's file must hold what Keras can build. Received: {url}, where it says: "
                 f"{reason[:_LONGEST_REASON]}\nPass your own layers, losses and metrics in "
-                "`custom_objects`."
+                "`custom_objects`; or the function that builds the model as `build_model`."
             ) from error
 
 

@@ -1,5 +1,6 @@
 """A replica on TensorFlow: a compiled multi-step."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import ModelDefinition
-from sparkwright.networks.steps import has_own_test_step, has_own_train_step
+from sparkwright.networks.steps import has_own_test_step, has_own_train_step, overrides
 
 from ._batch_layout import BatchLayout
 from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_of
@@ -206,6 +207,8 @@ def _own_step(
 
     def stepped(arrays: Arrays) -> tuple[Any, dict[str, Any]]:
         means = {m.name: m for m in model.metrics if isinstance(m, keras.metrics.Mean)}
+        if not overrides(model, step.__name__):  # Keras' own, whatever `metrics` returns
+            means["loss"] = model._loss_tracker
         before = {
             name: (tf.identity(mean.total.value), tf.identity(mean.count.value))
             for name, mean in means.items()
@@ -217,8 +220,8 @@ def _own_step(
                 f"`{step.__name__}` must return a dict with the loss, or what else is to be "
                 f"logged first. Received: {found} of {type(model).__name__}."
             )
-        name = "loss" if "loss" in found else next(iter(found))
-        loss: Any = found.pop(name)
+        name = "loss" if "loss" in {*found, *means} else next(iter(found))
+        loss: Any = found.pop(name, math.nan)
         loss = tf.cast(loss, tf.float32)
         if name in means:
             total, count = before[name]
