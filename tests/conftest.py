@@ -45,7 +45,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs_spark(item: pytest.Item) -> bool:
     fixtures: list[str] = getattr(item, "fixturenames", [])
-    return item.get_closest_marker("spark") is not None or "script_result" in fixtures
+    is_marked = item.get_closest_marker("spark") is not None
+    return is_marked or "spark" in fixtures or "script_result" in fixtures
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a pytest-xdist that ignores the groups: each process would start Spark.
+
+    Raises:
+        pytest.UsageError: naming the versions.
+    """
+    grouped = session.config.getoption("loadgroup", default=False)
+    if grouped and any("@" not in item.nodeid for item in session.items):
+        raise pytest.UsageError(
+            "pytest-xdist must group tests as `xdist_group` says. Received: "
+            f"pytest {pytest.__version__}. Install pytest 9.1, as constraints.txt says."
+        )
 
 
 @pytest.fixture(scope="session")
