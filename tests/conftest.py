@@ -49,17 +49,17 @@ def _needs_spark(item: pytest.Item) -> bool:
     return is_marked or "spark" in fixtures or "script_result" in fixtures
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Refuse a pytest-xdist that ignores the groups: each process would start Spark.
 
     Raises:
-        pytest.UsageError: naming the versions.
+        pytest.UsageError: naming pytest's version.
     """
-    grouped = session.config.getoption("loadgroup", default=False)
-    if grouped and any("@" not in item.nodeid for item in session.items):
+    if node.config.getoption("dist") == "loadgroup" and any("@" not in name for name in ids):
         raise pytest.UsageError(
             "pytest-xdist must group tests as `xdist_group` says. Received: "
-            f"pytest {pytest.__version__}. Install pytest 9.1, as constraints.txt says."
+            f"pytest {pytest.__version__}. Install the version that constraints.txt names."
         )
 
 
