@@ -2,6 +2,7 @@
 
 import contextlib
 import fnmatch
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,6 +48,12 @@ def _needs_spark(item: pytest.Item) -> bool:
     fixtures: list[str] = getattr(item, "fixturenames", [])
     is_marked = item.get_closest_marker("spark") is not None
     return is_marked or "spark" in fixtures or "script_result" in fixtures
+
+
+def pytest_collection_finish() -> None:
+    """Keep tests and modules out of garbage collections, which would walk them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

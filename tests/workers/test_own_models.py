@@ -143,8 +143,6 @@ def test_averaging_each_step_averages_the_state_of_all_optimizers() -> None:
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
     assert int(run.model.d_optimizer.iterations) == 2
     assert int(run.model.g_optimizer.iterations) == 4
-    with pytest.raises(ConfigurationError, match="Give the class a `call`"):
-        output_types(run.model)
 
 
 def _floats(model: Any) -> list[Any]:
@@ -373,3 +371,11 @@ def test_a_model_must_be_one(given: Any) -> None:
 def test_validation_needs_a_way_to_validate() -> None:
     with pytest.raises(ConfigurationError, match=r"a `test_step` of its own.*leave `validation`"):
         fit(gan, master(), without_labels(), validation=without_labels())
+
+
+def test_predictions_need_a_call() -> None:
+    model = gan()
+    columns = {"features/features": ("float32", (4,))}
+    complete(model, example_from(model, columns), traced=True)
+    with pytest.raises(ConfigurationError, match="Give the class a `call`"):
+        output_types(model)
