@@ -505,6 +505,22 @@ def test_two_networks_after_one_another_and_both_masters_in_turn(blobs: DataSet)
     np.testing.assert_array_equal(weights(first), weights(second))
 
 
+def test_an_open_wrapper_keeps_the_processes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Any] = []
+
+    class Pool(InProcessPool):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr("sparkwright.local.TrainerPool", Pool)
+    monkeypatch.setattr("sparkwright.local._open_wrappers", set())
+    with sw.ParallelWrapper(dense(), averaging(), workers=2):
+        fit(dense(), averaging(), numbered(20))
+        assert not closed
+    assert len(closed) == 1
+
+
 def test_variables_of_half_precision_are_refused(blobs: DataSet) -> None:
     layers = [
         keras.layers.Dense(8, activation="tanh", dtype="bfloat16"),
