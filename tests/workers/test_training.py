@@ -472,7 +472,7 @@ def test_batch_normalisation_and_lstm_train() -> None:
     model = keras.Sequential(
         [
             keras.Input((6, 3)),
-            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.BatchNormalization(momentum=0.9),
             keras.layers.LSTM(8),
             keras.layers.Dense(2, activation="softmax"),
         ]
