@@ -2,6 +2,7 @@
 
 import contextlib
 import fnmatch
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -45,7 +46,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _needs_spark(item: pytest.Item) -> bool:
     fixtures: list[str] = getattr(item, "fixturenames", [])
-    return item.get_closest_marker("spark") is not None or "script_result" in fixtures
+    is_marked = item.get_closest_marker("spark") is not None
+    return is_marked or "spark" in fixtures or "script_result" in fixtures
+
+
+def pytest_collection_finish() -> None:
+    """Keep tests and modules out of garbage collections, which would walk them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Refuse a pytest-xdist that ignores the groups: each process would start Spark.
+
+    Raises:
+        pytest.UsageError: naming pytest's version.
+    """
+    if node.config.getoption("dist") == "loadgroup" and any("@" not in name for name in ids):
+        raise pytest.UsageError(
+            "pytest-xdist must group tests as `xdist_group` says. Received: "
+            f"pytest {pytest.__version__}. Install the version that constraints.txt names."
+        )
 
 
 @pytest.fixture(scope="session")

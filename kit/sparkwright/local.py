@@ -138,6 +138,8 @@ class ParallelWrapper:
         self._active: TrainingRun | None = None
 
     def __enter__(self) -> Self:
+        """Keep worker processes, of other wrappers too, until `close`."""
+        self._open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,11 +189,8 @@ class ParallelWrapper:
         rules = given["early_stopping"]
         if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
-        with _opening:
-            self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
-            _open_wrappers.add(self)
         launcher = LocalLauncher(
-            pool=self._pool,
+            pool=self._open(),
             devices=self.devices,
             cores=self._cores,
             data=training,
@@ -226,6 +225,12 @@ class ParallelWrapper:
             normalizer=self.normalizer,
             normalizer_place=self._place,
         )
+
+    def _open(self) -> TrainerPool:
+        with _opening:
+            self._pool = self._pool or TrainerPool(owner=os.getpid(), secret=driver_secret())
+            _open_wrappers.add(self)
+            return self._pool
 
     def close(self) -> None:
         """Stop a run that still goes on, and end the worker processes."""

@@ -103,9 +103,10 @@ def test_networks_come_back_from_json_yaml_and_dicts(spec: NetworkSpec) -> None:
 def test_the_code_makes_the_model_that_building_makes(spec: NetworkSpec) -> None:
     # Layers that nobody takes are a problem of the network, and no part of this test.
     assume(spec.analysis.ok)
-    keras.backend.clear_session()
+    # Names count from one; collecting garbage would take most of the time.
+    keras.backend.clear_session(free_memory=False)
     built = spec.build()
-    keras.backend.clear_session()
+    keras.backend.clear_session(free_memory=False)
     made: dict[str, Any] = {}
     exec(spec.to_code(), made)
     model = made["model"]

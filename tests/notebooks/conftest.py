@@ -1,4 +1,4 @@
-"""Each test module names one notebook as `NOTEBOOK`; each is executed once, two at a time."""
+"""A module names the notebook that it tests as `NOTEBOOK`; each runs once, two at a time."""
 
 import json
 import os

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from sparkwright.data import TableSchema
@@ -80,13 +79,3 @@ def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert "1 broken line was left out" in html
     assert outside_resources(html) == []
     assert "await run" not in html  # code is left out
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
@@ -105,13 +104,3 @@ def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
     assert f"<strong>Result: averaging reads {results['averaging_accuracy']:.1%}" in html
     assert outside_resources(html) == []
     assert "import sparkwright" not in html
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

@@ -4,7 +4,6 @@ import re
 from html import unescape
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
@@ -66,13 +65,3 @@ def test_the_panel_compares_the_three_networks(results, html):
     assert re.search(r"The largest AUC is [\d.]+ \(both tables\)", html)
     for name in results["accuracy"]:
         assert name in html
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 from tests.support.hadoop import hadoop_jars
 
@@ -112,13 +111,3 @@ def test_the_run_has_a_report_on_hdfs(results):
     _folders, files, size_bytes, path = results["reported"].split()
     assert (files, path) == ("1", "/user/ann/reports")
     assert int(size_bytes) > 50_000
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

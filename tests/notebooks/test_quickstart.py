@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import sparkwright as sw
@@ -74,13 +73,3 @@ def test_the_run_has_a_report_of_its_own(results):
     assert outside_resources(html) == []
     assert "ParameterAveragingTrainingMaster" in html
     assert f"{results['accuracy']:.4f}" in html
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

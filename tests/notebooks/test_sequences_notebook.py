@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
@@ -53,13 +52,3 @@ def test_the_report_of_the_run_needs_no_network_and_has_the_evaluation(reports, 
     assert outside_resources(report) == []
     assert f"{round(results['accuracy'] * 120)} of 120 right" in report
     assert "GRU" in report
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

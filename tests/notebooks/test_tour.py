@@ -66,16 +66,6 @@ def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert "VBox(" not in html
 
 
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"
-
-
 def printed(reports):
     """What each code cell of the executed notebook prints."""
     notebook = nbformat.read(reports / "tour.ipynb", as_version=4)

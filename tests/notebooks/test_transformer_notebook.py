@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 
@@ -37,13 +36,3 @@ def test_report_shows_predictions_attention_and_needs_no_network(html, results):
     assert html.count("backwards is") == 3
     assert f"{results['parameters']:,} parameters" in html
     assert outside_resources(html) == []
-
-
-def test_the_notebook_is_kept_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in code] == [[]] * len(code)
-    assert {cell.execution_count for cell in code} == {None}
-    assert "widgets" not in notebook.metadata
-    assert notebook.metadata.kernelspec.name == "python3"

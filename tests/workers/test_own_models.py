@@ -93,10 +93,9 @@ KINDS: dict[str, tuple[Any, DataSet]] = {
     "test_step": (lambda: compiled(OwnTestStep()), examples()),
     "gan": (gan, without_labels()),
 }
-kinds = pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
 
 
-@kinds
+@pytest.mark.parametrize(("build", "data"), KINDS.values(), ids=KINDS)
 def test_one_worker_trains_as_keras_does(build: Callable[[], Any], data: DataSet) -> None:
     model, local = build(), build()
     # Keras decides what a model without `get_config` is, and else is rebuilt from its description.
@@ -108,9 +107,17 @@ def test_one_worker_trains_as_keras_does(build: Callable[[], Any], data: DataSet
     np.testing.assert_allclose(losses, history[name], rtol=1e-4)
 
 
-@kinds
-@pytest.mark.parametrize("how", [master(2, averaging_frequency=2), sharing()], ids=["avg", "share"])
-def test_two_workers_train_all_variables(build: Callable[[], Any], data: DataSet, how: Any) -> None:
+# Other kinds are averaged by two workers in the tests below.
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        *((master(2, averaging_frequency=2), kind) for kind in ("undescribed", "nested", "late")),
+        *((sharing(), kind) for kind in ("nested", "train_step", "compute_loss", "gan")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_two_workers_train_all_variables(how: Any, kind: str) -> None:
+    build, data = KINDS[kind]
     run = fit(build, how, data, epochs=2)
     start = ModelDefinition.of(run.model).build()  # seeded
     for old, new in zip(start.trainable_variables, run.model.trainable_variables, strict=True):
@@ -399,6 +406,8 @@ def test_validation_needs_a_way_to_validate() -> None:
 
 
 def test_predictions_need_a_call() -> None:
-    model = fit(gan, master(), without_labels()).model
+    model = gan()
+    columns = {"features/features": ("float32", (4,))}
+    complete(model, example_from(model, columns), traced=True)
     with pytest.raises(ConfigurationError, match="Give the class a `call`"):
         output_types(model)

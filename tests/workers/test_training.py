@@ -472,13 +472,15 @@ def test_batch_normalisation_and_lstm_train() -> None:
     model = keras.Sequential(
         [
             keras.Input((6, 3)),
-            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.BatchNormalization(momentum=0.9),
             keras.layers.LSTM(8),
             keras.layers.Dense(2, activation="softmax"),
         ]
     )
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    fit(model, sharing(batch_size_per_worker=8), data, epochs=30)
+    model.compile(
+        keras.optimizers.Adam(0.02), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
+    fit(model, sharing(batch_size_per_worker=8), data, epochs=8)
     assert model.evaluate(data.features["features"], labels, verbose=0)[1] > 0.95
     # Averaged at the meetings, never encoded: the statistics are those of the data.
     mean = model.layers[0].moving_mean.numpy()
@@ -501,6 +503,22 @@ def test_two_networks_after_one_another_and_both_masters_in_turn(blobs: DataSet)
         fit(model, master, blobs)
         assert abs(weights(model) - before).max() > 0
     np.testing.assert_array_equal(weights(first), weights(second))
+
+
+def test_an_open_wrapper_keeps_the_processes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Any] = []
+
+    class Pool(InProcessPool):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr("sparkwright.local.TrainerPool", Pool)
+    monkeypatch.setattr("sparkwright.local._open_wrappers", set())
+    with sw.ParallelWrapper(dense(), averaging(), workers=2):
+        fit(dense(), averaging(), numbered(20))
+        assert not closed
+    assert len(closed) == 1
 
 
 def test_variables_of_half_precision_are_refused(blobs: DataSet) -> None:
