@@ -229,8 +229,9 @@ def _column_names(schema: Any) -> dict[str, Sequence[str]]:
     """Names of a table's columns, by flat name of the array."""
     if schema is None:
         return {}
-    features = {f"features/{name}": schema.feature_names(name) for name in schema.features}
-    return features | {f"labels/{name}": tuple(names) for name, names in schema.labels.items()}
+    names = {f"features/{name}": schema.feature_names(name) for name in schema.features}
+    names |= {f"labels/{name}": tuple(labels) for name, labels in schema.labels.items()}
+    return names
 
 
 def _class_counts(
