@@ -1,6 +1,5 @@
 """Features of text: in memory, on the wire, in files, from tables; not where numbers are needed."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from tests.support.in_process import sent
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_bytes, row_count, to_bytes
-from sparkwright.data.texts import as_texts, is_text, to_utf8
-from sparkwright.mesh.framing import Message
-from sparkwright.workers.shard import Shard, ShardWriter, _columns
+from sparkwright.data.texts import as_texts
+from sparkwright.workers.shard import Shard, ShardWriter
 
 HARD = ["", "a\0\0", "\0", "two\nlines", "Straße", "語", "😀", "x" * 100_000, "e\u0301"]
 
@@ -133,13 +131,12 @@ def test_a_shard_of_empty_texts_is_read(tmp_path: Path) -> None:
     assert Shard(tmp_path / "s").gather(np.arange(2))["features/features"].tolist() == [b"", b""]
 
 
-def test_shards_of_other_workers_send_text() -> None:
+def test_shards_of_other_workers_send_text(tmp_path: Path) -> None:
     data = hard().take(slice(1, 4))
-    arrays = [to_utf8(a) if is_text(a) else (a,) for a in data.columns().values()]
-    fields = [[name, a.dtype.str, a.shape] for name, a in data.columns().items()]
-    payload = b"".join(bytes(memoryview(a).cast("B")) for a in itertools.chain(*arrays))
-    found = _columns(Message(kind="x", fields={"columns": fields}, payload=bytearray(payload)))
-    assert DataSet.from_columns(found).equals(data)
+    with ShardWriter(tmp_path / "s", worker=0) as writer:
+        writer.append(data)
+    rows = Shard(tmp_path / "s").gather(np.arange(3))
+    assert DataSet.from_columns(sent(rows, own_code=False)).equals(DataSet.from_columns(rows))
 
 
 def test_arrays_of_other_objects_do_not_travel() -> None:

@@ -109,7 +109,9 @@ def test_a_client_without_a_fresh_proof_of_its_own_is_refused(
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)]
+    "garbage",
+    [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)],
+    ids=["http", "zeros", "random"],
 )
 def test_a_stranger_that_speaks_something_else_is_refused(
     listening: Listening, garbage: bytes
