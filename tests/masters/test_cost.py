@@ -29,7 +29,7 @@ masters: st.SearchStrategy[TrainingMaster] = st.one_of(
         ParameterAveragingTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
         averaging_frequency=st.integers(1, 50),
-        save_updater=st.booleans(),
+        updater=st.sampled_from(["average", "reset"]),
         communication=st.sampled_from(["ring", "spark"]),
     ),
     st.builds(
@@ -160,7 +160,7 @@ def test_the_optimizers_state_counts_only_if_it_is_averaged() -> None:
         prospect(master, workers=2, vector_bytes=100, updater_bytes=200).vector_bytes
         for master in (
             ParameterAveragingTrainingMaster(),
-            ParameterAveragingTrainingMaster(save_updater=False),
+            ParameterAveragingTrainingMaster(updater="reset"),
             SharedTrainingMaster(),
         )
     ]
@@ -283,7 +283,7 @@ def test_a_run_with_even_rows_is_predicted_alike_by_both(
 def test_a_ring_costs_twice_the_vector_and_two_steps_a_worker() -> None:
     exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict_scaling(
-        ParameterAveragingTrainingMaster(averaging_frequency=10, save_updater=False),
+        ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
         step_s=0.1,
         vector_bytes=10**8,
         updater_bytes=10**8,

@@ -149,7 +149,7 @@ def test_calls_cover_their_minibatches_exactly_once(
             Exchange(what=("parameters", "moments"), every=7, precision="float32", among="ring"),
         ),
         (
-            ParameterAveragingTrainingMaster(save_updater=False, communication="spark"),
+            ParameterAveragingTrainingMaster(updater="reset", communication="spark"),
             Exchange(what=("parameters",), every=5, precision="float32", among="spark"),
         ),
         (

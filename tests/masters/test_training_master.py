@@ -38,7 +38,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     | {
         "averaging_frequency": 5,
         "aggregation_depth": 2,
-        "save_updater": True,
+        "updater": "average",
         "communication": "ring",
         "share_work": False,
     },

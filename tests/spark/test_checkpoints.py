@@ -144,8 +144,8 @@ def test_what_does_not_belong_to_a_checkpoint_is_refused(
         resume(model_of(), averaging(), data=blobs.take(slice(0, 100)))
     with pytest.raises(sw.ConfigurationError, match="batch_size_per_worker"):
         resume(model_of(), averaging(batch_size_per_worker=6))
-    with pytest.raises(sw.ConfigurationError, match="`save_updater`"):
-        resume(model_of(), averaging(save_updater=False))
+    with pytest.raises(sw.ConfigurationError, match="updater='reset' instead of 'average'"):
+        resume(model_of(), averaging(updater="reset"))
     with pytest.raises(sw.ConfigurationError, match="SharedTrainingMaster"):
         resume(model_of(), sharing())
     with pytest.raises(FileNotFoundError, match="nowhere"):

@@ -56,8 +56,8 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("save_updater", [True, False])
-def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_updater: bool) -> None:
+@pytest.mark.parametrize("updater", ["average", "reset"])
+def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, updater: Any) -> None:
     found = []
     for communication in ("ring", "spark"):
         model = dense("adam")
@@ -65,7 +65,7 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_upd
             workers=3,
             batch_size_per_worker=7,
             averaging_frequency=2,
-            save_updater=save_updater,
+            updater=updater,
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )

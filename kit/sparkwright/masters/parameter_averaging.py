@@ -1,13 +1,16 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from sparkwright.configuration import configuration, option
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_flag
 
 from .plan import Exchange
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
 Communication = Literal["ring", "spark"]
+Updater = Literal["average", "local", "reset"]
 
 
 @configuration
@@ -19,7 +22,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         x  <-  sum_w n_w x_w / sum_w n_w
 
     and the same for other floating-point state (BatchNormalization statistics) and, with
-    `save_updater`, for the optimizer's.
+    `updater="average"`, for the optimizer's moments.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -49,12 +52,12 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         help='Depth of Spark\'s treeAggregate, only with `communication="spark"`: 2 suits up to '
         "some hundred workers.",
     )
-    save_updater: bool = option(
-        default=True,
-        label="Average optimizer state",
-        help="Average the optimizer's state too; with Adam that makes messages three times as "
-        "large. Off, every averaging resets it, which often trains worse; the iteration count, "
-        "and so a learning rate schedule, goes on.",
+    updater: Updater = option(
+        default="average",
+        label="Optimizer moments",
+        help='The optimizer\'s moments at an averaging. "average": they are averaged too; with Adam '
+        'messages are three times as large. "local": each worker keeps its own, as in DiLoCo. '
+        '"reset": they start afresh, which often trains worse. The iteration count goes on.',
     )
     communication: Communication = option(
         default="ring",
@@ -73,11 +76,29 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "even with a seed.",
     )
 
+    def _check(self) -> None:
+        TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
+        if self.updater == "local" and self.communication == "spark":
+            raise ConfigurationError(
+                '`updater="local"` needs `communication="ring"`: Spark may run a worker\'s next '
+                'round in another process. Received: communication="spark".'
+            )
+
+    @classmethod
+    def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings in which the flag `save_updater` stood for today's `updater`."""
+        if "save_updater" not in settings:
+            return settings
+        check_flag("save_updater", settings["save_updater"])
+        updater = "average" if settings["save_updater"] else "reset"
+        rest = {name: value for name, value in settings.items() if name != "save_updater"}
+        return {"updater": updater, **rest}
+
     @property
     def exchange(self) -> Exchange:
-        """Parameters, and with `save_updater` the optimizer's state, every few minibatches."""
+        """Parameters, and with `updater="average"` the moments, every few minibatches."""
         return Exchange(
-            what=("parameters", "moments") if self.save_updater else ("parameters",),
+            what=("parameters", "moments") if self.updater == "average" else ("parameters",),
             every=self.averaging_frequency,
             precision="float32",
             among=self.communication,

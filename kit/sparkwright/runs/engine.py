@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from sparkwright.masters import TrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
 from sparkwright.networks.steps import optimizers_of
 from sparkwright.workers.protocol import Progress
@@ -20,7 +20,7 @@ class Outcome:
 
     Attributes:
         vector: the last average, as `ModelState.read` gives it; None if there was none.
-        counters: worker 0's integer state, packed; None likewise.
+        counters: worker 0's own state, packed; None likewise.
         progress: what counts.
         stopped: whether it ended because somebody asked for it.
         error: what went wrong; None if nothing did.
@@ -52,21 +52,23 @@ class Engine(Protocol):
 class StartState:
     """The driver's model, from which training starts and into which its result goes."""
 
-    def __init__(self, model: Any) -> None:
-        """Sort the variables of `model`."""
-        self.state, self._model = ModelState.of(model), model
+    def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
+        """Sort the variables of `model` as `master` averages them; default None: moments too."""
+        state, averaging = ModelState.of(model), isinstance(master, ParameterAveragingTrainingMaster)
+        self._updater = master.updater if averaging else "average"
+        self.state, self._model = replace(state, own_updater=self._updater == "local"), model
 
     @property
     def iterations(self) -> int:
         """Minibatches that the optimizer has counted."""
         return self.state.iterations
 
-    def vector(self, *, updater: bool) -> NDArray[Any]:
+    def vector(self) -> NDArray[Any]:
         """A new flat vector of the state that is averaged."""
-        return self.state.read(updater=updater)
+        return self.state.read(updater=self._updater == "average")
 
     def extras(self) -> list[NDArray[Any]]:
-        """Counters and fixed state."""
+        """A worker's own and fixed state."""
         return self.state.read_extras()
 
     @property

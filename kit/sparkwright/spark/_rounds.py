@@ -60,12 +60,12 @@ class SparkRoundsEngine:
     def run(self, record: RunRecord) -> Outcome:
         """Train; returns what was learnt, and what went wrong if anything did."""
         launcher, master = self._launcher, self._master
-        vector = self._start.vector(updater=master.save_updater)
+        vector = self._start.vector()
         if vector.nbytes > _LARGEST_VECTOR_BYTES:
             raise ConfigurationError(
                 '`communication="spark"` carries vectors of at most '
                 f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
-                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `save_updater=False`.'
+                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `updater="reset"`.'
             )
         progress = Progress.first(
             workers=launcher.workers,

@@ -171,7 +171,7 @@ class AveragingWorker:
                 self._replica,
                 self._settings,
                 epoch=progress.epoch,
-                updater=member.save_updater,
+                updater=member.updater != "reset",
             )
         computed_s = time.monotonic()
         metas = self._exchange_metas(
@@ -186,7 +186,7 @@ class AveragingWorker:
             self._measured_s = time.monotonic()
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if changed:
-            self._average(ring, met_s)
+            self._average(ring, met_s, finite=finite)
         self._replica.iterations = max(meta.iterations for meta in metas.values())
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
         progress = progress.after_round(
@@ -217,7 +217,7 @@ class AveragingWorker:
     def _go_back(self) -> None:
         """No part could be averaged: all continue from the last average."""
         self._replica.write(self._member.average)
-        if not self._member.save_updater:
+        if self._member.updater != "average":
             self._replica.reset_updater()
 
     def _exchange_metas(
@@ -241,14 +241,17 @@ class AveragingWorker:
         metas = exchanged(ring, mine, _META)
         return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
 
-    def _average(self, ring: Ring, met_s: float) -> None:
-        """Replace this worker's state by the sum of all parts; it is in `work`, too."""
+    def _average(self, ring: Ring, met_s: float, *, finite: bool) -> None:
+        """Replace this worker's state by the sum of all parts; it is in `work`, too.
+
+        Moments of its own start afresh if they may not be `finite`.
+        """
         member = self._member
         if ring.size > 1:
             ring.all_reduce(member.work)
             met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
             self._replica.write(member.work)
-        if not member.save_updater:
+        if member.updater == "reset" or (member.updater == "local" and not finite):
             self._replica.reset_updater()
         self._phases.since(PhaseCode.APPLY, met_s)
 

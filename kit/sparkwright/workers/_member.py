@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
+from sparkwright.masters.parameter_averaging import Updater
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
@@ -51,7 +52,7 @@ class RunMember:
         average: the last average, as `ModelState.read` gives it.
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
-        save_updater: whether the optimizer's state is averaged too.
+        updater: what becomes of the optimizer's moments at an averaging.
         phases: is told what took how long.
     """
 
@@ -65,7 +66,7 @@ class RunMember:
         control: ControlLine,
         port: PeerPort,
         secret: bytes,
-        save_updater: bool,
+        updater: Updater = "average",
         device: str = "",
         phases: PhaseRecorder = NO_PHASES,
     ) -> None:
@@ -75,7 +76,7 @@ class RunMember:
             DataError: if the data does not fit the network.
         """
         self.settings, self.replica, self.control = settings, replica, control
-        self.shard, self.validation, self.save_updater = shard, validation, save_updater
+        self.shard, self.validation, self.updater = shard, validation, updater
         self.shards = ShardSource(
             secret=secret,
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
@@ -92,7 +93,8 @@ class RunMember:
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
-        size = replica.state.averaged_size + (replica.state.updater_size if save_updater else 0)
+        state = replica.state
+        size = state.averaged_size + (state.updater_size if updater == "average" else 0)
         # The last average, which a newcomer or the driver may ask for, and the one in the making.
         self.average = np.zeros(size, replica.state.dtype)
         self.work = np.empty_like(self.average)
@@ -219,7 +221,7 @@ class RunMember:
             self.write_extras(extras)
             self.synchronised = True
         replica.iterations = group.progress.iterations
-        if not self.save_updater:
+        if self.updater == "reset":
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)
 
@@ -261,8 +263,8 @@ class RunMember:
         """Take over what is not averaged.
 
         Args:
-            content: as worker 0 would have it; of a checkpoint, followed by the integer state of
-                each of the other workers.
+            content: as worker 0 would have it; of a checkpoint, followed by each of the other
+                workers' own state.
         """
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
@@ -283,8 +285,8 @@ class RunMember:
         if not total:
             return False
         if mine:
-            state = self.replica.state
-            state.read(updater=self.save_updater, out=self.work, scale=mine / total)
+            averages = self.updater == "average"
+            self.replica.state.read(updater=averages, out=self.work, scale=mine / total)
         else:
             self.work[:] = 0
         return True
@@ -336,7 +338,7 @@ class RunMember:
         if ring.rank == 0:
             verdict = self._answer("verdict", epoch)
             if verdict.fields["keep"]:
-                counters = self.extras()[: len(self.replica.state.counters)]
+                counters = self.extras()[: len(self.replica.state.own)]
                 self._send_average("best", (pack_arrays(counters),))
                 self._answer("kept", epoch)
             answer = _ENDS if verdict.fields["ends"] else _GOES_ON
@@ -400,16 +402,22 @@ class RunMember:
         state = self.replica.state
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
-        counters = ring.all_gather(pack_arrays(state.read_counters()))
+        complete = len(group.seats) == len(group.rows)
+        if not state.own_updater:
+            counters = ring.all_gather(pack_arrays(state.read_counters()))
+        elif complete and write:  # moments are too large to be gathered by all
+            mine = pack_arrays(state.read_counters())
+            counters = [_broadcast_bytes(ring, mine, source=r) for r in range(ring.size)]
+        else:  # nor does the driver's memory hold those of every worker
+            counters, complete = ring.all_gather(b""), False
         if ring.rank:
             return
         by_worker = {s.worker: c for s, c in zip(group.seats, counters, strict=True)}
-        complete = len(by_worker) == len(group.rows)
-        # Without those of an absent worker, all get theirs from worker 0's.
+        # Without those of an absent worker, all get theirs from the first of the ring.
         own = [by_worker[0], *(by_worker[w] for w in range(1, len(group.rows)))] if complete else []
         extras = self.extras()
-        fixed = pack_arrays(extras[len(state.counters) :])
-        first = own[0] if complete else pack_arrays(extras[: len(state.counters)])
+        fixed = pack_arrays(extras[len(state.own) :])
+        first = own[0] if complete else pack_arrays(extras[: len(state.own)])
         self._send_average("checkpoint", (first, fixed, *own[1:]), {"write": write})
 
     def deliver(self) -> None:
@@ -418,7 +426,7 @@ class RunMember:
             replica = self.replica
             replica.write(self.average)
             replica.iterations = self.progress.iterations
-            counters = self.extras()[: len(replica.state.counters)]
+            counters = self.extras()[: len(replica.state.own)]
             self._send_average("result", (pack_arrays(counters),))
 
     def send_vector(self, vector: NDArray[Any]) -> None:
