@@ -39,6 +39,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "averaging_frequency": 5,
         "aggregation_depth": 2,
         "updater": "average",
+        "outer_optimizer": None,
         "communication": "ring",
         "share_work": False,
     },

@@ -6,6 +6,7 @@ from sparkwright.configuration import configuration, option
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_flag
 
+from .outer_optimizer import OuterOptimizer
 from .plan import Exchange
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
@@ -59,6 +60,13 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         'messages are three times as large. "local": each worker keeps its own, as in DiLoCo. '
         '"reset": they start afresh, which often trains worse. The iteration count goes on.',
     )
+    outer_optimizer: OuterOptimizer | None = option(
+        default=None,
+        none_text="the mean is taken as it is",
+        label="Outer optimizer",
+        help="Momentum on what averagings change, for averagings that are far apart. It applies to "
+        "trainable parameters only.",
+    )
     communication: Communication = option(
         default="ring",
         group=MESSAGES,
@@ -93,6 +101,10 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         updater = "average" if settings["save_updater"] else "reset"
         rest = {name: value for name, value in settings.items() if name != "save_updater"}
         return {"updater": updater, **rest}
+
+    def velocity_size(self, trainable: int) -> int:
+        """Numbers of the outer optimizer's velocity, for so many trainable ones."""
+        return trainable if self.outer_optimizer and self.outer_optimizer.momentum else 0
 
     @property
     def exchange(self) -> Exchange:

@@ -32,7 +32,7 @@ _OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are it
 _DECISIVE = (
     *("batch_size_per_worker", "shuffle", "steps_per_epoch"),
     *("repartition", "repartition_strategy"),
-    "updater",
+    *("updater", "outer_optimizer"),
 )
 
 

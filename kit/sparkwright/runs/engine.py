@@ -4,6 +4,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
@@ -54,9 +55,12 @@ class StartState:
 
     def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
         """Sort the variables of `model` as `master` averages them; default None: moments too."""
-        state, averaging = ModelState.of(model), isinstance(master, ParameterAveragingTrainingMaster)
-        self._updater = master.updater if averaging else "average"
-        self.state, self._model = replace(state, own_updater=self._updater == "local"), model
+        self.state, self._model, self._velocity, updater = ModelState.of(model), model, 0, "average"
+        if isinstance(master, ParameterAveragingTrainingMaster):
+            updater = master.updater
+            self._velocity = master.velocity_size(self.state.trainable_size)
+        self._has_updater = updater == "average"
+        self.state = replace(self.state, own_updater=updater == "local")
 
     @property
     def iterations(self) -> int:
@@ -64,8 +68,15 @@ class StartState:
         return self.state.iterations
 
     def vector(self) -> NDArray[Any]:
-        """A new flat vector of the state that is averaged."""
-        return self.state.read(updater=self._updater == "average")
+        """A new flat vector of the state that is averaged, with the velocity at the beginning."""
+        vector = np.zeros(self.size + self._velocity, self.state.dtype)
+        self.state.read(updater=self._has_updater, out=vector[: self.size])
+        return vector
+
+    @property
+    def size(self) -> int:
+        """Elements of the state that is averaged."""
+        return self.state.averaged_size + (self.state.updater_size if self._has_updater else 0)
 
     def extras(self) -> list[NDArray[Any]]:
         """A worker's own and fixed state."""
@@ -80,7 +91,7 @@ class StartState:
         """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
         like = self.state.read_extras()
         size = sum(array.nbytes for array in like)
-        self.state.write(vector)
+        self.state.write(vector[: self.size])
         self.state.write_extras(unpack_arrays(extras[:size], like))
 
     def take(self, outcome: Outcome) -> None:
@@ -89,7 +100,7 @@ class StartState:
         With `use_ema` these are moving averages of the weights; checkpoints hold both.
         """
         if outcome.vector is not None:
-            self.state.write(outcome.vector)
+            self.state.write(outcome.vector[: self.size])
             self.state.set_iterations(outcome.progress.iterations)
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))

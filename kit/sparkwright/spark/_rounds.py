@@ -178,7 +178,8 @@ class SparkRoundsEngine:
         quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         times.enter(PhaseCode.BROADCAST)
-        state = context.broadcast((vector.tobytes(), extras, progress, shares))
+        size = self._start.size
+        state = context.broadcast((vector[:size].tobytes(), extras, progress, shares))
         answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
         depth, dtype = self._master.aggregation_depth, vector.dtype
         times.leave()
@@ -210,7 +211,11 @@ class SparkRoundsEngine:
         }
         iterations = max(fields["iterations"] for fields in total.fields)
         if weight := sum(fields["weight"] for fields in total.fields):
-            vector = (total.vector / weight).astype(dtype)
+            before, vector = vector, (total.vector / weight).astype(dtype)
+            if (outer := self._master.outer_optimizer) is not None:
+                vector = np.append(vector, np.empty_like(before[size:]))
+                changed = slice(self._start.state.trainable_size)
+                outer.step(before[changed], vector[changed], before[size:], vector[size:])
         progress = progress.after_round(shares, done, iterations=iterations)
         for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
             block = {

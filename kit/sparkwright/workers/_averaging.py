@@ -216,7 +216,7 @@ class AveragingWorker:
 
     def _go_back(self) -> None:
         """No part could be averaged: all continue from the last average."""
-        self._replica.write(self._member.average)
+        self._replica.write(self._member.average[: self._member.size])
         if self._member.updater != "average":
             self._replica.reset_updater()
 
@@ -242,15 +242,18 @@ class AveragingWorker:
         return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
 
     def _average(self, ring: Ring, met_s: float, *, finite: bool) -> None:
-        """Replace this worker's state by the sum of all parts; it is in `work`, too.
+        """Replace this worker's state by the new average; it is in `work`, too.
 
         Moments of its own start afresh if they may not be `finite`.
         """
-        member = self._member
+        member, outer = self._member, self._settings.master.outer_optimizer
         if ring.size > 1:
-            ring.all_reduce(member.work)
+            ring.all_reduce(member.work[: member.size])
             met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-            self._replica.write(member.work)
+        if outer is not None:
+            member.take_outer_step(outer)
+        if ring.size > 1 or outer is not None:
+            self._replica.write(member.work[: member.size])
         if member.updater == "reset" or (member.updater == "local" and not finite):
             self._replica.reset_updater()
         self._phases.since(PhaseCode.APPLY, met_s)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
+from sparkwright.masters import OuterOptimizer
 from sparkwright.masters.parameter_averaging import Updater
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
@@ -49,7 +50,9 @@ class RunMember:
         control: its line to the coordinator.
         shards: other workers' examples.
         rows: its log on the way to the driver.
-        average: the last average, as `ModelState.read` gives it.
+        average: the last average, as `ModelState.read` gives it, then the velocity of the outer
+            optimizer if there is one.
+        size: elements of `average` without the velocity.
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
         updater: what becomes of the optimizer's moments at an averaging.
@@ -67,6 +70,7 @@ class RunMember:
         port: PeerPort,
         secret: bytes,
         updater: Updater = "average",
+        velocity: int = 0,
         device: str = "",
         phases: PhaseRecorder = NO_PHASES,
     ) -> None:
@@ -94,9 +98,9 @@ class RunMember:
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
         state = replica.state
-        size = state.averaged_size + (state.updater_size if updater == "average" else 0)
+        self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
         # The last average, which a newcomer or the driver may ask for, and the one in the making.
-        self.average = np.zeros(size, replica.state.dtype)
+        self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
         self.progress = Progress()
         self._keeping = threading.Lock()  # held while average and progress change together
@@ -215,7 +219,7 @@ class RunMember:
         # Not into the average itself: half of one would be worse than the one there is.
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
-        replica.write(self.average)
+        replica.write(self.average[: self.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
             self.write_extras(extras)
@@ -286,10 +290,17 @@ class RunMember:
             return False
         if mine:
             averages = self.updater == "average"
-            self.replica.state.read(updater=averages, out=self.work, scale=mine / total)
+            part = self.work[: self.size]
+            self.replica.state.read(updater=averages, out=part, scale=mine / total)
         else:
-            self.work[:] = 0
+            self.work[: self.size] = 0
         return True
+
+    def take_outer_step(self, outer: OuterOptimizer) -> None:
+        """From the mean in `work`, and the last average, to the new parameters and velocity."""
+        parameters = slice(self.replica.state.trainable_size)
+        before, after = self.average, self.work
+        outer.step(before[parameters], after[parameters], before[self.size :], after[self.size :])
 
     def validate(self, ring: Ring) -> None:
         """Loss and metrics of the network over everybody's validation data."""
@@ -424,7 +435,7 @@ class RunMember:
         """Send the driver the last average, and the counters as worker 0 would have them."""
         with self.phases.phase(PhaseCode.DELIVER):
             replica = self.replica
-            replica.write(self.average)
+            replica.write(self.average[: self.size])
             replica.iterations = self.progress.iterations
             counters = self.extras()[: len(replica.state.own)]
             self._send_average("result", (pack_arrays(counters),))

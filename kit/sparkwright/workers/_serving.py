@@ -193,9 +193,7 @@ class Service:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
             done = trainer.round(request.share, stopping=threading.Event())
-            finite = may_be_averaged(
-                done, replica, settings, epoch=request.epoch, updater=averages
-            )
+            finite = may_be_averaged(done, replica, settings, epoch=request.epoch, updater=averages)
             if done.readings:
                 after, count = sample_of(replica.state.trainable_views()), len(done.losses)
                 done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
@@ -278,6 +276,7 @@ def worker_of(
         port=port,
         secret=request.secret,
         updater=settings.master.updater if averaging else "average",
+        velocity=settings.master.velocity_size(replica.state.trainable_size) if averaging else 0,
         device=device,
         phases=phases,
     )
