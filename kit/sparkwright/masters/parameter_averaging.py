@@ -33,7 +33,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     References:
         Deeplearning4j's class of the same name; K. Chen and Q. Huo, "Scalable training of deep
         learning machines by incremental block training with intra-block parallel optimization and
-        blockwise model-update filtering", ICASSP 2016.
+        blockwise model-update filtering", ICASSP 2016; T. Lin et al., "Don't use large
+        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (`synchronous_epochs`).
     """
 
     averaging_frequency: int = option(
@@ -44,6 +45,14 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         help="Minibatches of each worker between averagings. 1 spends most on communication, 5 to "
         "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
         "poor.",
+    )
+    synchronous_epochs: int = option(
+        default=0,
+        minimum=0,
+        label="Synchronous epochs first",
+        unit="epochs",
+        help="Epochs at the beginning in which the workers average after every minibatch, as in "
+        "post-local SGD: replicas drift apart most while the loss still falls fast.",
     )
     aggregation_depth: int = option(
         default=2,
@@ -56,9 +65,9 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     updater: Updater = option(
         default="average",
         label="Optimizer moments",
-        help='The optimizer\'s moments at an averaging. "average": they are averaged too; with Adam '
-        'messages are three times as large. "local": each worker keeps its own, as in DiLoCo. '
-        '"reset": they start afresh, which often trains worse. The iteration count goes on.',
+        help='"average": the optimizer\'s moments are averaged too; with Adam messages are three '
+        'times as large. "local": each worker keeps its own, as in DiLoCo. "reset": they begin '
+        "again after each averaging, which often trains worse. The iteration count goes on.",
     )
     outer_optimizer: OuterOptimizer | None = option(
         default=None,
@@ -102,6 +111,10 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         rest = {name: value for name, value in settings.items() if name != "save_updater"}
         return {"updater": updater, **rest}
 
+    def frequency_in(self, epoch: int) -> int:
+        """Minibatches of each worker between averagings in `epoch`, from 0."""
+        return 1 if epoch < self.synchronous_epochs else self.averaging_frequency
+
     def velocity_size(self, trainable: int) -> int:
         """Numbers of the outer optimizer's velocity, for so many trainable ones."""
         return trainable if self.outer_optimizer and self.outer_optimizer.momentum else 0
@@ -112,6 +125,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         return Exchange(
             what=("parameters", "moments") if self.updater == "average" else ("parameters",),
             every=self.averaging_frequency,
+            synchronous_epochs=self.synchronous_epochs,
             precision="float32",
             among=self.communication,
         )

@@ -175,7 +175,8 @@ class SparkRoundsEngine:
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)
-        quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
+        frequency = self._master.frequency_in(progress.epoch)
+        quotas = dict.fromkeys(range(self._launcher.workers), frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         times.enter(PhaseCode.BROADCAST)
         size = self._start.size

@@ -144,12 +144,11 @@ class AveragingWorker:
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        quotas = dict.fromkeys(members, settings.master.averaging_frequency)
-        if settings.master.share_work:
-            quotas = quotas_by_speed(
-                self._seconds, members=members, frequency=settings.master.averaging_frequency
-            )
         progress = self._member.progress
+        frequency = settings.master.frequency_in(progress.epoch)
+        quotas = dict.fromkeys(members, frequency)
+        if settings.master.share_work:
+            quotas = quotas_by_speed(self._seconds, members=members, frequency=frequency)
         shares = share_out(
             progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
         )
