@@ -56,8 +56,10 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("updater", ["average", "reset"])
-def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, updater: Any) -> None:
+@pytest.mark.parametrize(("updater", "outer"), [("average", None), ("reset", sw.OuterOptimizer())])
+def test_ring_and_spark_communication_agree(
+    spark: Any, blobs: DataSet, updater: Any, outer: Any
+) -> None:
     found = []
     for communication in ("ring", "spark"):
         model = dense("adam")
@@ -66,6 +68,8 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, updater:
             batch_size_per_worker=7,
             averaging_frequency=2,
             updater=updater,
+            outer_optimizer=outer,
+            synchronous_epochs=1,
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )

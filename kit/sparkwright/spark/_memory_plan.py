@@ -239,6 +239,8 @@ def plan_memory(
         batch_size=_BATCH_SIZE if master is None else master.batch_size_per_worker,
         kind=kind,
         averages_updater=getattr(master, "updater", "average") == "average",
+        velocity=isinstance(master, ParameterAveragingTrainingMaster)
+        and master.velocity_size(1) > 0,
     )
     data_mib = mib("data", data) or 0
     parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)
