@@ -234,7 +234,7 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     """The network that two workers train, and worker 0's moments; Keras' SGD is the outer step."""
     replicas, batches = [normalized(), normalized()], list(data.batches(10))
     half, outer = len(batches) // 2, master.outer_optimizer
-    variables = [variable.value for variable in replicas[0].trainable_variables]
+    variables = [variable.numpy() for variable in replicas[0].trainable_variables]
     kept = [keras.Variable(value) for value in variables]
     slow = outer and keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
@@ -269,9 +269,11 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("outer", OUTER, ids=["plain", "diloco", "slowmo", "no velocity"])
 @pytest.mark.parametrize("updater", ["average", "local", "reset"])
 def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
-    master = sw.ParameterAveragingTrainingMaster(
-        **{"workers": 2, "batch_size_per_worker": 10, "averaging_frequency": 2},
-        **{"shuffle": False, "updater": updater, "outer_optimizer": outer},
+    master = averaging(
+        batch_size_per_worker=10,
+        shuffle=False,
+        updater=updater,
+        outer_optimizer=outer,
         synchronous_epochs=1,
     )
     model = normalized()

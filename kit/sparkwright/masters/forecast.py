@@ -383,7 +383,12 @@ def prospect(
     costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
     sent, exchange_s = exchange(master, plan, costs)
     if (first := _synchronous(master)) is not None:
-        parts = {"rows": rows, "workers": workers, "vector_bytes": vector_bytes, "step_s": step_s}
+        parts: dict[str, Any] = {
+            "rows": rows,
+            "workers": workers,
+            "vector_bytes": vector_bytes,
+            "step_s": step_s,
+        }
         early = prospect(first, **parts, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
         found = replace(found, synchronous=early)
     return replace(
