@@ -286,6 +286,41 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
             np.testing.assert_allclose(variable.numpy(), value, atol=2e-5)
 
 
+class KeepsParameters:
+    """Writes the parameters with which each minibatch begins into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch
+        np.save(self._folder / f"{self._count:02}-{id(model)}.npy", weights(model))
+        self._count += 1
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+@pytest.mark.parametrize("updater", ["average", "local", "reset"])
+def test_replicas_hold_the_same_parameters_after_each_averaging(
+    blobs: DataSet, tmp_path: Path, updater: Any
+) -> None:
+    master = averaging(averaging_frequency=3, updater=updater, outer_optimizer=sw.OuterOptimizer())
+    fit(normalized(), master.with_hooks(KeepsParameters(tmp_path)), blobs)
+    for step in range(12):
+        one, other = (np.load(path) for path in sorted(tmp_path.glob(f"{step:02}-*.npy")))
+        assert np.array_equal(one, other) == (step % 3 == 0), step
+
+
+def test_moments_of_its_own_start_afresh_after_a_nan(blobs: DataSet) -> None:
+    """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
+    features = blobs.features["features"].copy()
+    features[-1] = np.nan
+    master = averaging(updater="local", shuffle=False, non_finite="continue")
+    run = fit(dense("adam"), master, DataSet(features, blobs.labels), epochs=2)
+    losses = run.history[run.history["worker"] == 1]["loss"]
+    assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
+
+
 def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
     def cnn() -> Any:
         init = keras.initializers.GlorotUniform
