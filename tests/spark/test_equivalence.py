@@ -77,7 +77,8 @@ def test_ring_and_spark_communication_agree(
         run.wait(120)
         found.append((weights(model), run.status.averagings, len(run.log)))
         assert int(model.optimizer.iterations) == 8
-    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
+    # Momentum and Adam make differences of rounding larger.
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6 if outer is None else 1e-5)
     assert found[0][1:] == found[1][1:]
 
 
