@@ -68,7 +68,7 @@ class StartState:
         return self.state.iterations
 
     def vector(self) -> NDArray[Any]:
-        """A new flat vector of the state that is averaged, with the velocity at the beginning."""
+        """A new flat vector of the state that is averaged, then the velocity, which is 0."""
         vector = np.zeros(self.size + self._velocity, self.state.dtype)
         self.state.read(updater=self._has_updater, out=vector[: self.size])
         return vector

@@ -418,7 +418,8 @@ class RunMember:
             counters = ring.all_gather(pack_arrays(state.read_counters()))
         elif complete and write:  # moments are too large to be gathered by all
             mine = pack_arrays(state.read_counters())
-            counters = [_broadcast_bytes(ring, mine, source=r) for r in range(ring.size)]
+            everyone = (_broadcast_bytes(ring, mine, source=r) for r in range(ring.size))
+            counters = [b"" if ring.rank else each for each in everyone]
         else:  # nor does the driver's memory hold those of every worker
             counters, complete = ring.all_gather(b""), False
         if ring.rank:

@@ -71,7 +71,8 @@ class Replica(ABC):
 
     def keep_own_updater(self, own: bool) -> None:
         """Count the moments as this worker's own state from now on, or no longer."""
-        self.state = replace(self.state, own_updater=own)
+        if self.state.own_updater != own:
+            self.state = replace(self.state, own_updater=own)
 
     def write(self, vector: NDArray[Any]) -> None:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""
