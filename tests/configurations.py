@@ -24,6 +24,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "patience": st.integers(1, 100),
     "workers_per_node": st.none(),
     "export_directory": st.none(),
+    "updater": st.sampled_from(["average", "reset"]),  # "local" goes with one communication
 }
 
 

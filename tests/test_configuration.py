@@ -22,6 +22,7 @@ from sparkwright.masters import (
     EarlyStopping,
     MeshConfig,
     NtpClock,
+    OuterOptimizer,
     ParameterAveragingTrainingMaster,
     SharedTrainingMaster,
     SystemClock,
@@ -41,7 +42,7 @@ CLASSES: list[Any] = [
     *MASTERS,
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
-    *(SystemClock, NtpClock, Augmentation, MaskFile),
+    *(SystemClock, NtpClock, OuterOptimizer, Augmentation, MaskFile),
 ]
 OPTIONS = [(cls, option) for cls in CLASSES for option in plain_options(cls)]
 IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]
@@ -144,6 +145,8 @@ def test_unknown_and_missing_options_are_refused(cls: Any) -> None:
 def test_nested_settings_are_taken_apart_and_put_together(cls: Any) -> None:
     saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
     for option in nested_options(cls):
+        if option.name == "outer_optimizer":
+            saved[option.name] = OuterOptimizer().to_dict()
         kind, inside = option.read(saved[option.name])
         assert kind is not None
         assert [each.name for each in plain_options(option.kinds[kind])] == list(inside)

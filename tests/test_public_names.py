@@ -28,6 +28,7 @@ PUBLIC = {
     "MeshConfig",
     "NoRepartitioner",
     "NtpClock",
+    "OuterOptimizer",
     "ParallelWrapper",
     "ParameterAveragingTrainingMaster",
     "ROC",

@@ -48,9 +48,7 @@ def main(epochs=8):
     random = np.random.default_rng(1)
     kinds = random.integers(0, 2, VOCABULARY)
     changed = np.where(random.random(VOCABULARY) < 0.3, 1 - kinds, kinds)  # the related task
-    master = sw.ParameterAveragingTrainingMaster(
-        batch_size_per_worker=32, save_updater=False, seed=1
-    )
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, updater="reset", seed=1)
     model = build()
     sizes = {"all": train(model, master, sentences(kinds, 2), epochs, 3e-3)}
     test = sentences(changed, 3)

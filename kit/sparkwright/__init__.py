@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         EarlyStopping as EarlyStopping,
         MeshConfig as MeshConfig,
         NtpClock as NtpClock,
+        OuterOptimizer as OuterOptimizer,
         ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
         SharedTrainingMaster as SharedTrainingMaster,
         SystemClock as SystemClock,

@@ -29,7 +29,7 @@ masters: st.SearchStrategy[TrainingMaster] = st.one_of(
         ParameterAveragingTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
         averaging_frequency=st.integers(1, 50),
-        save_updater=st.booleans(),
+        updater=st.sampled_from(["average", "reset"]),
         communication=st.sampled_from(["ring", "spark"]),
     ),
     st.builds(
@@ -160,7 +160,7 @@ def test_the_optimizers_state_counts_only_if_it_is_averaged() -> None:
         prospect(master, workers=2, vector_bytes=100, updater_bytes=200).vector_bytes
         for master in (
             ParameterAveragingTrainingMaster(),
-            ParameterAveragingTrainingMaster(save_updater=False),
+            ParameterAveragingTrainingMaster(updater="reset"),
             SharedTrainingMaster(),
         )
     ]
@@ -204,6 +204,21 @@ AVERAGING = ParameterAveragingTrainingMaster()
 def test_what_cannot_be_meant_is_refused(predict: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received: "):
         predict(**wrong)
+
+
+def test_synchronous_epochs_are_predicted_apart() -> None:
+    given: dict[str, Any] = {"rows": [6400, 6400], "vector_bytes": 10**8, "step_s": 0.1}
+    plain, always = (
+        prospect(ParameterAveragingTrainingMaster(averaging_frequency=every), **given)
+        for every in (10, 1)
+    )
+    master = ParameterAveragingTrainingMaster(averaging_frequency=10, synchronous_epochs=2)
+    found = prospect(master, **given)
+    assert found.synchronous == always
+    assert replace(found, plan=plain.plan, synchronous=None) == plain
+    assert found.plan.synchronous_epochs == 2
+    assert f", {always.speed_up:.1f} times in the synchronous epochs; " in found.verdict
+    assert found.to_dict()["synchronous"] == always.to_dict()
 
 
 def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:
@@ -283,7 +298,7 @@ def test_a_run_with_even_rows_is_predicted_alike_by_both(
 def test_a_ring_costs_twice_the_vector_and_two_steps_a_worker() -> None:
     exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict_scaling(
-        ParameterAveragingTrainingMaster(averaging_frequency=10, save_updater=False),
+        ParameterAveragingTrainingMaster(averaging_frequency=10, updater="reset"),
         step_s=0.1,
         vector_bytes=10**8,
         updater_bytes=10**8,

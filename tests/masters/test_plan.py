@@ -62,6 +62,7 @@ def test_a_plan_of_uneven_workers() -> None:
         "minibatches": [7, 1, 0],
         "batch_size_per_worker": 10,
         "averaging_frequency": 5,
+        "synchronous_epochs": 0,
         "rounds_per_epoch": 2,
         "epochs": 1,
         "idle_workers": [2],
@@ -149,7 +150,7 @@ def test_calls_cover_their_minibatches_exactly_once(
             Exchange(what=("parameters", "moments"), every=7, precision="float32", among="ring"),
         ),
         (
-            ParameterAveragingTrainingMaster(save_updater=False, communication="spark"),
+            ParameterAveragingTrainingMaster(updater="reset", communication="spark"),
             Exchange(what=("parameters",), every=5, precision="float32", among="spark"),
         ),
         (

@@ -18,7 +18,10 @@ def test_settings_give_a_master_of_the_class_they_name(master: Any) -> None:
     assert sw.masters.training_master_from_yaml(master.to_yaml()) == master
 
 
-def test_settings_written_before_there_were_more_options_can_be_read() -> None:
+@pytest.mark.parametrize(("saved", "updater"), [(True, "average"), (False, "reset")])
+def test_settings_written_before_there_were_more_options_can_be_read(
+    saved: bool, updater: Any
+) -> None:
     old = {
         "name": "ParameterAveragingTrainingMaster",
         "workers": None,
@@ -26,7 +29,7 @@ def test_settings_written_before_there_were_more_options_can_be_read() -> None:
         "averaging_frequency": 5,
         "aggregation_depth": 2,
         "prefetch_batches": 2,
-        "save_updater": True,
+        "save_updater": saved,
         "repartition": "always",
         "repartition_strategy": "balanced",
         "storage_level": "MEMORY_ONLY",
@@ -51,8 +54,15 @@ def test_settings_written_before_there_were_more_options_can_be_read() -> None:
         },
     }
     assert sw.masters.training_master_from_dict(old) == sw.ParameterAveragingTrainingMaster(
-        seed=7, mesh=sw.MeshConfig(ports="50000-50100", replacement_timeout_s=120.0)
+        seed=7,
+        updater=updater,
+        mesh=sw.MeshConfig(ports="50000-50100", replacement_timeout_s=120.0),
     )
+
+
+def test_an_old_setting_must_be_what_it_was() -> None:
+    with pytest.raises(ConfigurationError, match="`save_updater`"):
+        sw.ParameterAveragingTrainingMaster.from_dict({"save_updater": "local"})
 
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, 5, ["SharedTrainingMaster"]])

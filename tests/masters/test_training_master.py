@@ -37,8 +37,10 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     ParameterAveragingTrainingMaster: COMMON
     | {
         "averaging_frequency": 5,
+        "synchronous_epochs": 0,
         "aggregation_depth": 2,
-        "save_updater": True,
+        "updater": "average",
+        "outer_optimizer": None,
         "communication": "ring",
         "share_work": False,
     },

@@ -283,7 +283,7 @@ def test_the_estimate_adds_up() -> None:
     assert found.worker_bytes == sum(parts.values())
     # Two workers send one whole vector each; four send one and a half.
     assert found.traffic[0].size_bytes == 3 * 431_080 * 4
-    alone = estimate(spec, batch_size=32, workers=4, save_updater=False)
+    alone = estimate(spec, batch_size=32, workers=4, averages_updater=False)
     assert alone.traffic[0].size_bytes == 431_080 * 6
     assert estimate(spec, batch_size=32, workers=1).traffic[0].size_bytes == 0
     shared = estimate(spec, batch_size=32, master="sharing")

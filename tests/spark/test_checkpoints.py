@@ -62,22 +62,26 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.swc"))
 
 
+OWN_MOMENTS: dict[str, Any] = {"updater": "local", "outer_optimizer": sw.OuterOptimizer()}
+
+
 @pytest.mark.versions
 @pytest.mark.spark
+@pytest.mark.parametrize("settings", [{}, OWN_MOMENTS], ids=["averaged", "own moments"])
 def test_a_resumed_run_ends_with_the_same_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None
+    spark: Any, blobs: DataSet, tmp_path: Path, leaves_nothing: None, settings: dict[str, Any]
 ) -> None:
     """Stopped somewhere in the third epoch; gone on from the last checkpoint, with a new model."""
     undisturbed = model_of()
-    sw.SparkNetwork(spark, undisturbed, averaging()).fit(blobs, epochs=5)
-    master = averaging(tmp_path).with_hooks(Paced(0.02))
+    sw.SparkNetwork(spark, undisturbed, averaging(**settings)).fit(blobs, epochs=5)
+    master = averaging(tmp_path, **settings).with_hooks(Paced(0.02))
     run = sw.SparkNetwork(spark, model_of(), master).start(blobs, epochs=5)
     wait_until(lambda: run.status.epoch >= 3, 60)
     run.stop()
     run.wait(20)
     assert 1 <= len(files(tmp_path)) <= 3
     resumed = model_of(seed=99)  # whatever it holds, the checkpoint counts
-    again = sw.SparkNetwork(spark, resumed, averaging(tmp_path))
+    again = sw.SparkNetwork(spark, resumed, averaging(tmp_path, **settings))
     second = again.start(blobs, epochs=5, resume=str(tmp_path))
     second.wait(60)
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
@@ -108,21 +112,34 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("options", [{}, {"use_ema": True, "gradient_accumulation_steps": 4}])
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({}, {}),
+        ({"use_ema": True, "gradient_accumulation_steps": 4}, {}),
+        ({}, {**OWN_MOMENTS, "synchronous_epochs": 1}),
+        ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
+    ],
+    ids=["averaged", "accumulated", "own moments", "reset"],
+)
 def test_one_processes_run_is_resumed_on_this_machine(
-    tmp_path: Path, blobs: DataSet, options: dict[str, Any]
+    tmp_path: Path, blobs: DataSet, options: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     import keras
 
     undisturbed, resumed = (
         model_of(seed=seed, optimizer=keras.optimizers.Adam(**options)) for seed in (1, 3)
     )
-    with sw.ParallelWrapper(undisturbed, averaging(tmp_path), workers=2) as wrapper:
+    with sw.ParallelWrapper(undisturbed, averaging(tmp_path, **settings), workers=2) as wrapper:
         wrapper.fit(blobs, epochs=2)
     middle = tmp_path / files(tmp_path)[0]
-    with sw.ParallelWrapper(resumed, averaging(), workers=2) as wrapper:
+    with sw.ParallelWrapper(resumed, averaging(**settings), workers=2) as wrapper:
         wrapper.fit(blobs, epochs=2, resume=str(middle))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+    if settings.get("updater") == "local":  # the model gets worker 0's
+        mine, theirs = (model.optimizer.variables[2:] for model in (resumed, undisturbed))
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 @pytest.mark.spark
@@ -144,8 +161,10 @@ def test_what_does_not_belong_to_a_checkpoint_is_refused(
         resume(model_of(), averaging(), data=blobs.take(slice(0, 100)))
     with pytest.raises(sw.ConfigurationError, match="batch_size_per_worker"):
         resume(model_of(), averaging(batch_size_per_worker=6))
-    with pytest.raises(sw.ConfigurationError, match="`save_updater`"):
-        resume(model_of(), averaging(save_updater=False))
+    with pytest.raises(sw.ConfigurationError, match="updater='reset' instead of 'average'"):
+        resume(model_of(), averaging(updater="reset"))
+    with pytest.raises(sw.ConfigurationError, match="outer_optimizer="):
+        resume(model_of(), averaging(outer_optimizer=sw.OuterOptimizer()))
     with pytest.raises(sw.ConfigurationError, match="SharedTrainingMaster"):
         resume(model_of(), sharing())
     with pytest.raises(FileNotFoundError, match="nowhere"):

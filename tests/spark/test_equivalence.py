@@ -56,8 +56,10 @@ def test_average_is_weighted_by_minibatches(spark: Any, blobs: DataSet) -> None:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("save_updater", [True, False])
-def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_updater: bool) -> None:
+@pytest.mark.parametrize(("updater", "outer"), [("average", None), ("reset", sw.OuterOptimizer())])
+def test_ring_and_spark_communication_agree(
+    spark: Any, blobs: DataSet, updater: Any, outer: Any
+) -> None:
     found = []
     for communication in ("ring", "spark"):
         model = dense("adam")
@@ -65,7 +67,9 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_upd
             workers=3,
             batch_size_per_worker=7,
             averaging_frequency=2,
-            save_updater=save_updater,
+            updater=updater,
+            outer_optimizer=outer,
+            synchronous_epochs=1,
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )
@@ -73,7 +77,8 @@ def test_ring_and_spark_communication_agree(spark: Any, blobs: DataSet, save_upd
         run.wait(120)
         found.append((weights(model), run.status.averagings, len(run.log)))
         assert int(model.optimizer.iterations) == 8
-    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
+    # Momentum and Adam make differences of rounding larger.
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6 if outer is None else 1e-5)
     assert found[0][1:] == found[1][1:]
 
 

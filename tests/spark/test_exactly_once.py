@@ -71,10 +71,17 @@ def test_every_example_is_trained_once_an_epoch(
 
 
 @pytest.mark.versions
+@pytest.mark.parametrize(
+    ("updater", "outer"),
+    [("average", None), ("reset", sw.OuterOptimizer()), ("local", sw.OuterOptimizer())],
+)
 def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
-    spark: Any, blobs: DataSet, tmp_path: Path
+    spark: Any, blobs: DataSet, tmp_path: Path, updater: Any, outer: Any
 ) -> None:
-    """What is lost with a worker is trained again from the same average, in the same order."""
+    """What is lost with a worker is trained again from the same average, in the same order.
+
+    Workers with moments of their own end near it: the replacement begins with its neighbor's.
+    """
     found = []
     for marker in ("never", "once"):
         path = tmp_path / marker
@@ -86,9 +93,14 @@ def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
             batch_size_per_worker=5,
             averaging_frequency=2,
             seed=1,
+            updater=updater,
+            outer_optimizer=outer,
             # Who goes on without the lost worker takes another way.
             mesh=sw.MeshConfig(replacement_grace_s=60),
         ).with_hooks(KillOnce(str(path), at=5))
-        sw.SparkNetwork(spark, model, master).fit(blobs)
+        run = sw.SparkNetwork(spark, model, master).start(blobs)
+        run.wait(120)
+        assert run.history["examples"].sum() == 120
         found.append(np.concatenate([w.ravel() for w in model.get_weights()]))
-    np.testing.assert_array_equal(found[0], found[1])
+    tolerance = 0.02 if updater == "local" else 0.0
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=tolerance)

@@ -111,7 +111,7 @@ def test_a_trainer_holds_the_network_a_minibatch_and_vectors_of_its_state() -> N
     sizes = [found["Parameters"], found["Gradients"], found["Optimizer"], found["One minibatch"]]
     exchanges = {
         sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512): 5 * state,
-        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512, save_updater=False): 5
+        sw.ParameterAveragingTrainingMaster(batch_size_per_worker=512, updater="reset"): 5
         * found["Parameters"],
         sw.SharedTrainingMaster(batch_size_per_worker=512): 4 * state + 2 * found["Gradients"],
     }

@@ -107,7 +107,7 @@ class Worker:
     def __init__(self, model: Any, data: tuple[Any, Any], *, batch: int = BATCH) -> None:
         self.replica = make_replica(ModelDefinition.of(model))
         start = StartState(model)
-        self.replica.write(start.vector(updater=True))
+        self.replica.write(start.vector())
         self.replica.state.write_extras(start.extras())
         columns = DataSet(*data).columns()
         self._layout = BatchLayout(self.replica.model, columns, training=True)
@@ -218,7 +218,7 @@ def test_averaging_each_minibatch_is_training_with_the_union(case: str, momentum
         Worker(build(), (both[0][:, i].reshape(-1, 4), both[1][:, i].reshape(-1, 3)))
         for i in range(2)
     ]
-    updater = momentum > 0  # without moments, `save_updater=False` loses nothing
+    updater = momentum > 0  # without moments, `updater="reset"` loses nothing
     found: list[Any] = []
     for step in range(STEPS):
         for worker in workers:

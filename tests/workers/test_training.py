@@ -164,12 +164,14 @@ def optimizer(name: str) -> Any:
     }[name]
 
 
-@pytest.mark.parametrize(("name", "save_updater"), [("sgd", True), ("adam", False)])
-def test_one_worker_equals_local_training(blobs: DataSet, name: str, save_updater: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "updater"), [("sgd", "average"), ("adam", "reset"), ("adam", "local")]
+)
+def test_one_worker_equals_local_training(blobs: DataSet, name: str, updater: Any) -> None:
     # As in Deeplearning4j's test: three minibatches of ten, one averaging.
     part = blobs.take(slice(0, 30))
     master = sw.ParameterAveragingTrainingMaster(
-        workers=1, batch_size_per_worker=10, save_updater=save_updater, seed=3
+        workers=1, batch_size_per_worker=10, updater=updater, seed=3
     )
     order = epoch_order(30, seed=3, epoch=0, worker=0, shuffle=True)
     batches = list(part.take(order).batches(10))
@@ -177,10 +179,9 @@ def test_one_worker_equals_local_training(blobs: DataSet, name: str, save_update
     assert int(model.optimizer.iterations) == 3
 
 
-def test_saved_updater_goes_on_over_averagings(blobs: DataSet) -> None:
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=1, batch_size_per_worker=10, averaging_frequency=2, shuffle=False
-    )
+@pytest.mark.parametrize("updater", ["average", "local"])
+def test_moments_go_on_over_averagings(blobs: DataSet, updater: Any) -> None:
+    master = one_worker(averaging_frequency=2, updater=updater)
     model, local = dense(optimizer("adam")), dense(optimizer("adam"))
     fit(model, master, blobs, epochs=2)
     train_locally(local, list(blobs.batches(10)) * 2)
@@ -191,7 +192,7 @@ def test_saved_updater_goes_on_over_averagings(blobs: DataSet) -> None:
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
 
 
-def test_without_saved_updater_the_optimizer_starts_afresh_after_each_averaging(
+def test_with_reset_the_optimizer_starts_afresh_after_each_averaging(
     blobs: DataSet,
 ) -> None:
     master = sw.ParameterAveragingTrainingMaster(
@@ -199,7 +200,7 @@ def test_without_saved_updater_the_optimizer_starts_afresh_after_each_averaging(
         batch_size_per_worker=10,
         averaging_frequency=2,
         shuffle=False,
-        save_updater=False,
+        updater="reset",
     )
     model, local = (dense(keras.optimizers.SGD(0.1, momentum=0.9)) for _ in range(2))
     fit(model, master, blobs.take(slice(0, 60)))
@@ -208,6 +209,116 @@ def test_without_saved_updater_the_optimizer_starts_afresh_after_each_averaging(
         for variable in local.optimizer.variables[2:]:
             variable.assign(np.zeros(variable.shape))
     np.testing.assert_allclose(weights(model), weights(local), atol=1e-5)
+
+
+SLOW_MOMENTUM = sw.OuterOptimizer(momentum=0.6, learning_rate=0.8, nesterov=False)
+OUTER = [None, sw.OuterOptimizer(), SLOW_MOMENTUM, sw.OuterOptimizer(momentum=0.0)]
+
+
+def normalized() -> Any:
+    """With what is averaged but not trained, and Adam's moments."""
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            # A bias would have gradients of rounding errors alone, which Adam makes large.
+            keras.layers.Dense(5, use_bias=False, kernel_initializer=init(1)),
+            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.Dense(3, activation="softmax", kernel_initializer=init(2)),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    return model
+
+
+def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
+    """The network that two workers train, and worker 0's moments; Keras' SGD is the outer step."""
+    replicas, batches = [normalized(), normalized()], list(data.batches(10))
+    half, outer = len(batches) // 2, master.outer_optimizer
+    variables = [variable.numpy() for variable in replicas[0].trainable_variables]
+    kept = [keras.Variable(value) for value in variables]
+    slow = outer and keras.optimizers.SGD(
+        outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
+    )
+    for epoch in range(epochs):
+        start, frequency = 0, master.frequency_in(epoch)
+        while start < half:
+            stop = min(half, start + frequency)
+            for worker, replica in enumerate(replicas):
+                train_locally(replica, batches[worker * half + start : worker * half + stop])
+            start = stop
+            for pair in zip(*(replica.variables for replica in replicas), strict=True):
+                mean = (pair[0].numpy() + pair[1].numpy()) / 2
+                for variable in pair:
+                    variable.assign(mean)
+            if slow is not None:
+                moved = replicas[0].trainable_variables
+                slow.apply([x - m for x, m in zip(kept, moved, strict=True)], kept)
+                for replica in replicas:
+                    for variable, value in zip(replica.trainable_variables, kept, strict=True):
+                        variable.assign(value)
+            for pair in zip(
+                *(replica.optimizer.variables[2:] for replica in replicas), strict=True
+            ):
+                if master.updater != "local":
+                    mean = (pair[0].numpy() + pair[1].numpy()) / 2
+                    for variable in pair:
+                        variable.assign(mean * (master.updater == "average"))
+    return replicas[0], [v.numpy() for v in replicas[0].optimizer.variables[2:]]
+
+
+@pytest.mark.parametrize("outer", OUTER, ids=["plain", "diloco", "slowmo", "no velocity"])
+@pytest.mark.parametrize("updater", ["average", "local", "reset"])
+def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer: Any) -> None:
+    master = averaging(
+        batch_size_per_worker=10,
+        shuffle=False,
+        updater=updater,
+        outer_optimizer=outer,
+        synchronous_epochs=1,
+    )
+    model = normalized()
+    fit(model, master, blobs, epochs=2)
+    expected, moments = simulated(blobs, master, epochs=2)
+    for one, other in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    if updater != "reset":
+        for variable, value in zip(model.optimizer.variables[2:], moments, strict=True):
+            np.testing.assert_allclose(variable.numpy(), value, atol=2e-5)
+
+
+class KeepsParameters:
+    """Writes the parameters with which each minibatch begins into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch
+        np.save(self._folder / f"{self._count:02}-{id(model)}.npy", weights(model))
+        self._count += 1
+
+    def post_update(self, minibatch: Any, model: Any) -> None: ...
+
+
+@pytest.mark.parametrize("updater", ["average", "local", "reset"])
+def test_replicas_hold_the_same_parameters_after_each_averaging(
+    blobs: DataSet, tmp_path: Path, updater: Any
+) -> None:
+    master = averaging(averaging_frequency=3, updater=updater, outer_optimizer=sw.OuterOptimizer())
+    fit(normalized(), master.with_hooks(KeepsParameters(tmp_path)), blobs)
+    for step in range(12):
+        one, other = (np.load(path) for path in sorted(tmp_path.glob(f"{step:02}-*.npy")))
+        assert np.array_equal(one, other) == (step % 3 == 0), step
+
+
+def test_moments_of_its_own_start_afresh_after_a_nan(blobs: DataSet) -> None:
+    """The NaN is in the last of worker 1's minibatches; in the next epoch it trains again."""
+    features = blobs.features["features"].copy()
+    features[-1] = np.nan
+    master = averaging(updater="local", shuffle=False, non_finite="continue")
+    run = fit(dense("adam"), master, DataSet(features, blobs.labels), epochs=2)
+    losses = run.history[run.history["worker"] == 1]["loss"]
+    assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
 
 def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
@@ -582,19 +693,20 @@ def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(blobs: DataSet) -
     assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
-@pytest.mark.parametrize("frequency", [1, 5])
-def test_iteration_epoch_and_averaging_counts_are_exact(blobs: DataSet, frequency: int) -> None:
+@pytest.mark.parametrize(("frequency", "first"), [(1, 0), (5, 0), (5, 1)])
+def test_iteration_epoch_and_averaging_counts_are_exact(
+    blobs: DataSet, frequency: int, first: int
+) -> None:
     """120 examples, 2 workers, batch 5: 12 minibatches each; after 2 epochs 24 iterations."""
     model = dense()
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=2, batch_size_per_worker=5, averaging_frequency=frequency
-    )
+    master = averaging(averaging_frequency=frequency, synchronous_epochs=first)
     run = fit(model, master, blobs, epochs=2)
+    expected = [12] * first + [-(-12 // frequency)] * (2 - first)
     assert int(model.optimizer.iterations) == 24
-    assert run.status.averagings == 2 * -(-12 // frequency)
-    assert (run.status.epoch, run.status.round) == (2, -(-12 // frequency))
+    assert run.status.averagings == sum(expected)
+    assert (run.status.epoch, run.status.round, run.status.rounds) == (2, *expected[-1:] * 2)
     history = run.history
     assert history.groupby("worker")["step"].max().tolist() == [24, 24]
     assert history["epoch"].max() == 2
     rounds = history[history["worker"] == 0].groupby("epoch")["round"].nunique()
-    assert rounds.tolist() == [-(-12 // frequency)] * 2
+    assert rounds.tolist() == expected

@@ -21,6 +21,7 @@ from .forecast import (
     prospect as prospect,
 )
 from .mesh_config import MeshConfig as MeshConfig
+from .outer_optimizer import OuterOptimizer as OuterOptimizer
 from .parameter_averaging import (
     ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
 )

@@ -173,6 +173,8 @@ def gathered(step_s: float, max_staleness: int | None) -> int:
 def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> int:
     """Return the minibatches of a worker between two averagings or messages.
 
+    Averagings are those after the synchronous epochs.
+
     Args:
         master: how to train.
         step_s: seconds of one minibatch; None: unknown.

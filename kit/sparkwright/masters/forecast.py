@@ -17,6 +17,7 @@ from .cost import (
     interval,
     minibatches_per_exchange,
 )
+from .parameter_averaging import ParameterAveragingTrainingMaster
 from .plan import TrainingPlan
 from .training_master import TrainingMaster
 
@@ -47,6 +48,8 @@ class Prospect:
         worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
             None: unknown.
         point: the interval of workers that are all busy; None: unknown.
+        synchronous: the prediction of the synchronous epochs at the beginning, the others being
+            about epochs after these; None: there are none.
     """
 
     plan: TrainingPlan
@@ -58,6 +61,7 @@ class Prospect:
     bytes_per_exchange: int | None
     worthwhile_step_s: float | None = None
     point: ScalingPoint | None = None
+    synchronous: "Prospect | None" = None
 
     @property
     def workers(self) -> int:
@@ -136,7 +140,7 @@ class Prospect:
             training += f" take {seconds_text(count * self.step_s)}"
         return (
             f"{training}, {exchange} about {seconds_text(self.exchange_s)}: {self.workers} workers "
-            f"are at best {self.speed_up:.1f} times as fast as one; {self._rule}."
+            f"are at best {self.speed_up:.1f} times as fast as one{self._at_first}; {self._rule}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +159,15 @@ class Prospect:
             "epoch_s": self.epoch_s,
             "speed_up": self.speed_up,
             "pays": self.pays,
+            "synchronous": None if self.synchronous is None else self.synchronous.to_dict(),
         }
+
+    @property
+    def _at_first(self) -> str:
+        """What holds in the synchronous epochs instead."""
+        if self.synchronous is None or self.synchronous.speed_up is None:
+            return ""
+        return f", {self.synchronous.speed_up:.1f} times in the synchronous epochs"
 
     @property
     def _rule(self) -> str:
@@ -370,6 +382,15 @@ def prospect(
         return found
     costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
     sent, exchange_s = exchange(master, plan, costs)
+    if (first := _synchronous(master)) is not None:
+        parts: dict[str, Any] = {
+            "rows": rows,
+            "workers": workers,
+            "vector_bytes": vector_bytes,
+            "step_s": step_s,
+        }
+        early = prospect(first, **parts, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
+        found = replace(found, synchronous=early)
     return replace(
         found,
         exchange_s=exchange_s,
@@ -432,6 +453,13 @@ def predict_scaling(
         batch_size=master.batch_size_per_worker,
         points=tuple(interval(master, plan, step_s, costs) for plan in plans),
     )
+
+
+def _synchronous(master: TrainingMaster) -> TrainingMaster | None:
+    """Return what trains the synchronous epochs; None: there are none."""
+    if not isinstance(master, ParameterAveragingTrainingMaster) or not master.synchronous_epochs:
+        return None
+    return replace(master, averaging_frequency=1, synchronous_epochs=0)
 
 
 def _averages_updater(master: TrainingMaster) -> bool:

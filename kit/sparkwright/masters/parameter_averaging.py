@@ -1,13 +1,17 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from sparkwright.configuration import configuration, option
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_flag
 
+from .outer_optimizer import OuterOptimizer
 from .plan import Exchange
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
 Communication = Literal["ring", "spark"]
+Updater = Literal["average", "local", "reset"]
 
 
 @configuration
@@ -19,7 +23,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         x  <-  sum_w n_w x_w / sum_w n_w
 
     and the same for other floating-point state (BatchNormalization statistics) and, with
-    `save_updater`, for the optimizer's.
+    `updater="average"`, for the optimizer's moments.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -29,7 +33,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     References:
         Deeplearning4j's class of the same name; K. Chen and Q. Huo, "Scalable training of deep
         learning machines by incremental block training with intra-block parallel optimization and
-        blockwise model-update filtering", ICASSP 2016.
+        blockwise model-update filtering", ICASSP 2016; T. Lin et al., "Don't use large
+        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (`synchronous_epochs`).
     """
 
     averaging_frequency: int = option(
@@ -41,6 +46,14 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
         "poor.",
     )
+    synchronous_epochs: int = option(
+        default=0,
+        minimum=0,
+        label="Synchronous epochs first",
+        unit="epochs",
+        help="Epochs at the beginning in which the workers average after every minibatch, as in "
+        "post-local SGD: replicas drift apart most while the loss still falls fast.",
+    )
     aggregation_depth: int = option(
         default=2,
         minimum=1,
@@ -49,12 +62,19 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         help='Depth of Spark\'s treeAggregate, only with `communication="spark"`: 2 suits up to '
         "some hundred workers.",
     )
-    save_updater: bool = option(
-        default=True,
-        label="Average optimizer state",
-        help="Average the optimizer's state too; with Adam that makes messages three times as "
-        "large. Off, every averaging resets it, which often trains worse; the iteration count, "
-        "and so a learning rate schedule, goes on.",
+    updater: Updater = option(
+        default="average",
+        label="Optimizer moments",
+        help='"average": the optimizer\'s moments are averaged too; with Adam messages are three '
+        'times as large. "local": each worker keeps its own, as in DiLoCo. "reset": they begin '
+        "again after each averaging, which often trains worse. The iteration count goes on.",
+    )
+    outer_optimizer: OuterOptimizer | None = option(
+        default=None,
+        none_text="the mean is taken as it is",
+        label="Outer optimizer",
+        help="Momentum on what averagings change, for averagings that are far apart. It applies to "
+        "trainable parameters only.",
     )
     communication: Communication = option(
         default="ring",
@@ -73,12 +93,39 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "even with a seed.",
     )
 
+    def _check(self) -> None:
+        TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
+        if self.updater == "local" and self.communication == "spark":
+            raise ConfigurationError(
+                '`updater="local"` needs `communication="ring"`: Spark may run a worker\'s next '
+                'round in another process. Received: communication="spark".'
+            )
+
+    @classmethod
+    def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings in which the flag `save_updater` stood for today's `updater`."""
+        if "save_updater" not in settings:
+            return settings
+        check_flag("save_updater", settings["save_updater"])
+        updater = "average" if settings["save_updater"] else "reset"
+        rest = {name: value for name, value in settings.items() if name != "save_updater"}
+        return {"updater": updater, **rest}
+
+    def frequency_in(self, epoch: int) -> int:
+        """Minibatches of each worker between averagings in `epoch`, from 0."""
+        return 1 if epoch < self.synchronous_epochs else self.averaging_frequency
+
+    def velocity_size(self, trainable: int) -> int:
+        """Numbers of the outer optimizer's velocity, for so many trainable ones."""
+        return trainable if self.outer_optimizer and self.outer_optimizer.momentum else 0
+
     @property
     def exchange(self) -> Exchange:
-        """Parameters, and with `save_updater` the optimizer's state, every few minibatches."""
+        """Parameters, and with `updater="average"` the moments, every few minibatches."""
         return Exchange(
-            what=("parameters", "moments") if self.save_updater else ("parameters",),
+            what=("parameters", "moments") if self.updater == "average" else ("parameters",),
             every=self.averaging_frequency,
+            synchronous_epochs=self.synchronous_epochs,
             precision="float32",
             among=self.communication,
         )

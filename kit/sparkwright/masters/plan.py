@@ -25,6 +25,7 @@ class Exchange:
             likewise, with gradient sharing when an epoch ends; "residuals": what a worker has
             learnt and not yet sent.
         every: minibatches of a worker between two exchanges; None: as many as are over in 40 ms.
+        synchronous_epochs: epochs at the beginning with an exchange after every minibatch.
         precision: "float32", or "threshold": only the signs of the elements above a threshold.
         density: size of a message over that of the vector, at most.
         among: "ring": each worker with its neighbors; "mesh": along a tree; "spark": by a job.
@@ -35,6 +36,7 @@ class Exchange:
     precision: Precision
     density: float = 1.0
     among: Route
+    synchronous_epochs: int = 0
 
     @property
     def kind(self) -> PlanKind:
@@ -62,6 +64,8 @@ class TrainingPlan:
         steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
             all examples.
         first_epoch: the epoch that the run begins with, from 0 (default).
+        synchronous_epochs: epochs at the beginning, counted from epoch 0, that average after every
+            minibatch; default 0.
     """
 
     rows: tuple[int, ...]
@@ -73,6 +77,7 @@ class TrainingPlan:
     bytes_per_minibatch: int = 0
     steps_per_epoch: int | None = None
     first_epoch: int = 0
+    synchronous_epochs: int = 0
 
     @property
     def workers(self) -> int:
@@ -94,6 +99,8 @@ class TrainingPlan:
     @property
     def rounds(self) -> int:
         """Averagings in an epoch: as many as the worker with most data needs.
+
+        A synchronous epoch has as many as that worker has minibatches.
 
         Example:
             >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
@@ -151,6 +158,7 @@ class TrainingPlan:
             "minibatches": list(self.minibatches),
             "batch_size_per_worker": self.batch_size,
             "averaging_frequency": self.averaging_frequency,
+            "synchronous_epochs": self.synchronous_epochs,
             "rounds_per_epoch": self.rounds,
             "epochs": self.epochs,
             "idle_workers": list(self.idle_workers),

@@ -66,7 +66,7 @@ def estimate(
     batch_size: int,
     workers: int = 2,
     master: Master = "averaging",
-    save_updater: bool = True,
+    averages_updater: bool = True,
     steps: int = 100,
 ) -> NetworkEstimate:
     """What training `spec` takes, as far as its analysis is known.
@@ -76,7 +76,7 @@ def estimate(
         batch_size: examples in a minibatch of one worker.
         workers: how many train; default 2.
         master: parameter averaging or gradient sharing.
-        save_updater: whether averaging averages the optimizer's state as well; default True.
+        averages_updater: whether averaging averages the optimizer's state as well; default True.
         steps: how long axes of any length are taken to be; default 100.
 
     Raises:
@@ -97,7 +97,7 @@ def estimate(
     kept = sum(_kept(row, steps) for row in rows) * batch_size
     is_open = any(None in (row.output_shape or ()) for row in rows)
     assumed = f"; axes of any length count as {steps}" if is_open else ""
-    travelling = held + (trainable * slots if save_updater or master == "sharing" else 0)
+    travelling = held + (trainable * slots if averages_updater or master == "sharing" else 0)
     exchange = f"At its peak {_AVERAGING_VECTORS} flat vectors of {travelling:,} numbers."
     if master == "sharing":
         exchange = (

@@ -35,6 +35,7 @@ class ModelState:
         fixed: what training does not change: the variables of frozen layers. A worker needs them
             once. What preprocessing layers were adapted to is in the model's definition instead.
         trainable: how many of the averaged variables are trainable; they come first.
+        own_updater: whether the moments, too, are each worker's own. They follow the counters.
         clocks: how many of the counters are iterations: one of each optimizer.
         dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
     """
@@ -45,6 +46,7 @@ class ModelState:
     fixed: Sequence[Any]
     trainable: int
     clocks: int
+    own_updater: bool = False
     dtype: np.dtype[Any] = field(init=False)
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
@@ -220,20 +222,25 @@ class ModelState:
             if variable.name == "seed_generator_state":  # of shape (2,): seed, draws so far
                 value[0] = (int(value[0]) + worker * 0x9E3779B1) % 2**31
 
+    @property
+    def own(self) -> Sequence[Any]:
+        """Each worker's own state: the counters, and with `own_updater` the moments."""
+        return [*self.counters, *self.updater] if self.own_updater else self.counters
+
     def read_counters(self) -> list[NDArray[Any]]:
         """Copies of each worker's own state, in order; integers as int64.
 
         Keras' backends differ in the width of integers.
         """
-        return [_widened(variable) for variable in self.counters]
+        return [_widened(variable) for variable in self.own]
 
     def read_extras(self) -> list[NDArray[Any]]:
-        """Copies of what is not averaged: the counters, then the fixed variables."""
+        """Copies of what is not averaged: each worker's own, then the fixed variables."""
         return [*self.read_counters(), *(np.array(variable.numpy()) for variable in self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set the counters, and the fixed variables if `values` goes on with them."""
-        for variable, value in zip((*self.counters, *self.fixed), values, strict=False):
+        """Set each worker's own, and the fixed variables if `values` goes on with them."""
+        for variable, value in zip((*self.own, *self.fixed), values, strict=False):
             narrow = np.asarray(value).astype(variable.numpy().dtype, copy=False)
             variable.assign(narrow.reshape(variable.shape))
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError, SparkwrightError
+from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.options import check_count
 from sparkwright.storage.files import is_folder, join, open_to_read, remove, write_atomically
 from sparkwright.storage.listing import list_folder
@@ -31,6 +32,7 @@ _OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are it
 _DECISIVE = (
     *("batch_size_per_worker", "shuffle", "steps_per_epoch"),
     *("repartition", "repartition_strategy"),
+    *("updater", "outer_optimizer"),
 )
 
 
@@ -128,7 +130,7 @@ def check_resumable(
     Raises:
         ConfigurationError: naming every difference.
     """
-    old = checkpoint.master
+    old = _updated(checkpoint.master)
     differences: list[str] = []
     if fingerprint != checkpoint.fingerprint:
         differences.append("another network")
@@ -162,6 +164,13 @@ def check_resumable(
             f"the checkpointed run has already trained {'all ' if epochs == done > 1 else ''}"
             f"{count}. Received: epochs={epochs}. Give more than {done}."
         )
+
+
+def _updated(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the run that wrote a checkpoint, in today's form."""
+    if settings.get("name", _OLD_KIND) != _OLD_KIND:
+        return settings
+    return ParameterAveragingTrainingMaster.from_dict(settings).to_dict()
 
 
 class LatestWriter(Generic[Item]):

@@ -33,7 +33,7 @@ class KeptState:
     Attributes:
         epoch: from 1.
         vector: the floating-point state, 1-D, see `ModelState.read`.
-        counters: worker 0's integer state, packed.
+        counters: worker 0's own state, packed.
         iterations: the optimizer's.
     """
 
@@ -62,8 +62,8 @@ class Checkpoint:
     Attributes:
         progress: what has been averaged, and so counts.
         vector: the floating-point state, 1-D float32 or float64, see `ModelState.read`.
-        extras: the packed integer state of every worker; default: none is kept.
-        has_updater: whether `vector` ends with the optimizer's state.
+        extras: every worker's own state, packed; default: none is kept.
+        has_updater: whether `vector` holds the optimizer's moments.
         master: JSON-able settings, with the seed that the run used.
         fingerprint: of the network's definition.
         rows: examples of every worker.

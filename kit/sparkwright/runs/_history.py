@@ -230,8 +230,11 @@ def _rounds(plan: TrainingPlan, progress: Progress, epoch: Counts, number: Count
     """The round of each minibatch, its worker's `number`th (from 0) of its epoch."""
     if plan.kind == "sharing":
         return number + 1
-    last = np.where(epoch == progress.epoch, progress.round, plan.rounds)
-    return np.minimum(number // plan.averaging_frequency + 1, np.maximum(last, 1))
+    at_first = epoch < plan.synchronous_epochs
+    rounds = np.where(at_first, max(plan.minibatches), plan.rounds)
+    last = np.where(epoch == progress.epoch, progress.round, rounds)
+    frequency = np.where(at_first, 1, plan.averaging_frequency)
+    return np.minimum(number // frequency + 1, np.maximum(last, 1))
 
 
 def _examples(size: int, epoch: Counts, cut: Counts, by: int) -> Counts:

@@ -93,7 +93,7 @@ class RunBeginning:
         if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
             check_summed_updates(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
-        self.definition, self.start = ModelDefinition.of(model), StartState(model)
+        self.definition, self.start = ModelDefinition.of(model), StartState(model, master)
         if master.exchange.precision == "threshold":
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
@@ -105,6 +105,7 @@ class RunBeginning:
                 epochs=epochs,
                 validates=validates,
                 definition=self.definition,
+                master=self.master,
                 save=save or partial(save_model, save_updater=saves_updater(self.master)),
                 resume=self.resume,
             )
@@ -207,11 +208,6 @@ class RunBeginning:
             rows=checkpoint.rows,
             epochs=self.epochs,
         )
-        if checkpoint.has_updater != saves_updater(self.master):
-            raise ConfigurationError(
-                "`save_updater` must be what it was when the checkpoint was written. Received: "
-                f"save_updater={not checkpoint.has_updater}."
-            )
         self.start.restore(checkpoint.vector, b"".join(checkpoint.extras))
 
 

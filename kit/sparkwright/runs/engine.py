@@ -4,9 +4,10 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.masters import TrainingMaster
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
 from sparkwright.networks import ModelState, unpack_arrays
 from sparkwright.networks.steps import optimizers_of
 from sparkwright.workers.protocol import Progress
@@ -20,7 +21,7 @@ class Outcome:
 
     Attributes:
         vector: the last average, as `ModelState.read` gives it; None if there was none.
-        counters: worker 0's integer state, packed; None likewise.
+        counters: worker 0's own state, packed; None likewise.
         progress: what counts.
         stopped: whether it ended because somebody asked for it.
         error: what went wrong; None if nothing did.
@@ -52,21 +53,33 @@ class Engine(Protocol):
 class StartState:
     """The driver's model, from which training starts and into which its result goes."""
 
-    def __init__(self, model: Any) -> None:
-        """Sort the variables of `model`."""
-        self.state, self._model = ModelState.of(model), model
+    def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
+        """Sort the variables of `model` as `master` averages them; default None: moments too."""
+        self.state, self._model, self._velocity, updater = ModelState.of(model), model, 0, "average"
+        if isinstance(master, ParameterAveragingTrainingMaster):
+            updater = master.updater
+            self._velocity = master.velocity_size(self.state.trainable_size)
+        self._has_updater = updater == "average"
+        self.state = replace(self.state, own_updater=updater == "local")
 
     @property
     def iterations(self) -> int:
         """Minibatches that the optimizer has counted."""
         return self.state.iterations
 
-    def vector(self, *, updater: bool) -> NDArray[Any]:
-        """A new flat vector of the state that is averaged."""
-        return self.state.read(updater=updater)
+    def vector(self) -> NDArray[Any]:
+        """A new flat vector of the state that is averaged, then the velocity, which is 0."""
+        vector = np.zeros(self.size + self._velocity, self.state.dtype)
+        self.state.read(updater=self._has_updater, out=vector[: self.size])
+        return vector
+
+    @property
+    def size(self) -> int:
+        """Elements of the state that is averaged."""
+        return self.state.averaged_size + (self.state.updater_size if self._has_updater else 0)
 
     def extras(self) -> list[NDArray[Any]]:
-        """Counters and fixed state."""
+        """A worker's own and fixed state."""
         return self.state.read_extras()
 
     @property
@@ -78,7 +91,7 @@ class StartState:
         """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
         like = self.state.read_extras()
         size = sum(array.nbytes for array in like)
-        self.state.write(vector)
+        self.state.write(vector[: self.size])
         self.state.write_extras(unpack_arrays(extras[:size], like))
 
     def take(self, outcome: Outcome) -> None:
@@ -87,7 +100,7 @@ class StartState:
         With `use_ema` these are moving averages of the weights; checkpoints hold both.
         """
         if outcome.vector is not None:
-            self.state.write(outcome.vector)
+            self.state.write(outcome.vector[: self.size])
             self.state.set_iterations(outcome.progress.iterations)
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import EarlyStopping, TrainingMaster
 from sparkwright.mesh.framing import Message
 from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure, Progress
@@ -41,6 +41,7 @@ class JudgedRun:
         epochs: int,
         validates: bool,
         definition: ModelDefinition,
+        master: TrainingMaster,
         save: Save,
         resume: Checkpoint | None = None,
     ) -> None:
@@ -51,6 +52,7 @@ class JudgedRun:
             epochs: at most.
             validates: whether there is validation data.
             definition: of the network.
+            master: how it is trained.
             save: writes a model to a URL, atomically.
             resume: the checkpoint that the run goes on from; default None.
 
@@ -59,7 +61,7 @@ class JudgedRun:
         """
         self.judge = Judge(rules, epochs=epochs, validates=validates)
         self.problem: ConfigurationError | None = None
-        self._keeper = ModelKeeper(definition, save=save, url=rules.best_url)
+        self._keeper = ModelKeeper(definition, master, save=save, url=rules.best_url)
         self._record: RunRecord | None = None
         self._restored: KeptState | None = None  # not saved before the run really begins
         if resume is not None and resume.early_stopping:
@@ -170,18 +172,21 @@ class ModelKeeper:
         best_url: where it has been saved, the latest one included; None: nowhere.
     """
 
-    def __init__(self, definition: ModelDefinition, *, save: Save, url: str | None) -> None:
+    def __init__(
+        self, definition: ModelDefinition, master: TrainingMaster, *, save: Save, url: str | None
+    ) -> None:
         """Nothing is kept yet.
 
         Args:
             definition: of the network.
+            master: how it is trained.
             save: writes a model to a URL, atomically.
             url: where to save the best one; None: nowhere.
         """
         self.best: KeptState | None = None
         self.best_url: str | None = None
         self.first: tuple[NDArray[Any], bytes] | None = None
-        self._definition, self._save, self._url = definition, save, url
+        self._definition, self._master, self._save, self._url = definition, master, save, url
         self._closed = False
         self._writer = LatestWriter(self._save_best, name="best-model")
         self._scratch: StartState | None = None
@@ -227,7 +232,7 @@ class ModelKeeper:
     def _write(self, outcome: Outcome, url: str) -> None:
         if self._scratch is None:
             self._model = self._definition.build()
-            self._scratch = StartState(self._model)
+            self._scratch = StartState(self._model, self._master)
             if self.first is not None:
                 self._scratch.restore(*self.first)
         self._scratch.take(outcome)

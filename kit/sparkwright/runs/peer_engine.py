@@ -349,7 +349,7 @@ class PeerEngine:
         if checkpoint is not None:
             vector = checkpoint.vector
             return {"size": int(vector.size)}, (vector, *checkpoint.extras)
-        vector = self._start.vector(updater=saves_updater(self._master))
+        vector = self._start.vector()
         return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
 
     def _keep_state(self, message: Message, progress: Progress, *, write: bool) -> None:
@@ -370,7 +370,7 @@ class PeerEngine:
                 progress=progress,
                 vector=vector,
                 extras=(extras, *[b""] * (self._launcher.workers - 1)),
-                has_updater=saves_updater(self._master),
+                has_updater="moments" in self._master.exchange.what,
                 master=self._master.to_dict(),
                 fingerprint=self._definition.architecture,
                 rows=self._rows,
@@ -573,8 +573,8 @@ def held(progress: Progress | None) -> str:
 
 
 def saves_updater(master: TrainingMaster) -> bool:
-    """Whether the optimizer's state is part of what workers exchange."""
-    return "moments" in master.exchange.what
+    """Whether the optimizer's moments outlive an averaging, and so the run."""
+    return getattr(master, "updater", "average") != "reset"
 
 
 def settings_of(

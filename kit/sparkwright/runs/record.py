@@ -72,6 +72,7 @@ class RunRecord:
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
         self._plan: TrainingPlan | None = None
+        self._rounds = 0, 0  # of an epoch: of the synchronous ones, of the others
         self._ended_s: float | None = None
         self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
         self._listeners: list[Listener] = []
@@ -168,7 +169,9 @@ class RunRecord:
                 replace(w, rows=rows)
                 for w, rows in zip(self._status.workers, plan.rows, strict=True)
             )
-            rounds = max(plan.minibatches, default=0) if self._is_sharing else plan.rounds
+            longest = max(plan.minibatches, default=0)
+            self._rounds = longest, longest if plan.kind == "sharing" else plan.rounds
+            rounds = self._rounds[plan.first_epoch >= plan.synchronous_epochs]
             self._status = replace(self._status, rounds=rounds, workers=workers)
 
     def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
@@ -407,13 +410,22 @@ class RunRecord:
 
     def _advance(self, epoch: int, number: int, now_s: float) -> None:
         status = self._status
+        plan, averagings = self._plan, number
         # Workers that share gradients average at the end of an epoch only.
-        before = epoch - 1 - (self._plan.first_epoch if self._plan is not None else 0)
-        averagings = before if self._is_sharing else before * status.rounds + number
+        if plan is not None and self._is_sharing:
+            averagings = epoch - 1 - plan.first_epoch
+        elif plan is not None:
+            early = max(0, min(epoch - 1, plan.synchronous_epochs) - plan.first_epoch)
+            later = epoch - 1 - plan.first_epoch - early
+            averagings += early * self._rounds[0] + later * self._rounds[1]
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
         self._status = replace(
-            status, epoch=epoch, round=number, averagings=max(averagings, status.averagings)
+            status,
+            epoch=epoch,
+            round=number,
+            rounds=self._rounds[plan is None or epoch > plan.synchronous_epochs],
+            averagings=max(averagings, status.averagings),
         )
         if self.first_loss_s is None:
             self.first_loss_s = now_s - self.began_s

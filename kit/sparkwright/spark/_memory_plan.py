@@ -238,7 +238,9 @@ def plan_memory(
         model,
         batch_size=_BATCH_SIZE if master is None else master.batch_size_per_worker,
         kind=kind,
-        save_updater=getattr(master, "save_updater", True),
+        averages_updater=getattr(master, "updater", "average") == "average",
+        velocity=isinstance(master, ParameterAveragingTrainingMaster)
+        and master.velocity_size(1) > 0,
     )
     data_mib = mib("data", data) or 0
     parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)

@@ -60,12 +60,12 @@ class SparkRoundsEngine:
     def run(self, record: RunRecord) -> Outcome:
         """Train; returns what was learnt, and what went wrong if anything did."""
         launcher, master = self._launcher, self._master
-        vector = self._start.vector(updater=master.save_updater)
+        vector = self._start.vector()
         if vector.nbytes > _LARGEST_VECTOR_BYTES:
             raise ConfigurationError(
                 '`communication="spark"` carries vectors of at most '
                 f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
-                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `save_updater=False`.'
+                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `updater="reset"`.'
             )
         progress = Progress.first(
             workers=launcher.workers,
@@ -175,10 +175,12 @@ class SparkRoundsEngine:
         )
         began_s, times = time.monotonic(), record.times
         times.enter(PhaseCode.SPLIT)
-        quotas = dict.fromkeys(range(self._launcher.workers), self._master.averaging_frequency)
+        frequency = self._master.frequency_in(progress.epoch)
+        quotas = dict.fromkeys(range(self._launcher.workers), frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=False)
         times.enter(PhaseCode.BROADCAST)
-        state = context.broadcast((vector.tobytes(), extras, progress, shares))
+        size = self._start.size
+        state = context.broadcast((vector[:size].tobytes(), extras, progress, shares))
         answers = on_gpus(elements.mapPartitionsWithIndex(round_task(template, state)))
         depth, dtype = self._master.aggregation_depth, vector.dtype
         times.leave()
@@ -210,7 +212,11 @@ class SparkRoundsEngine:
         }
         iterations = max(fields["iterations"] for fields in total.fields)
         if weight := sum(fields["weight"] for fields in total.fields):
-            vector = (total.vector / weight).astype(dtype)
+            before, vector = vector, (total.vector / weight).astype(dtype)
+            if (outer := self._master.outer_optimizer) is not None:
+                vector = np.append(vector, np.empty_like(before[size:]))
+                changed = slice(self._start.state.trainable_size)
+                outer.step(before[changed], vector[changed], before[size:], vector[size:])
         progress = progress.after_round(shares, done, iterations=iterations)
         for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
             block = {

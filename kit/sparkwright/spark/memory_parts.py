@@ -77,7 +77,12 @@ class NetworkMemory(NamedTuple):
 
 
 def network_memory(
-    model: Any, *, batch_size: int = 0, kind: Master = "averaging", save_updater: bool = True
+    model: Any,
+    *,
+    batch_size: int = 0,
+    kind: Master = "averaging",
+    averages_updater: bool = True,
+    velocity: bool = False,
 ) -> NetworkMemory:
     """What training a model takes in one process: a built Keras model, a spec or its parameters.
 
@@ -85,7 +90,8 @@ def network_memory(
         ConfigurationError: if `model` is none of these.
     """
     parameters, trainable, updater, minibatch = _sizes(model, batch_size)
-    travelling = parameters + (updater if kind == "sharing" or save_updater else 0)
+    travelling = parameters + (updater if kind == "sharing" or averages_updater else 0)
+    travelling += trainable if velocity else 0
     sizes = {
         "parameters": parameters,
         "gradients": trainable,

@@ -144,12 +144,11 @@ class AveragingWorker:
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        quotas = dict.fromkeys(members, settings.master.averaging_frequency)
-        if settings.master.share_work:
-            quotas = quotas_by_speed(
-                self._seconds, members=members, frequency=settings.master.averaging_frequency
-            )
         progress = self._member.progress
+        frequency = settings.master.frequency_in(progress.epoch)
+        quotas = dict.fromkeys(members, frequency)
+        if settings.master.share_work:
+            quotas = quotas_by_speed(self._seconds, members=members, frequency=frequency)
         shares = share_out(
             progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
         )
@@ -171,7 +170,7 @@ class AveragingWorker:
                 self._replica,
                 self._settings,
                 epoch=progress.epoch,
-                updater=member.save_updater,
+                updater=member.updater != "reset",
             )
         computed_s = time.monotonic()
         metas = self._exchange_metas(
@@ -186,7 +185,7 @@ class AveragingWorker:
             self._measured_s = time.monotonic()
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if changed:
-            self._average(ring, met_s)
+            self._average(ring, met_s, finite=finite)
         self._replica.iterations = max(meta.iterations for meta in metas.values())
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
         progress = progress.after_round(
@@ -216,8 +215,8 @@ class AveragingWorker:
 
     def _go_back(self) -> None:
         """No part could be averaged: all continue from the last average."""
-        self._replica.write(self._member.average)
-        if not self._member.save_updater:
+        self._replica.write(self._member.average[: self._member.size])
+        if self._member.updater != "average":
             self._replica.reset_updater()
 
     def _exchange_metas(
@@ -241,14 +240,20 @@ class AveragingWorker:
         metas = exchanged(ring, mine, _META)
         return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
 
-    def _average(self, ring: Ring, met_s: float) -> None:
-        """Replace this worker's state by the sum of all parts; it is in `work`, too."""
-        member = self._member
+    def _average(self, ring: Ring, met_s: float, *, finite: bool) -> None:
+        """Replace this worker's state by the new average; it is in `work`, too.
+
+        Moments of its own start afresh if they may not be `finite`.
+        """
+        member, outer = self._member, self._settings.master.outer_optimizer
         if ring.size > 1:
-            ring.all_reduce(member.work)
+            ring.all_reduce(member.work[: member.size])
             met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-            self._replica.write(member.work)
-        if not member.save_updater:
+        if outer is not None:
+            member.take_outer_step(outer)
+        if ring.size > 1 or outer is not None:
+            self._replica.write(member.work[: member.size])
+        if member.updater == "reset" or (member.updater == "local" and not finite):
             self._replica.reset_updater()
         self._phases.since(PhaseCode.APPLY, met_s)
 

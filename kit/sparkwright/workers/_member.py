@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError, NetworkError
+from sparkwright.masters import OuterOptimizer
+from sparkwright.masters.parameter_averaging import Updater
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.ring import Ring, RingPort
@@ -48,10 +50,12 @@ class RunMember:
         control: its line to the coordinator.
         shards: other workers' examples.
         rows: its log on the way to the driver.
-        average: the last average, as `ModelState.read` gives it.
+        average: the last average, as `ModelState.read` gives it, then the velocity of the outer
+            optimizer if there is one.
+        size: elements of `average` without the velocity.
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
-        save_updater: whether the optimizer's state is averaged too.
+        updater: what becomes of the optimizer's moments at an averaging.
         phases: is told what took how long.
     """
 
@@ -65,7 +69,8 @@ class RunMember:
         control: ControlLine,
         port: PeerPort,
         secret: bytes,
-        save_updater: bool,
+        updater: Updater = "average",
+        velocity: int = 0,
         device: str = "",
         phases: PhaseRecorder = NO_PHASES,
     ) -> None:
@@ -75,7 +80,7 @@ class RunMember:
             DataError: if the data does not fit the network.
         """
         self.settings, self.replica, self.control = settings, replica, control
-        self.shard, self.validation, self.save_updater = shard, validation, save_updater
+        self.shard, self.validation, self.updater = shard, validation, updater
         self.shards = ShardSource(
             secret=secret,
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
@@ -92,9 +97,10 @@ class RunMember:
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
-        size = replica.state.averaged_size + (replica.state.updater_size if save_updater else 0)
+        state = replica.state
+        self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
         # The last average, which a newcomer or the driver may ask for, and the one in the making.
-        self.average = np.zeros(size, replica.state.dtype)
+        self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
         self.progress = Progress()
         self._keeping = threading.Lock()  # held while average and progress change together
@@ -213,13 +219,13 @@ class RunMember:
         # Not into the average itself: half of one would be worse than the one there is.
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
-        replica.write(self.average)
+        replica.write(self.average[: self.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
             self.write_extras(extras)
             self.synchronised = True
         replica.iterations = group.progress.iterations
-        if not self.save_updater:
+        if self.updater == "reset":
             replica.reset_updater()
         self.phases.since(PhaseCode.STATE, began_s)
 
@@ -261,8 +267,8 @@ class RunMember:
         """Take over what is not averaged.
 
         Args:
-            content: as worker 0 would have it; of a checkpoint, followed by the integer state of
-                each of the other workers.
+            content: as worker 0 would have it; of a checkpoint, followed by each of the other
+                workers' own state.
         """
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
@@ -283,11 +289,18 @@ class RunMember:
         if not total:
             return False
         if mine:
-            state = self.replica.state
-            state.read(updater=self.save_updater, out=self.work, scale=mine / total)
+            averages = self.updater == "average"
+            part = self.work[: self.size]
+            self.replica.state.read(updater=averages, out=part, scale=mine / total)
         else:
-            self.work[:] = 0
+            self.work[: self.size] = 0
         return True
+
+    def take_outer_step(self, outer: OuterOptimizer) -> None:
+        """From the mean in `work`, and the last average, to the new parameters and velocity."""
+        parameters = slice(self.replica.state.trainable_size)
+        before, after = self.average, self.work
+        outer.step(before[parameters], after[parameters], before[self.size :], after[self.size :])
 
     def validate(self, ring: Ring) -> None:
         """Loss and metrics of the network over everybody's validation data."""
@@ -336,7 +349,7 @@ class RunMember:
         if ring.rank == 0:
             verdict = self._answer("verdict", epoch)
             if verdict.fields["keep"]:
-                counters = self.extras()[: len(self.replica.state.counters)]
+                counters = self.extras()[: len(self.replica.state.own)]
                 self._send_average("best", (pack_arrays(counters),))
                 self._answer("kept", epoch)
             answer = _ENDS if verdict.fields["ends"] else _GOES_ON
@@ -400,25 +413,32 @@ class RunMember:
         state = self.replica.state
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
-        counters = ring.all_gather(pack_arrays(state.read_counters()))
+        complete = len(group.seats) == len(group.rows)
+        if not state.own_updater:
+            counters = ring.all_gather(pack_arrays(state.read_counters()))
+        elif complete and write:  # moments are too large to be gathered by all
+            mine = pack_arrays(state.read_counters())
+            everyone = (_broadcast_bytes(ring, mine, source=r) for r in range(ring.size))
+            counters = [b"" if ring.rank else each for each in everyone]
+        else:  # nor does the driver's memory hold those of every worker
+            counters, complete = ring.all_gather(b""), False
         if ring.rank:
             return
         by_worker = {s.worker: c for s, c in zip(group.seats, counters, strict=True)}
-        complete = len(by_worker) == len(group.rows)
-        # Without those of an absent worker, all get theirs from worker 0's.
+        # Without those of an absent worker, all get theirs from the first of the ring.
         own = [by_worker[0], *(by_worker[w] for w in range(1, len(group.rows)))] if complete else []
         extras = self.extras()
-        fixed = pack_arrays(extras[len(state.counters) :])
-        first = own[0] if complete else pack_arrays(extras[: len(state.counters)])
+        fixed = pack_arrays(extras[len(state.own) :])
+        first = own[0] if complete else pack_arrays(extras[: len(state.own)])
         self._send_average("checkpoint", (first, fixed, *own[1:]), {"write": write})
 
     def deliver(self) -> None:
         """Send the driver the last average, and the counters as worker 0 would have them."""
         with self.phases.phase(PhaseCode.DELIVER):
             replica = self.replica
-            replica.write(self.average)
+            replica.write(self.average[: self.size])
             replica.iterations = self.progress.iterations
-            counters = self.extras()[: len(replica.state.counters)]
+            counters = self.extras()[: len(replica.state.own)]
             self._send_average("result", (pack_arrays(counters),))
 
     def send_vector(self, vector: NDArray[Any]) -> None:

@@ -326,9 +326,8 @@ class LocalTrainer:
             return self._gather(share)
         while self._ahead and self._ahead[0][0] != share:
             self._ahead.popleft()[1].cancel()  # the run was rewound, or went on elsewhere
-        depth = -(
-            -self._settings.master.prefetch_batches // self._settings.master.averaging_frequency
-        )
+        master = self._settings.master
+        depth = -(-master.prefetch_batches // master.frequency_in(share.epoch))
         nexts = self._upcoming(share, depth + 1)
         for span in nexts[len(self._ahead) :]:
             self._ahead.append((span, self._gatherer.submit(self._gather, span)))
@@ -343,7 +342,7 @@ class LocalTrainer:
             epoch, start = (last.epoch, last.stop) if last.stop < total else (last.epoch + 1, 0)
             if epoch >= self._settings.epochs:
                 break
-            stop = min(start + self._settings.master.averaging_frequency, total)
+            stop = min(start + self._settings.master.frequency_in(epoch), total)
             found.append(Span(last.owner, epoch, start, stop))
         return found
 

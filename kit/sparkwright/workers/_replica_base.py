@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -67,6 +68,11 @@ class Replica(ABC):
         """Start the optimizer's moments afresh; its iterations go on."""
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
             variable.assign(np.broadcast_to(value, variable.shape))
+
+    def keep_own_updater(self, own: bool) -> None:
+        """Count the moments as this worker's own state from now on, or no longer."""
+        if self.state.own_updater != own:
+            self.state = replace(self.state, own_updater=own)
 
     def write(self, vector: NDArray[Any]) -> None:
         """Set the averaged variables (and the updater's, if `vector` holds them)."""

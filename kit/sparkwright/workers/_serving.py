@@ -87,6 +87,8 @@ class Service:
                 self._digests.pop(old, None)
             replica = make_replica(request.definition, xla=key[1])  # pyright: ignore[reportArgumentType]
         self._replicas[key] = replica
+        master = None if isinstance(request, InferRequest) else request.settings.master
+        replica.keep_own_updater(getattr(master, "updater", "average") == "local")
         return replica
 
     def forget(self, request: Request) -> None:
@@ -186,19 +188,18 @@ class Service:
                 replica.reset_metrics()
             replica.iterations = request.iterations
             replica.use_learning_rate(request.learning_rate, afresh=is_new)
-            if not settings.master.save_updater:
+            averages = settings.master.updater == "average"
+            if not averages:
                 replica.reset_updater()
             before = sample_of(replica.state.trainable_views())
             done = trainer.round(request.share, stopping=threading.Event())
-            finite = may_be_averaged(
-                done, replica, settings, epoch=request.epoch, updater=settings.master.save_updater
-            )
+            finite = may_be_averaged(done, replica, settings, epoch=request.epoch, updater=averages)
             if done.readings:
                 after, count = sample_of(replica.state.trainable_views()), len(done.losses)
                 done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
         finally:
             trainer.close()
-        vector = replica.state.read(updater=settings.master.save_updater)
+        vector = replica.state.read(updater=averages)
         fields = {
             "worker": settings.worker,
             "losses": done.losses.tolist(),
@@ -274,7 +275,8 @@ def worker_of(
         control=control,
         port=port,
         secret=request.secret,
-        save_updater=not averaging or settings.master.save_updater,
+        updater=settings.master.updater if averaging else "average",
+        velocity=settings.master.velocity_size(replica.state.trainable_size) if averaging else 0,
         device=device,
         phases=phases,
     )
