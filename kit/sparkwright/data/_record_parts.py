@@ -19,7 +19,6 @@ from ._distributed import DistributedDataSet
 from ._record_examples import MAX_AXES, Layout, layout_of, merged_layout
 from .chunks import cut, from_bytes
 from .dataset import DataSet
-from .export import datasets_of
 from .paths import check_complete, check_reached
 from .shuffling import place
 
@@ -86,7 +85,7 @@ def write_parts(
             check_reached(datasets.spark, new)
             parts = _distributed(datasets, new, form, examples_per_part, max_files)
         else:
-            parts = _written_here(datasets_of(datasets), new, form, examples_per_part)
+            parts = _written_here(_datasets(datasets), new, form, examples_per_part)
         if not parts:
             raise DataError(
                 "there must be at least one example to write. Received: none. "
@@ -99,6 +98,26 @@ def write_parts(
     with write_atomically(join(url, _DONE)):
         pass
     return sum(part.count for part in parts)
+
+
+def _datasets(data: Any) -> Iterator[DataSet]:
+    """Yield the DataSets of a DataSet, of arrays, or of an iterable of DataSets."""
+    if isinstance(data, tuple) and not any(isinstance(part, DataSet) for part in data):  # pyright: ignore[reportUnknownVariableType]
+        parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
+        if 1 <= len(parts) <= 3:
+            data = DataSet(*parts[:2], weights=parts[2] if len(parts) == 3 else None)
+    if isinstance(data, DataSet):
+        yield data
+        return
+    for dataset in data if isinstance(data, Iterable) else [data]:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(dataset, DataSet):
+            kind = type(dataset).__name__  # pyright: ignore[reportUnknownArgumentType]
+            raise ConfigurationError(
+                "the data to write must be a DataSet, a DistributedDataSet, a (features, labels) "
+                f"tuple of arrays, or an iterable of DataSets. Received: {kind} in "
+                f"{type(data).__name__}. Of a table that was read here, it is `table.data`."  # pyright: ignore[reportUnknownArgumentType]
+            )
+        yield dataset
 
 
 def _written_here(

@@ -225,7 +225,7 @@ def _summed(first: Counts, second: Counts) -> Counts:
     return {name: counts + second[name] for name, counts in first.items()}
 
 
-def _column_names(schema: Any) -> dict[str, Sequence[str]]:
+def _column_names(schema: Any) -> Mapping[str, Sequence[str]]:
     """Names of a table's columns, by flat name of the array."""
     if schema is None:
         return {}

@@ -237,8 +237,8 @@ def numbers_of(column: Any, called: str) -> Any:
 def _refuse_missing(column: Any, called: str) -> None:
     if column.null_count:
         raise DataError(
-            f"{called} must have no missing values. Received: {column.null_count} of them in "
-            f"{len(column)} rows. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
+            f"{called} must have no missing values. Received: {column.null_count} of "
+            f"{len(column)}. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
             "`pyspark.sql.functions.transform` with `coalesce`)."
         )
 

@@ -39,7 +39,7 @@ class Destined(Protocol):
 
 def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
     """Lazy pairs of each partition's index and number of examples."""
-    return rdd.mapPartitionsWithIndex(lambda i, chunks: [(i, sum(map(row_count, chunks)))])
+    return rdd.mapPartitionsWithIndex(_count_partition)
 
 
 def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
@@ -75,6 +75,11 @@ def place(
         partitions, partial(_target_of, partition_of=partition_of)
     )
     return placed.mapPartitions(errors_as_chunks(_joined if join is None else join))
+
+
+def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    # A generator, so that an error is met where `collect` hands errors on.
+    yield partition, sum(map(row_count, chunks))
 
 
 def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
