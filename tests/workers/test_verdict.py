@@ -49,7 +49,7 @@ def member(line: Line) -> Any:
     found.control, found.progress = line, Progress(epoch=3, opened=3, validated=3)
     found.phases = NO_PHASES
     counters = [np.zeros(1)]
-    found.replica = SimpleNamespace(state=SimpleNamespace(counters=counters), uses_xla=False)
+    found.replica = SimpleNamespace(state=SimpleNamespace(own=counters), uses_xla=False)
     found.average, found.extras = np.zeros(4), lambda: counters
     return found
 

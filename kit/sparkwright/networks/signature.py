@@ -76,9 +76,7 @@ def signature_of(model: Any) -> Signature:
     if is_graph(model):
         given = getattr(model, "_inputs_struct", None)
         inputs = {tensor.name: _spec(tensor) for tensor in model.inputs}
-        # A Sequential model has no names of outputs.
-        names = getattr(model, "output_names", None) or [model.layers[-1].name]
-        outputs = {n: _spec(tensor) for n, tensor in zip(names, model.outputs, strict=False)}
+        outputs = graph_outputs(model)
         return Signature(
             inputs=inputs,
             outputs=outputs,
@@ -130,7 +128,7 @@ def output_types(model: Any) -> dict[str, Spec]:
     Raises:
         ConfigurationError: if the model is not built, or its `call` gives no outputs.
     """
-    outputs = dict(signature_of(model).outputs)
+    outputs = dict(graph_outputs(model) or signature_of(model).outputs)
     if not outputs:
         raise ConfigurationError(
             "predictions and evaluations need a model whose `call` TensorFlow can trace. Received: "
@@ -138,6 +136,15 @@ def output_types(model: Any) -> dict[str, Spec]:
             "use one of the models that it holds."
         )
     return outputs
+
+
+def graph_outputs(model: Any) -> dict[str, Spec]:
+    """The outputs of a Sequential or functional model; empty for others."""
+    tensors = getattr(model, "outputs", None) or []
+    names = getattr(model, "output_names", None)
+    if tensors and not names:  # a Sequential model has none
+        names = [model.layers[-1].name]
+    return dict(zip(names or [], map(_spec, tensors), strict=False))
 
 
 def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
