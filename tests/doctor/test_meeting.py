@@ -42,7 +42,6 @@ def orders(driver: Any, **given: Any) -> Orders:
         "wait_s": 20.0,
         "folders": {},
         "find_kit": engine_finder(),
-        "kit": _gathering.KIT,
         "files_s": 5.0,
     }
     return Orders(driver=driver, **{**found, **given})

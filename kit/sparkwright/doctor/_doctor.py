@@ -1,7 +1,6 @@
 """Looks for what would keep a run from working, or make it slow."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from sparkwright.errors import ConfigurationError
@@ -52,9 +51,10 @@ def doctor(
         )
     check_number("timeout_s", timeout_s, minimum=1, maximum=3600)
     # `sparkwright` imports this module at once, and the rest of the kit at its first use.
-    gathering, rules = (import_module(f"{__package__}.{name}") for name in ("_gathering", "_rules"))
-    found = gathering.gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s)
-    return rules.diagnose(found)
+    from ._gathering import gather
+    from ._rules import diagnose
+
+    return diagnose(gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s))
 
 
 def _active() -> "SparkSession | None":

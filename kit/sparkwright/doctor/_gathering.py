@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pickle
 import re
 import secrets
 import time
@@ -24,8 +23,8 @@ from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from . import _machine, _probe
 from ._findings import CachedData, Findings, Place, SparkFacts
-from ._folders import folders_at, read_back, told_url, write_beside
-from ._meeting import Meeting, attend
+from ._folders import folders_at, read_back, told_url
+from ._meeting import Meeting
 from ._probe import Orders
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
-KIT = pickle.dumps((attend, write_beside))
 # What examines a machine is sent whole: executors may have no kit, or another one.
 _SENT_WHOLE = (_machine, _probe)
 # What says it in a page of Java.
@@ -89,7 +87,6 @@ def gather(
             wait_s=timeout_s,
             folders=folders,
             files_s=files_s,
-            kit=KIT,
             clock=executor_clock,
             find_kit=engine_finder(),
         )

@@ -1,12 +1,11 @@
 """What runs inside the tasks of the doctor's job: examine the machine, meet the others, try files.
 
-It is sent whole to executors, where the kit may be missing: what needs the kit comes pickled, and
-is loaded after the machine has been examined.
+It is sent whole to executors, where the kit may be missing: what needs the kit is imported inside
+functions, after the machine has been examined.
 """
 
 import hashlib
 import os
-import pickle
 import socket
 import threading
 import time
@@ -34,8 +33,6 @@ class Orders:
     wait_s: float  # for the driver's answer, which waits for the other tasks
     folders: dict[str, str]  # folder to write to -> URL as it is shown
     files_s: float
-    # Functions of the kit, pickled by name: `attend` of the meeting, `write_beside` of the folders.
-    kit: bytes
     clock: Callable[[], float] = time.time
     find_kit: Callable[[str], dict[str, Any]] = no_kit
 
@@ -61,7 +58,8 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
             time.sleep(_HOLD_S)  # or one slot would be given to several tasks, another to none
             answer["place"] = place()
         else:
-            attend, _ = pickle.loads(orders.kit)
+            from sparkwright.doctor._meeting import attend
+
             answer.update(attend(orders, {**answer, "task": task}, place))
     except ImportError as error:
         time.sleep(_HOLD_S)
@@ -71,7 +69,8 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
     if "place" in answer and orders.folders:
 
         def write(folder: str) -> str:
-            _, write_beside = pickle.loads(orders.kit)
+            from sparkwright.doctor._folders import write_beside
+
             return write_beside(folder, file_of(executor))
 
         actions = {url: partial(write, folder) for folder, url in orders.folders.items()}

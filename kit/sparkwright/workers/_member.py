@@ -56,7 +56,7 @@ class RunMember:
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
         updater: what becomes of the optimizer's moments at an averaging.
-        phases: is told what took how long.
+        phases: records what took how long.
     """
 
     def __init__(

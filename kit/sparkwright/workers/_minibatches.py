@@ -80,7 +80,7 @@ class Minibatches:
             replica: what is trained.
             shard: this worker's data.
             shards: gives other workers' data.
-            phases: is told what took how long; default: nobody is.
+            phases: records what took how long; default: nothing is recorded.
             activity: counts minibatches; default: nobody asks.
 
         Raises:
