@@ -20,7 +20,7 @@ from tests.benchmarks._harness import Row, row, seconds
 
 from sparkwright.mesh.auth import Keys
 from sparkwright.mesh.connection import Connection
-from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.ring import Link, Ring
 
 SIZES = {"LeNet": 431_080, "100 MB": 25_000_000}  # numbers of 4 bytes
 ROUNDS = {"LeNet": 400, "100 MB": 40}
@@ -90,10 +90,9 @@ def _ring(rank: int, way: str, listeners: list[socket.socket]) -> Ring:
     return Ring(
         rank=rank,
         size=2,
-        onward=Connection(onward, client),
-        inward=Connection(inward, server),
+        onward=[Link(Connection(onward, client), sealed)],
+        inward=[Link(Connection(inward, server), sealed)],
         timeout_s=_TIMEOUT_S,
-        sealed=(sealed, sealed),
     )
 
 

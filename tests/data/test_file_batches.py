@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from tests.data.pictures import folder_of_classes
 
 import sparkwright as sw
@@ -23,9 +23,12 @@ paths = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 
 @given(paths)
+@example("///")
+@example("//data/1.jpg")
 def test_any_path_survives_as_a_uri(path: str) -> None:
-    assert url_of(uri_of(path)) == path
-    assert url_of(uri_of(f"file://{path}")) == path
+    once = "/" + path.lstrip("/")
+    assert url_of(uri_of(path)) == url_of(uri_of(f"file://{path}")) == once
+    assert not uri_of(path).startswith("file://")
     assert url_of(uri_of(f"s3://bucket{path}")) == f"s3://bucket{path}"
     assert "\n" not in uri_of(path)
 

@@ -17,7 +17,7 @@ from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener, connect
 from sparkwright.mesh.framing import HEADER, Message, encode_head
 from sparkwright.mesh.handshake import Address, close_socket
-from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.ring import Link, Ring
 
 SECRET = bytes(range(32))
 HOST = "127.0.0.1"
@@ -227,7 +227,13 @@ def test_a_changed_vector_breaks_the_ring() -> None:
             pumps.append(threading.Thread(target=_pump, args=(source, target, number == 0)))
             pumps[-1].start()
         rings = [
-            Ring(rank=rank, size=2, onward=ends[1 - rank][0], inward=ends[rank][1], timeout_s=5)
+            Ring(
+                rank=rank,
+                size=2,
+                onward=[Link(ends[1 - rank][0])],
+                inward=[Link(ends[rank][1])],
+                timeout_s=5,
+            )
             for rank in range(2)
         ]
         found: dict[int, Any] = {}

@@ -8,55 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.mesh import socket_pair
+from tests.support.mesh import SECRET, Ports, RingOf, each, joined, places, socket_pair
 from tests.waiting import wait_until
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, connect
-from sparkwright.mesh.port import PeerPort
-from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.mesh.ring import Link, Ring, RingPort
 
-SECRET = bytes(range(32))
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]
-Ports = Callable[[int], list[RingPort]]
-RingOf = Callable[..., list[Ring]]
 Dial = Callable[[RingPort], Connection]
-
-
-@pytest.fixture
-def ports() -> Iterator[Ports]:
-    with contextlib.ExitStack() as stack:
-
-        def open_ports(count: int) -> list[RingPort]:
-            found: list[RingPort] = []
-            for rank in range(count):
-                shared = PeerPort(
-                    secret=SECRET,
-                    worker=rank,
-                    host="127.0.0.1",
-                    ports=range(1),
-                    name=f"ring-{rank}",
-                )
-                stack.callback(shared.close)
-                found.append(RingPort(shared, secret=SECRET))
-                stack.callback(found[-1].close)
-            return found
-
-        yield open_ports
-
-
-@pytest.fixture
-def ring_of(ports: Ports) -> Iterator[RingOf]:
-    with contextlib.ExitStack() as stack:
-
-        def build(size: int, **timeouts: float) -> list[Ring]:
-            rings = joined(ports(size), **timeouts)
-            for ring in rings:
-                stack.enter_context(ring)
-            return rings
-
-        yield build
 
 
 @pytest.fixture
@@ -73,27 +34,9 @@ def dial() -> Iterator[Dial]:
         yield connected
 
 
-def places(ports: list[RingPort]) -> dict[str, Any]:
-    """Addresses and workers of a ring of `ports`, by rank."""
-    return {
-        "addresses": [port.address for port in ports],
-        "workers": [port._port.worker for port in ports],
-    }
-
-
-def joined(ports: list[RingPort], *, generation: int = 1, **timeouts: float) -> list[Ring]:
-    """All of `ports` in one ring."""
-    settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **timeouts}
-    return each(
-        ports,
-        lambda rank, port: port.join(generation=generation, rank=rank, **places(ports), **settings),
-    )
-
-
-def each(members: list[Any], work: Callable[[int, Any], Any]) -> list[Any]:
-    """`work(rank, member)` for all members at once; the results by rank."""
-    with ThreadPoolExecutor(len(members)) as threads:
-        return list(threads.map(work, range(len(members)), members))
+def seals(ring: Ring) -> tuple[bool, bool]:
+    """Whether vectors are authenticated on the way onward and inward."""
+    return ring._onward[0].sealed, ring._inward[0].sealed
 
 
 def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
@@ -180,7 +123,8 @@ def test_numbers_that_arrive_in_pieces_are_added_whole() -> None:
     expected = np.concatenate([its[:half], mine[half:] + its[half:]])
     with ThreadPoolExecutor(1) as threads:
         other = threads.submit(play_worker_1)
-        with Ring(rank=0, size=2, onward=onward, inward=inward, timeout_s=5) as ring:
+        lines = {"onward": [Link(onward)], "inward": [Link(inward)]}
+        with Ring(rank=0, size=2, **lines, timeout_s=5) as ring:
             ring.all_reduce(mine)
         np.testing.assert_array_equal(mine, expected)
         assert other.result() == expected[half:].tobytes()
@@ -416,7 +360,7 @@ def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
     both = [RingPort(port._port, secret=SECRET, authenticate=authenticate) for port in ports(2)]
     monkeypatch.setattr(Connection, "peer_host", host)
     for ring in joined(both):
-        assert ring._sealed == (sealed, sealed)
+        assert seals(ring) == (sealed, sealed)
         ring.abort()
 
 
@@ -429,7 +373,7 @@ def test_the_next_worker_is_told_whether_vectors_are_authenticated(
         for port, authenticate in zip(ports(2), (True, False), strict=True)
     ]
     rings = joined(both)
-    assert [ring._sealed for ring in rings] == [(True, False), (False, True)]
+    assert [seals(ring) for ring in rings] == [(True, False), (False, True)]
     vectors = np.ones((2, 100_003))
     each(rings, lambda rank, ring: ring.all_reduce(vectors[rank]))
     np.testing.assert_array_equal(vectors, 2.0)
@@ -445,7 +389,7 @@ def test_an_encrypted_ring_gives_the_same_bits(ports: Ports) -> None:
         for port in opened:
             port._port._listener._encrypt = encrypt
         rings, own = joined(opened), vectors.copy()
-        assert [ring._sealed for ring in rings] == [(encrypt, encrypt)] * 2
+        assert [seals(ring) for ring in rings] == [(encrypt, encrypt)] * 2
         each(rings, lambda rank, ring, own=own: ring.all_reduce(own[rank]))
         found += [vector.tobytes() for vector in own]
         for ring in rings:

@@ -62,7 +62,11 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.swc"))
 
 
-OWN_MOMENTS: dict[str, Any] = {"updater": "local", "outer_optimizer": sw.OuterOptimizer()}
+OWN_MOMENTS: dict[str, Any] = {
+    "updater": "local",
+    "outer_optimizer": sw.OuterOptimizer(),
+    "exchange_precision": "int8",
+}
 
 
 @pytest.mark.versions

@@ -1,21 +1,50 @@
-"""Connections and meshes within one process, with a network as bad as wanted."""
+"""Connections, rings and meshes within one process, with a network as bad as wanted."""
 
 import random
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sparkwright.mesh._messages import Origin, Payload, PeerMessage, Update
 from sparkwright.mesh._peer import Action, CatchUp, Deliver, Peer, Send
 from sparkwright.mesh.connection import Connection
+from sparkwright.mesh.ring import Ring, RingPort
 from sparkwright.mesh.topology import Topology
+
+SECRET = bytes(range(32))
+Ports = Callable[[int], list[RingPort]]
+RingOf = Callable[..., list[Ring]]
 
 
 def socket_pair() -> tuple[Connection, Connection]:
     """Return the two ends of a local connection."""
     left, right = socket.socketpair()
     return Connection(left), Connection(right)
+
+
+def places(ports: list[RingPort]) -> dict[str, Any]:
+    """Return addresses and workers of a ring of `ports`, by rank."""
+    return {
+        "addresses": [port.address for port in ports],
+        "workers": [port._port.worker for port in ports],
+    }
+
+
+def joined(ports: list[RingPort], *, generation: int = 1, **options: Any) -> list[Ring]:
+    """Return the rings of all of `ports`, met in one ring."""
+    settings = {"connect_timeout_s": 5.0, "peer_timeout_s": 5.0, **options}
+    return each(
+        ports,
+        lambda rank, port: port.join(generation=generation, rank=rank, **places(ports), **settings),
+    )
+
+
+def each(members: list[Any], work: Callable[[int, Any], Any]) -> list[Any]:
+    """Return `work(rank, member)` for all members at once; the results by rank."""
+    with ThreadPoolExecutor(len(members)) as threads:
+        return list(threads.map(work, range(len(members)), members))
 
 
 class InMemoryMesh:

@@ -9,7 +9,7 @@ from tests.waiting import join_threads
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Connection, Listener
-from sparkwright.mesh.ring import Ring
+from sparkwright.mesh.ring import Link, Ring
 from sparkwright.workers._control import ControlLine, Dismissed
 
 SECRET = bytes(range(32))
@@ -37,7 +37,8 @@ def ring() -> Iterator[Ring]:
     """Worker 0's place in a ring of two; the other one never says anything."""
     onward, its_inward = socket_pair()
     inward, its_onward = socket_pair()
-    with Ring(rank=0, size=2, onward=onward, inward=inward, timeout_s=60) as found:
+    lines = {"onward": [Link(onward)], "inward": [Link(inward)]}
+    with Ring(rank=0, size=2, **lines, timeout_s=60) as found:
         yield found
     its_inward.close()
     its_onward.close()

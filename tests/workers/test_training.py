@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -300,11 +301,35 @@ class KeepsParameters:
     def post_update(self, minibatch: Any, model: Any) -> None: ...
 
 
-@pytest.mark.parametrize("updater", ["average", "local", "reset"])
-def test_replicas_hold_the_same_parameters_after_each_averaging(
-    blobs: DataSet, tmp_path: Path, updater: Any
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+@pytest.mark.parametrize("updater", ["local", "reset"])
+def test_rounded_averages_stay_near_exact_ones(
+    blobs: DataSet, updater: Any, precision: Any
 ) -> None:
-    master = averaging(averaging_frequency=3, updater=updater, outer_optimizer=sw.OuterOptimizer())
+    master = averaging(shuffle=False, updater=updater, averaging_frequency=3)
+    exact, rounded = normalized(), normalized()
+    fit(exact, master, blobs, epochs=2)
+    fit(rounded, replace(master, exchange_precision=precision), blobs, epochs=2)
+    apart = np.abs(weights(rounded) - weights(exact))
+    assert 0 < apart.max() < {"bfloat16": 2e-3, "int8": 5e-3}[precision]
+
+
+@pytest.mark.parametrize(
+    ("updater", "precision"),
+    [
+        *[(updater, "float32") for updater in ("average", "local", "reset")],
+        *[("local", precision) for precision in ("bfloat16", "int8")],
+    ],
+)
+def test_replicas_hold_the_same_parameters_after_each_averaging(
+    blobs: DataSet, tmp_path: Path, updater: Any, precision: Any
+) -> None:
+    master = averaging(
+        averaging_frequency=3,
+        updater=updater,
+        outer_optimizer=sw.OuterOptimizer(),
+        exchange_precision=precision,
+    )
     fit(normalized(), master.with_hooks(KeepsParameters(tmp_path)), blobs)
     for step in range(12):
         one, other = (np.load(path) for path in sorted(tmp_path.glob(f"{step:02}-*.npy")))

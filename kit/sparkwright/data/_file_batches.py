@@ -181,9 +181,11 @@ def uri_of(url: str) -> str:
         ('file:/data/a%20cat/1.jpg', 's3://bucket/a%231.jpg')
     """
     scheme, separator, rest = url.partition("://")
-    if not separator:
-        return f"file:{_quoted(url)}"
-    return f"file:{_quoted(rest)}" if scheme == "file" else f"{scheme}://{_quoted(rest)}"
+    if separator and scheme != "file":
+        return f"{scheme}://{_quoted(rest)}"
+    path = rest if separator else url
+    # After two slashes Java would look for a host.
+    return f"file:{_quoted(re.sub('^/+', '/', path))}"
 
 
 def url_of(uri: str) -> str:

@@ -11,7 +11,7 @@ from sparkwright.networks.training import optimizer_slots
 
 PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
-Precision = Literal["float32", "threshold"]
+Precision = Literal["float32", "bfloat16", "int8", "threshold"]
 Route = Literal["ring", "mesh", "spark"]
 _BYTES = 4
 
@@ -26,7 +26,8 @@ class Exchange:
             learnt and not yet sent.
         every: minibatches of a worker between two exchanges; None: as many as are over in 40 ms.
         synchronous_epochs: epochs at the beginning with an exchange after every minibatch.
-        precision: "float32", or "threshold": only the signs of the elements above a threshold.
+        precision: "float32"; "bfloat16" or "int8": how far parameters moved, rounded; "threshold":
+            only the signs of the elements above a threshold.
         density: size of a message over that of the vector, at most.
         among: "ring": each worker with its neighbors; "mesh": along a tree; "spark": by a job.
     """
@@ -37,6 +38,11 @@ class Exchange:
     density: float = 1.0
     among: Route
     synchronous_epochs: int = 0
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether numbers are rounded, for which each worker sends to each other one."""
+        return self.precision in ("bfloat16", "int8")
 
     @property
     def kind(self) -> PlanKind:

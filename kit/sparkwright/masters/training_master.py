@@ -241,6 +241,7 @@ class TrainingMaster(Configuration):
         exchange, size = self.exchange, self.batch_size_per_worker
         if exchange.kind == "averaging":
             frequency, message_bytes = exchange.every or 1, 0
+            vector_bytes = round(exchange.density * vector_bytes)
         else:  # workers average at the end of an epoch
             frequency = max([1, *epoch_minibatches(rows, size, self.steps_per_epoch)])
             message_bytes = round(exchange.density * vector_bytes)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,18 @@ _LENGTH = struct.Struct("<Q")
 _INTRODUCTION = "join"
 
 
+class Link(NamedTuple):
+    """A connection with another worker of a ring.
+
+    Attributes:
+        connection: proven.
+        sealed: whether vectors are authenticated. What `Ring.all_gather` sends is in any case.
+    """
+
+    connection: Connection
+    sealed: bool = True
+
+
 class Ring:
     """This worker's place in a ring: it sends to the next worker and hears the previous one.
 
@@ -37,27 +49,28 @@ class Ring:
     """
 
     def __init__(
-        self, *, rank: int, size: int, onward: Connection | None, inward: Connection | None,
-        timeout_s: float, sealed: tuple[bool, bool] = (True, True),
-    ) -> None:  # fmt: skip
-        """Use proven connections; both None for a ring of one.
+        self,
+        *,
+        rank: int,
+        size: int,
+        onward: Sequence[Link] = (),
+        inward: Sequence[Link] = (),
+        timeout_s: float,
+    ) -> None:
+        """Use proven connections; none for a ring of one.
 
         Args:
             rank: this worker's.
             size: of the ring.
-            onward: to the next worker.
-            inward: from the previous one.
+            onward: to the next worker, and perhaps to the one after it and so on.
+            inward: from the previous one, and so on.
             timeout_s: how long the ring may stand still in the middle of an exchange.
-            sealed: whether vectors are authenticated on the way onward, and on the way inward.
-                What `all_gather` sends is in any case.
         """
-        self._sealed = sealed
         self.rank, self.size = rank, size
         self._timeout_s = timeout_s
         self._onward, self._inward = onward, inward
-        for connection in (onward, inward):
-            if connection is not None:
-                connection.socket.setblocking(False)
+        for link in (*onward, *inward):
+            link.connection.socket.setblocking(False)
         self._scratch = np.empty(0, np.uint8)
         self._aborted = False
 
@@ -68,14 +81,13 @@ class Ring:
         self.abort()
 
     def abort(self) -> None:
-        """Close both connections; a thread that waits in this ring gets a NetworkError at once.
+        """Close all connections; a thread that waits in this ring gets a NetworkError at once.
 
         A ring of one has none: its next `all_gather` raises the error.
         """
         self._aborted = True
-        for connection in (self._onward, self._inward):
-            if connection is not None:
-                connection.close()
+        for link in (*self._onward, *self._inward):
+            link.connection.close()
 
     def all_gather(self, content: bytes) -> list[bytes]:
         """Every worker's `content`, in the order of ranks (the lengths may differ).
@@ -90,12 +102,12 @@ class Ring:
         for step in range(self.size - 1):
             mine = found[(self.rank - step) % self.size]
             length = bytearray(_LENGTH.size)
-            self._exchange(_LENGTH.pack(len(mine)), length, meeting=True)
+            self.exchange(_LENGTH.pack(len(mine)), length, meeting=True)
             (expected,) = _LENGTH.unpack(length)
             if expected > _BLOCK_BYTES:
                 raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
             theirs = bytearray(expected)
-            self._exchange(mine, theirs, meeting=True)
+            self.exchange(mine, theirs, meeting=True)
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
 
@@ -113,7 +125,7 @@ class Ring:
         for step in reduce_scatter_steps(self.rank, self.size):
             start, stop = bounds[step.receive]
             out_start, out_stop = bounds[step.send]
-            self._exchange(
+            self.exchange(
                 raw[out_start * item : out_stop * item],
                 self._scratch[: (stop - start) * item].data,
                 add_to=vector[start:stop],
@@ -121,7 +133,7 @@ class Ring:
         for step in all_gather_steps(self.rank, self.size):
             start, stop = bounds[step.receive]
             out_start, out_stop = bounds[step.send]
-            self._exchange(
+            self.exchange(
                 raw[out_start * item : out_stop * item],
                 raw[start * item : stop * item],
             )
@@ -137,35 +149,40 @@ class Ring:
         for start in range(0, len(raw), _BLOCK_BYTES):
             block = raw[start : start + _BLOCK_BYTES]
             if distance == 0:
-                self._exchange(block, nothing)
+                self.exchange(block, nothing)
                 continue
             # The block before goes on to the next worker while this one arrives.
-            self._exchange(previous if distance < self.size - 1 else nothing, block)
+            self.exchange(previous if distance < self.size - 1 else nothing, block)
             previous = block
         if 0 < distance < self.size - 1:
-            self._exchange(previous, nothing)
+            self.exchange(previous, nothing)
 
-    def _exchange(
+    def exchange(
         self,
         outgoing: Any,
         incoming: Any,
         *,
         add_to: NDArray[Any] | None = None,
         meeting: bool = False,
+        distance: int = 1,
     ) -> None:
         """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
+
+        It goes to the worker so many places further in the ring, at a `distance` of 1 (default) or
+        more, and what comes is that of the worker as many places back.
 
         Raises:
             NetworkError: if a neighbour goes away, if something else than the neighbour sent what
                 has come, or unless in a `meeting` nothing moves for `timeout_s`.
         """
-        if self._onward is None or self._inward is None:
+        if not self._onward:
             return
+        (onward, seals), (inward, opens) = self._onward[distance - 1], self._inward[distance - 1]
         unsealed = Unsealed()
-        sealer = self._onward.sealer if meeting or self._sealed[0] else unsealed
-        opener = self._inward.opener if meeting or self._sealed[1] else unsealed
-        out = Outgoing(memoryview(outgoing), self._onward.socket, sealer)
-        into = Incoming(memoryview(incoming), self._inward.socket, opener)
+        sealer = onward.sealer if meeting or seals else unsealed
+        opener = inward.opener if meeting or opens else unsealed
+        out = Outgoing(memoryview(outgoing), onward.socket, sealer)
+        into = Incoming(memoryview(incoming), inward.socket, opener)
         added = 0
         limit_s = math.inf if meeting else self._timeout_s
         deadline = time.monotonic() + limit_s
@@ -180,7 +197,7 @@ class Ring:
                     np.add(add_to[first:last], new, out=add_to[first:last])
                     added = last * item
                 if not moved:
-                    self._wait(out.left, into.left, deadline)
+                    self._wait(out.left, into.left, deadline, distance)
                 else:
                     deadline = time.monotonic() + limit_s
             except NetworkError:
@@ -189,18 +206,16 @@ class Ring:
             except (OSError, ValueError) as error:
                 raise NetworkError(f"the ring broke at worker {self.rank}: {error}.") from None
 
-    def _wait(self, sending: bool, receiving: bool, deadline: float) -> None:
-        assert self._onward is not None
-        assert self._inward is not None
+    def _wait(self, sending: bool, receiving: bool, deadline: float, distance: int) -> None:
         poller = select.poll()
         if receiving:
-            poller.register(self._inward.socket, select.POLLIN)
+            poller.register(self._inward[distance - 1].connection.socket, select.POLLIN)
         if sending:
-            poller.register(self._onward.socket, select.POLLOUT)
+            poller.register(self._onward[distance - 1].connection.socket, select.POLLOUT)
         remaining_s = deadline - time.monotonic()
         # In slices: a socket that `abort` closes between here and there would not end the wait.
         if not poller.poll(max(0.0, min(remaining_s, _SLICE_S)) * 1e3) and remaining_s <= 0:
-            whom = (self.rank + (-1 if receiving else 1)) % self.size
+            whom = (self.rank + (-distance if receiving else distance)) % self.size
             raise NetworkError(
                 f"worker {self.rank} of the ring waited {self._timeout_s:g} s for worker {whom}. "
                 "If it is only slow, raise `MeshConfig(peer_timeout_s=…)`."
@@ -220,8 +235,7 @@ class RingPort:
                 is reached at a loopback address. The next worker reads it in a message.
         """
         self._authenticate = authenticate
-        # (generation, rank) -> that worker's connection, and whether its vectors are authenticated
-        self._arrivals: dict[tuple[int, int], tuple[Connection, bool]] = {}
+        self._arrivals: dict[tuple[int, int], Link] = {}  # (generation, rank) -> that worker's
         self._changed = threading.Condition()
         self._over = -1  # the latest ring that nobody joins any more
         self._port, self._secret = port, secret
@@ -241,6 +255,7 @@ class RingPort:
         workers: Sequence[int],
         connect_timeout_s: float,
         peer_timeout_s: float,
+        each_with_each: bool = False,
     ) -> Ring:
         """Meet both neighbours of ring `generation`.
 
@@ -251,44 +266,45 @@ class RingPort:
             workers: whom to find there, by rank.
             connect_timeout_s: how long to wait for each neighbour.
             peer_timeout_s: how long the ring may stand still in the middle of an exchange.
+            each_with_each: whether to meet all other workers as well; default False.
 
         Raises:
-            NetworkError: if a neighbour does not come in time, or `abandon` was called.
+            NetworkError: if one does not come in time, or `abandon` was called.
         """
         size = len(addresses)
-        if size == 1:
-            return Ring(rank=0, size=1, onward=None, inward=None, timeout_s=peer_timeout_s)
         deadline = time.monotonic() + connect_timeout_s
-        following = (rank + 1) % size
-        onward = connect(
-            addresses[following],
-            secret=self._secret,
-            to=worker_identity(workers[following]),
-            timeout_s=connect_timeout_s,
-            give_up=lambda: generation <= self._over,
-        )
+        distances = range(1, size if each_with_each else min(2, size))
+        onward, inward = list[Link](), list[Link]()
         try:
-            sealed = self._seals_vectors(onward)
-            onward.send(_INTRODUCTION, {"generation": generation, "rank": rank, "sealed": sealed})
-            arrival = self._arrival(generation, rank=(rank - 1) % size, deadline=deadline)
-            if arrival is None:
-                raise NetworkError(
-                    f"worker {rank} of the ring waited {connect_timeout_s:g} s for worker "
-                    f"{(rank - 1) % size} to join it. Check that workers reach one another "
-                    "(`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
+            for distance in distances:
+                following = (rank + distance) % size
+                connection = connect(
+                    addresses[following],
+                    secret=self._secret,
+                    to=worker_identity(workers[following]),
+                    timeout_s=connect_timeout_s,
+                    give_up=lambda: generation <= self._over,
                 )
+                onward.append(link := Link(connection, self._seals_vectors(connection)))
+                introduction = {"generation": generation, "rank": rank, "sealed": link.sealed}
+                connection.send(_INTRODUCTION, introduction)
+            for distance in distances:
+                previous = (rank - distance) % size
+                arrival = self._arrival(generation, previous, deadline=deadline)
+                if arrival is None:
+                    raise NetworkError(
+                        f"worker {rank} of the ring waited {connect_timeout_s:g} s for worker "
+                        f"{previous} to join it. Check that workers reach one another "
+                        "(`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
+                    )
+                inward.append(arrival)
         except BaseException:
-            onward.close()
+            for link in (*onward, *inward):
+                link.connection.close()
             raise
-        inward, sealed_inward = arrival
-        return Ring(
-            rank=rank,
-            size=size,
-            onward=onward,
-            inward=inward,
-            timeout_s=peer_timeout_s,
-            sealed=(sealed, sealed_inward),
-        )
+        with self._changed:
+            self._end(generation)
+        return Ring(rank=rank, size=size, onward=onward, inward=inward, timeout_s=peer_timeout_s)
 
     def _seals_vectors(self, onward: Connection) -> bool:
         if onward.keys is not None and onward.keys.encrypt:
@@ -321,15 +337,13 @@ class RingPort:
                 return
             earlier = self._arrivals.get((generation, rank))
             if earlier is not None:
-                earlier[0].close()
+                earlier.connection.close()
             sealed = introduction.fields.get("sealed") is not False
-            self._arrivals[generation, rank] = inward, sealed
+            self._arrivals[generation, rank] = Link(inward, sealed)
             self._changed.notify_all()
 
-    def _arrival(
-        self, generation: int, *, rank: int, deadline: float
-    ) -> tuple[Connection, bool] | None:
-        """The connection of worker `rank` of this ring; None if it does not come in time."""
+    def _arrival(self, generation: int, rank: int, *, deadline: float) -> Link | None:
+        """The link from worker `rank` of this ring; None if it does not come in time."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (generation, rank) in self._arrivals or generation <= self._over,
@@ -337,14 +351,11 @@ class RingPort:
             )
             if generation <= self._over:
                 raise NetworkError(f"ring {generation} was given up before all had joined it.")
-            arrival = self._arrivals.pop((generation, rank), None)
-            if arrival is not None:
-                self._end(generation)
-            return arrival
+            return self._arrivals.pop((generation, rank), None)
 
     def _end(self, generation: int) -> None:
         """Send away whoever has come, or still comes, for this ring or an earlier one."""
         self._over = max(generation, self._over)
         for key in [key for key in self._arrivals if key[0] <= generation]:
-            self._arrivals.pop(key)[0].close()
+            self._arrivals.pop(key).connection.close()
         self._changed.notify_all()

@@ -241,6 +241,7 @@ def plan_memory(
         averages_updater=getattr(master, "updater", "average") == "average",
         velocity=isinstance(master, ParameterAveragingTrainingMaster)
         and master.velocity_size(1) > 0,
+        rounded=master is not None and master.exchange.is_rounded,
     )
     data_mib = mib("data", data) or 0
     parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)

@@ -83,6 +83,7 @@ def network_memory(
     kind: Master = "averaging",
     averages_updater: bool = True,
     velocity: bool = False,
+    rounded: bool = False,
 ) -> NetworkMemory:
     """What training a model takes in one process: a built Keras model, a spec or its parameters.
 
@@ -92,12 +93,13 @@ def network_memory(
     parameters, trainable, updater, minibatch = _sizes(model, batch_size)
     travelling = parameters + (updater if kind == "sharing" or averages_updater else 0)
     travelling += trainable if velocity else 0
+    lost = trainable if rounded else 0
     sizes = {
         "parameters": parameters,
         "gradients": trainable,
         "optimizer": updater,
         "one minibatch": minibatch,
-        "exchange": exchange_numbers(travelling, trainable, master=kind),
+        "exchange": exchange_numbers(travelling, trainable, master=kind) + lost,
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},

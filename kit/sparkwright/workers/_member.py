@@ -187,6 +187,7 @@ class RunMember:
                 workers=[seat.worker for seat in group.seats],
                 connect_timeout_s=self.settings.master.mesh.connect_timeout_s,
                 peer_timeout_s=self.settings.master.mesh.peer_timeout_s,
+                each_with_each=self.settings.master.exchange.is_rounded,
             )
         self.control.use_ring(ring, generation=group.generation)
         return ring
