@@ -25,6 +25,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "workers_per_node": st.none(),
     "export_directory": st.none(),
     "updater": st.sampled_from(["average", "reset"]),  # "local" goes with one communication
+    "exchange_precision": st.just("float32"),  # others go with some updaters
 }
 
 

@@ -56,6 +56,7 @@ BESIDE: dict[tuple[Any, str], dict[str, Any]] = {
     (MeshConfig, "max_pending_bytes"): {"chunk_bytes": 1024},
     (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
     (AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},
+    (ParameterAveragingTrainingMaster, "exchange_precision"): {"updater": "local"},
     **{(master, "export_directory"): {"training_approach": "export"} for master in MASTERS},
 }
 values = st.one_of(

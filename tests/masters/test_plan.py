@@ -154,6 +154,12 @@ def test_calls_cover_their_minibatches_exactly_once(
             Exchange(what=("parameters",), every=5, precision="float32", among="spark"),
         ),
         (
+            ParameterAveragingTrainingMaster(updater="local", exchange_precision="int8"),
+            Exchange(
+                what=("parameters",), every=5, precision="int8", density=65 / 256, among="ring"
+            ),
+        ),
+        (
             SharedTrainingMaster(threshold=TargetSparsity(target=1e-3), minibatches_per_message=2),
             Exchange(
                 what=("residuals", "moments"),
@@ -164,7 +170,7 @@ def test_calls_cover_their_minibatches_exactly_once(
             ),
         ),
     ],
-    ids=["averaging", "without the optimizer's state", "sharing"],
+    ids=["averaging", "without the optimizer's state", "rounded", "sharing"],
 )
 def test_a_plan_follows_from_what_a_master_exchanges(
     master: TrainingMaster, exchange: Exchange
@@ -174,5 +180,7 @@ def test_a_plan_follows_from_what_a_master_exchanges(
     assert plan.kind == exchange.kind
     if exchange.kind == "averaging":
         assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (exchange.every, 0)
+        # Two workers: each sends as much as it contributes.
+        assert plan.bytes_per_round == round(exchange.density * 1_000_000)
     else:  # all minibatches of the worker with most data
         assert (plan.averaging_frequency, plan.bytes_per_minibatch) == (20, 1000)

@@ -41,6 +41,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "aggregation_depth": 2,
         "updater": "average",
         "outer_optimizer": None,
+        "exchange_precision": "float32",
         "communication": "ring",
         "share_work": False,
     },
@@ -123,3 +124,17 @@ def test_master_is_immutable_and_travels_to_workers(cls: Any) -> None:
         master.workers = 4
     with pytest.raises(TypeError):
         cls(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        ({"updater": "average"}, 'needs `updater="local"` or'),
+        ({"updater": "reset", "communication": "spark"}, 'needs `communication="ring"`'),
+    ],
+)
+def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(
+    settings: dict[str, Any], needs: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
+        ParameterAveragingTrainingMaster(exchange_precision="int8", **settings)

@@ -17,7 +17,6 @@ from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
 from ._member import RunMember, exchanged
 from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
-from ._rounded_average import RoundedAverage
 from .requests import WorkerSettings
 from .stream import StreamedShard
 
@@ -65,12 +64,6 @@ class AveragingWorker:
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
         self._copies = CopySchedule() if settings.copies else None
         self._measured_s = -math.inf
-        state, precision = member.replica.state, settings.master.exchange_precision
-        self._rounded = (
-            None
-            if precision == "float32"
-            else RoundedAverage(precision, state.trainable_size, state.dtype)
-        )
 
     def run(self) -> None:
         """Take part until dismissed."""
@@ -100,8 +93,6 @@ class AveragingWorker:
             self._member.use_shards(group)
             self._seconds = {}
             self._member.synchronise(ring, group)
-            if self._rounded is not None:
-                self._rounded.forget()
             return self._train(ring, group)
 
         self._member.report(group, *self._member.meet(group, work))
@@ -187,7 +178,6 @@ class AveragingWorker:
         )
         met_s = self._phases.since(PhaseCode.WAIT, computed_s)
         weights = [meta.minibatches if meta.finite else 0 for meta in metas.values()]
-        write = any(meta.checkpoint for meta in metas.values())
         changed = member.mean(ring, weights)
         if not all(meta.finite for meta in metas.values()) and not changed:
             self._go_back()
@@ -196,7 +186,7 @@ class AveragingWorker:
             done.readings["update_ratio"] = self._update_ratio(ring, weights)
         if changed:
             share = weights[ring.rank] / sum(weights)
-            self._average(ring, met_s, finite=finite, share=share, exactly=write)
+            self._average(ring, met_s, finite=finite, share=share)
         self._replica.iterations = max(meta.iterations for meta in metas.values())
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
         progress = progress.after_round(
@@ -214,6 +204,7 @@ class AveragingWorker:
             seconds=ended_s - began_s,
         )
         self._rounds_since += 1
+        write = any(meta.checkpoint for meta in metas.values())
         if write:
             self._rounds_since, self._checkpoint_s = 0, ended_s
         if write or any(meta.copy for meta in metas.values()):
@@ -250,23 +241,18 @@ class AveragingWorker:
         metas = exchanged(ring, mine, _META)
         return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
 
-    def _average(
-        self, ring: Ring, met_s: float, *, finite: bool, share: float, exactly: bool
-    ) -> None:
+    def _average(self, ring: Ring, met_s: float, *, finite: bool, share: float) -> None:
         """Replace this worker's state by the new average; it is in `work`, too.
 
-        Moments of its own start afresh if they may not be `finite`. `exactly`: nothing is rounded,
-        so that a checkpoint holds all that there is.
+        Moments of its own start afresh if they may not be `finite`. `share`: its weight.
         """
         member, outer = self._member, self._settings.master.outer_optimizer
         if ring.size > 1:
             work = member.work[: member.size]
-            if self._rounded is None or exactly:
-                if self._rounded is not None:
-                    self._rounded.settle(work)
+            if member.rounded is None:
                 ring.all_reduce(work)
             else:
-                self._rounded.reduce(ring, member.average, work, share=share)
+                member.rounded.reduce(ring, member.average, work, share=share)
             met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
         if outer is not None:
             member.take_outer_step(outer)

@@ -25,6 +25,7 @@ from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed, RowBuffer
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
+from ._rounded_average import RoundedAverage
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
@@ -56,6 +57,7 @@ class RunMember:
         progress: what counts at that average.
         synchronised: whether there is a state to go on from.
         updater: what becomes of the optimizer's moments at an averaging.
+        rounded: averages in fewer bits; None: in all.
         phases: records what took how long.
     """
 
@@ -103,6 +105,12 @@ class RunMember:
         self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
         self.progress = Progress()
+        exchange = settings.master.exchange
+        self.rounded = (
+            RoundedAverage(exchange.precision, state.trainable_size, state.dtype)
+            if exchange.is_rounded
+            else None
+        )
         self._keeping = threading.Lock()  # held while average and progress change together
         self.synchronised = False
 
@@ -212,6 +220,8 @@ class RunMember:
             )
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
+        if self.rounded is not None:
+            self.rounded.begin()
         extras = b""
         if ring.rank == source:
             extras = self._fetch_start() if group.source < 0 else pack_arrays(self.extras())
@@ -223,7 +233,7 @@ class RunMember:
         replica.write(self.average[: self.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
-            self.write_extras(extras)
+            self.write_extras(extras, workers=len(group.rows))
             self.synchronised = True
         replica.iterations = group.progress.iterations
         if self.updater == "reset":
@@ -264,12 +274,13 @@ class RunMember:
         state.own_seeds(values, worker=-self.settings.worker)
         return values
 
-    def write_extras(self, content: bytes) -> None:
+    def write_extras(self, content: bytes, *, workers: int = 1) -> None:
         """Take over what is not averaged.
 
         Args:
             content: as worker 0 would have it; of a checkpoint, followed by each of the other
-                workers' own state.
+                workers' own state, and by what rounding has lost at each of all.
+            workers: of the run; default 1.
         """
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
@@ -277,12 +288,16 @@ class RunMember:
         values = unpack_arrays(content[:size], like)
         if len(content) == size:
             state.own_seeds(values, worker=worker)
-        elif worker:
-            like = state.read_counters()
-            each = sum(array.nbytes for array in like)
-            start = size + (worker - 1) * each
+            return state.write_extras(values)
+        like = state.read_counters()
+        each = sum(array.nbytes for array in like)
+        start = size + (worker - 1) * each
+        if worker:
             values[: len(like)] = unpack_arrays(content[start : start + each], like)
-        state.write_extras(values)
+        if self.rounded is not None:
+            lost, start = self.rounded.lost.nbytes, size + (workers - 1) * each
+            self.rounded.begin(content[start:][worker * lost : (worker + 1) * lost])
+        return state.write_extras(values)
 
     def mean(self, ring: Ring, weights: list[int]) -> bool:
         """This worker's part of the weighted mean of all, in `work`; False if all weigh nothing."""
@@ -415,23 +430,31 @@ class RunMember:
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
         complete = len(group.seats) == len(group.rows)
+        own, lost = pack_arrays(state.read_counters()), []
         if not state.own_updater:
-            counters = ring.all_gather(pack_arrays(state.read_counters()))
+            own = ring.all_gather(own)
         elif complete and write:  # moments are too large to be gathered by all
-            mine = pack_arrays(state.read_counters())
-            everyone = (_broadcast_bytes(ring, mine, source=r) for r in range(ring.size))
-            counters = [b"" if ring.rank else each for each in everyone]
+            own = self._of_all(ring, own)
         else:  # nor does the driver's memory hold those of every worker
-            counters, complete = ring.all_gather(b""), False
+            own, complete = ring.all_gather(b""), False
+        if self.rounded is not None and complete and write:
+            lost = self._of_all(ring, self.rounded.lost.tobytes())
         if ring.rank:
             return
-        by_worker = {s.worker: c for s, c in zip(group.seats, counters, strict=True)}
-        # Without those of an absent worker, all get theirs from the first of the ring.
-        own = [by_worker[0], *(by_worker[w] for w in range(1, len(group.rows)))] if complete else []
+        # Without the state of an absent worker, all get theirs from the first of the ring.
+        own, lost = (
+            [one for _, one in sorted(zip([s.worker for s in group.seats], each, strict=False))]
+            for each in (own if complete else [], lost)
+        )
         extras = self.extras()
         fixed = pack_arrays(extras[len(state.own) :])
         first = own[0] if complete else pack_arrays(extras[: len(state.own)])
-        self._send_average("checkpoint", (first, fixed, *own[1:]), {"write": write})
+        self._send_average("checkpoint", (first, fixed, *own[1:], *lost), {"write": write})
+
+    def _of_all(self, ring: Ring, mine: bytes) -> list[bytes]:
+        """Every worker's large `mine`, by rank, at the first of the ring; nothing elsewhere."""
+        everyone = (_broadcast_bytes(ring, mine, source=rank) for rank in range(ring.size))
+        return [b"" if ring.rank else each for each in everyone]
 
     def deliver(self) -> None:
         """Send the driver the last average, and the counters as worker 0 would have them."""

@@ -1,4 +1,4 @@
-"""Parameters averaged in fewer bits: what is exchanged is how far they moved since the last time."""
+"""Averages in fewer bits: the workers send how far parameters moved since the last one."""
 
 from typing import Any
 
@@ -17,6 +17,9 @@ class RoundedAverage:
 
     Changes are smaller than parameters, so rounding them loses less. What it loses is added to this
     worker's part of the next average.
+
+    Attributes:
+        lost: (trainable parameters,), what rounding has lost and no message has made good yet.
     """
 
     def __init__(self, precision: Precision, size: int, dtype: np.dtype[Any]) -> None:
@@ -28,16 +31,15 @@ class RoundedAverage:
             dtype: of the vectors.
         """
         self._rounding = ROUNDINGS[precision]()
-        self._lost = np.zeros(size, dtype)
+        self.lost = np.zeros(size, dtype)
 
-    def forget(self) -> None:
-        """Begin anew, as when workers meet: rounds that broke off have left anything here."""
-        self._lost[:] = 0
+    def begin(self, lost: bytes = b"") -> None:
+        """Begin anew when workers meet, because a round that broke off leaves anything here.
 
-    def settle(self, work: Vector) -> None:
-        """Add to `work` what was lost so far, before an exchange that rounds nothing."""
-        work[: self._lost.size] += self._lost
-        self.forget()
+        Args:
+            lost: the bytes of `lost` in a checkpoint; default: nothing is lost yet.
+        """
+        self.lost[:] = np.frombuffer(lost, self.lost.dtype) if lost else 0
 
     def reduce(self, ring: Ring, average: Vector, work: Vector, *, share: float) -> None:
         """Turn this worker's part of the mean, in `work`, into the mean.
@@ -52,11 +54,11 @@ class RoundedAverage:
         Raises:
             NetworkError: if the ring breaks.
         """
-        size = self._lost.size
+        size = self.lost.size
         for start in range(0, size, _PIECE):
             piece = slice(start, min(start + _PIECE, size))
-            self._lost[piece] += work[piece] - work.dtype.type(share) * average[piece]
+            self.lost[piece] += work[piece] - work.dtype.type(share) * average[piece]
         work[:size] = average[:size]
-        all_reduce_rounded(ring, self._lost, work[:size], self._rounding)
+        all_reduce_rounded(ring, self.lost, work[:size], self._rounding)
         if work.size > size:
             ring.all_reduce(work[size:])
