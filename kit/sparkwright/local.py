@@ -185,6 +185,7 @@ class ParallelWrapper:
             layout=lambda: training.layout,
             options=given,
             save=self._save,
+            previous=self._active,
         )
         rules = given["early_stopping"]
         if rules is not None and rules.saves_files:

@@ -148,7 +148,7 @@ class SimulatedWorkers:
         done = 0 if piece is None else piece[3] - piece[2]
         self._piece_sent_s[worker] = time.perf_counter()
         counts = {"minibatches": done, "examples": 32 * done, "iterations": done}
-        fields = {"piece": piece, "wants_more": True, "wanted": 0, **counts}
+        fields = {"piece": piece, "wants_more": True, "wanted": 0, "thresholds": [], **counts}
         self._lines[worker].send("work", fields)
 
     def _report(self, worker: int, ending: str, progress: Progress) -> None:

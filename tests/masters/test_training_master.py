@@ -48,7 +48,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     SharedTrainingMaster: COMMON
     | {
         "workers_per_node": None,
-        "threshold": AdaptiveThreshold(initial=1e-4, min_sparsity=1e-4, max_sparsity=1e-2),
+        "threshold": AdaptiveThreshold(initial=None, min_sparsity=1e-4, max_sparsity=1e-2),
         "residual_clipping": ResidualClipping(multiple=5.0, every=5),
         "minibatches_per_message": None,
         "per_variable_thresholds": False,

@@ -10,6 +10,7 @@ from sparkwright.updates import (
     TargetSparsity,
     ThresholdAlgorithm,
     ThresholdState,
+    choose_threshold,
     encode,
 )
 
@@ -20,8 +21,7 @@ DECAY = 0.9659363289  # half in twenty steps
     ("algorithm", "threshold"),
     [
         (FixedThreshold(), 1e-3),
-        (AdaptiveThreshold(), 1e-4),
-        (TargetSparsity(), 1e-4),
+        (TargetSparsity(initial=1e-3), 1e-3),
         (AdaptiveThreshold(initial=0.25), 0.25),
     ],
 )
@@ -57,6 +57,40 @@ def test_one_step_follows_the_formula(
     state = algorithm.update(algorithm.init(), sparsity=sparsity)
     assert state.threshold == pytest.approx(1e-4 * factor, rel=1e-6)
     assert state.sparsity == sparsity
+
+
+@pytest.mark.parametrize("algorithm", [AdaptiveThreshold(), TargetSparsity()])
+def test_the_first_four_thresholds_are_chosen_unless_one_is_given(
+    algorithm: AdaptiveThreshold | TargetSparsity,
+) -> None:
+    state = algorithm.init()
+    for left in (4, 3, 2, 1, 0, 0):
+        assert state.to_choose == left
+        state = algorithm.update(state, sparsity=1e-3)
+
+
+magnitudes = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40, unique=True)
+
+
+@given(magnitudes, st.floats(0.05, 1))
+def test_the_chosen_threshold_leaves_the_least_that_a_message_may(
+    values: list[float], share: float
+) -> None:
+    found = np.array(values, np.float64)
+    chosen = choose_threshold(found, share=share)
+
+    def left(threshold: float) -> float:
+        return float(np.sum((found - threshold * (found >= threshold)) ** 2))
+
+    most = max(1, int(np.ceil(share * found.size)))
+    allowed = np.sort(found)[::-1][:most]
+    assert chosen in found
+    assert left(chosen) <= min(map(left, allowed)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("values", [[], [0.0, 0.0], [np.nan, np.inf]])
+def test_nothing_is_chosen_from_nothing(values: list[float]) -> None:
+    assert choose_threshold(np.array(values), share=1) is None
 
 
 @given(st.lists(st.floats(0, 0.1), max_size=30))

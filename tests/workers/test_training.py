@@ -104,6 +104,33 @@ def test_a_threshold_algorithm_of_the_users_own_runs_on_the_workers(blobs: DataS
         assert rows["threshold"].tolist() == [*range(1, len(rows) + 1)]
 
 
+def test_thresholds_are_carried_from_one_fit_to_the_next(blobs: DataSet) -> None:
+    master = sharing(threshold=sw.AdaptiveThreshold(decay=0.5), minibatches_per_message=1)
+    with sw.ParallelWrapper(dense(), master) as wrapper:
+        ended = wrapper.start(blobs, display=False)
+        ended.wait(120)
+        resumed = wrapper.start(blobs, display=False)
+        resumed.wait(120)
+        first = resumed.history.groupby("worker")["threshold"].first()
+        assert first.tolist() == pytest.approx(2 * [ended.thresholds[0]], rel=1e-6)
+        wrapper.master = replace(master, threshold=sw.FixedThreshold(threshold=0.125))
+        other = wrapper.start(blobs, display=False)
+        other.wait(120)
+        assert set(other.history["threshold"]) == {0.125}
+
+
+def test_fit_for_each_epoch_learns_what_one_fit_does(blobs: DataSet) -> None:
+    def loss(calls: int) -> float:
+        model = dense("adam")
+        with sw.ParallelWrapper(model, sharing(threshold=sw.AdaptiveThreshold())) as wrapper:
+            for _ in range(calls):
+                wrapper.fit(blobs, epochs=8 // calls)
+        x, y = blobs.features["features"], blobs.labels["labels"]
+        return model.evaluate(x, y, verbose=0)[0]
+
+    assert loss(8) <= 1.1 * loss(1)
+
+
 def test_a_wrapper_reads_exported_minibatches_and_iterators(tmp_path: Path) -> None:
     url = str(tmp_path / "export")
     sw.data.to_minibatch_files(numbered(61), url, batch_size=8)

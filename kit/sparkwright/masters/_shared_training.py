@@ -17,6 +17,7 @@ from sparkwright.updates import (
     ResidualClipping,
     TargetSparsity,
     ThresholdAlgorithm,
+    expected_sparsity,
 )
 
 from .plan import Exchange
@@ -26,8 +27,6 @@ Combine = Literal["sum", "mean"]
 
 THRESHOLD = "What is sent"
 
-# A bitmap holds two bits for each float32.
-_DENSEST = 1 / 16
 _MOST_AUTOMATIC_WORKERS = 6
 _CORES_PER_AUTOMATIC_WORKER = 4
 
@@ -37,11 +36,12 @@ class SharedTrainingMaster(TrainingMaster):
     """Each worker trains a replica and sends the others what changed most, after every minibatch.
 
     With x the parameters that all workers agree on, y_w the worker's own, which run ahead of x by
-    what it has not sent yet, and t the threshold,
+    what it has not sent yet, u_w what its optimizer subtracts in a minibatch, and t the threshold,
 
+        y_w <-  y_w - c u_w
         r_w = x - y_w
         m_w = t sign(r_w) where |r_w| >= t, else 0
-        x  <-  x - c m_w    on every worker, as soon as m_w arrives
+        x  <-  x - m_w    on every worker, as soon as m_w arrives
 
     with c = 1, or 1 / n for the n workers with `combine="mean"`. What is below the threshold is
     not lost: it stays in r_w and is sent when enough has gathered. Nobody waits for anybody, so
@@ -113,7 +113,8 @@ class SharedTrainingMaster(TrainingMaster):
         default="sum",
         label="Updates count",
         help='"sum": in full, as in the papers; n workers then act like a learning rate n times as '
-        'high. "mean": 1 / n each, safer with many workers.',
+        'high. "mean": each worker takes an n-th of its optimizer\'s step; slower, and safer with '
+        "many workers.",
     )
     max_staleness: int | None = option(
         default=None,
@@ -242,15 +243,3 @@ def automatic_workers(*, cores: int, gpus: int = 0) -> int:
     if gpus > 0:
         return gpus
     return min(_MOST_AUTOMATIC_WORKERS, max(1, cores // _CORES_PER_AUTOMATIC_WORKER))
-
-
-def expected_sparsity(threshold: ThresholdAlgorithm) -> float:
-    """Size of a message over that of the vector which to expect at most, once t has adapted.
-
-    A message is never larger than a bitmap, a sixteenth of the vector (plus a header).
-    """
-    if isinstance(threshold, AdaptiveThreshold):
-        return min(_DENSEST, threshold.max_sparsity)
-    if isinstance(threshold, TargetSparsity):
-        return min(_DENSEST, threshold.target)
-    return _DENSEST

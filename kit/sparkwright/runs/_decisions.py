@@ -43,7 +43,8 @@ class WorkReported:
     """Gradient sharing: a worker has its state, has done (part of) a piece, or wants another.
 
     `piece` is None before the first; `minibatches` and `examples` are what it did of it. `wanted`
-    minibatches would keep it busy for a moment; 0: as many as there are in a piece.
+    minibatches would keep it busy for a moment; 0: as many as there are in a piece. `thresholds`
+    are what its next message is encoded with; none: it has sent nothing.
     """
 
     connection: int
@@ -53,6 +54,7 @@ class WorkReported:
     iterations: int = 0
     wants_more: bool = True
     wanted: int = 0
+    thresholds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

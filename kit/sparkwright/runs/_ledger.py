@@ -126,7 +126,14 @@ class Ledger:
         return piece
 
     def count(
-        self, worker: int, piece: Span, *, minibatches: int, examples: int, iterations: int
+        self,
+        worker: int,
+        piece: Span,
+        *,
+        minibatches: int,
+        examples: int,
+        iterations: int,
+        thresholds: tuple[float, ...] = (),
     ) -> None:
         """`piece` has come back: its first `minibatches` count, the rest is left to do.
 
@@ -136,6 +143,7 @@ class Ledger:
             minibatches: how many of it are done.
             examples: in them.
             iterations: the optimizer's, at this worker.
+            thresholds: this worker's; default none: not known.
         """
         steps, done = list(self.progress.steps), list(self.progress.examples)
         steps[worker] += minibatches
@@ -145,6 +153,7 @@ class Ledger:
             steps=tuple(steps),
             examples=tuple(done),
             iterations=max(self.progress.iterations, iterations),
+            thresholds=thresholds or self.progress.thresholds,
         )
         self.take_back(piece._replace(start=piece.start + minibatches))
 

@@ -146,6 +146,11 @@ class TrainingRun:
         return self._record.times.timeline(hosts=hosts, name=self.id)
 
     @property
+    def thresholds(self) -> tuple[float, ...]:
+        """Of gradient sharing, those that a worker's last messages ended with; else none."""
+        return () if self._outcome is None else self._outcome.progress.thresholds
+
+    @property
     def model(self) -> Any:
         """The keras.Model that is trained; its weights are the result once the run is over."""
         return self._model

@@ -322,6 +322,7 @@ class CoordinatorServer:
                     iterations=int(fields["iterations"]),
                     wants_more=bool(fields["wants_more"]),
                     wanted=int(fields["wanted"]),
+                    thresholds=tuple(map(float, fields["thresholds"])),
                 )
             )
         elif message.kind == "checkpoint":

@@ -261,6 +261,7 @@ class SharingCoordinator(RunRules[_Member]):
                 minibatches=event.minibatches,
                 examples=event.examples,
                 iterations=event.iterations,
+                thresholds=event.thresholds,
             )
         member.asked, member.wanted = event.wants_more and member.piece is None, event.wanted
         return self._go_on(changed=behind)

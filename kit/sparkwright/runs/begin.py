@@ -54,6 +54,7 @@ class RunBeginning:
         layout: Callable[[], Mapping[str, tuple[Any, Shape]]],
         options: CheckedOptions,
         save: Callable[[Any, str], None] | None = None,
+        previous: TrainingRun | None = None,
     ) -> None:
         """Look at the model, and read the checkpoint at `resume` if there is one to be read.
 
@@ -64,6 +65,8 @@ class RunBeginning:
             layout: of the data, see `prepare`.
             options: as `checked_options` returned them.
             save: writes a model to a URL, for early stopping; default None: `save_model`.
+            previous: the network's last run, whose thresholds this one begins with if they adapt
+                alike; default None: there was none.
 
         Raises:
             ConfigurationError: if `epochs` cannot be meant, the checkpoint is of other settings, or
@@ -94,7 +97,9 @@ class RunBeginning:
             check_summed_updates(model)
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model, master)
-        if master.exchange.precision == "threshold":
+        if isinstance(master, SharedTrainingMaster):
+            if previous is not None and _adapts_as(previous, master):
+                self.start.thresholds = previous.thresholds
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
@@ -218,6 +223,13 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
             raise ConfigurationError(
                 f'{reason}, so `{name}` must be "{wanted}". Received: {name}={value!r}.'
             )
+
+
+def _adapts_as(previous: TrainingRun, master: SharedTrainingMaster) -> bool:
+    """Whether thresholds of the run before are where this one would get to."""
+    given = master.to_dict()
+    before = previous.configuration["master"]
+    return all(before.get(n) == given[n] for n in ("threshold", "per_variable_thresholds"))
 
 
 def _refuse_low_precision(state: ModelState) -> None:

@@ -51,7 +51,12 @@ class Engine(Protocol):
 
 
 class StartState:
-    """The driver's model, from which training starts and into which its result goes."""
+    """The driver's model, from which training starts and into which its result goes.
+
+    Attributes:
+        state: the model's variables.
+        thresholds: of gradient sharing, to begin with; none: they have not adapted.
+    """
 
     def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
         """Sort the variables of `model` as `master` averages them; default None: moments too."""
@@ -59,6 +64,7 @@ class StartState:
         if isinstance(master, ParameterAveragingTrainingMaster):
             updater = master.updater
             self._velocity = master.velocity_size(self.state.trainable_size)
+        self.thresholds: tuple[float, ...] = ()
         self._has_updater = updater == "average"
         self.state = replace(self.state, own_updater=updater == "local")
 

@@ -318,6 +318,7 @@ class PeerEngine:
             workers=self._launcher.workers,
             iterations=self._start.iterations,
             epoch=self._initial_epoch,
+            thresholds=self._start.thresholds,
         )
         if self._resume is not None:
             progress = self._resume.progress

@@ -161,6 +161,7 @@ class SparkNetwork(EvaluatingNetwork):
             layout=lambda: self._layout_of(data, given),
             options=given,
             save=save,
+            previous=self._active,
         )
         rules = given["early_stopping"]
         saves_files = rules is not None and rules.saves_files

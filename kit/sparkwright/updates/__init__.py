@@ -11,12 +11,16 @@ from ._format import Encoded as Encoded, EncodedSegment as EncodedSegment
 from ._residual import (
     ResidualClipping as ResidualClipping,
     ResidualStatistics as ResidualStatistics,
+    residual_sample as residual_sample,
     residual_statistics as residual_statistics,
 )
 from ._thresholds import (
+    BITMAP_SPARSITY as BITMAP_SPARSITY,
     AdaptiveThreshold as AdaptiveThreshold,
     FixedThreshold as FixedThreshold,
     TargetSparsity as TargetSparsity,
     ThresholdAlgorithm as ThresholdAlgorithm,
     ThresholdState as ThresholdState,
+    choose_threshold as choose_threshold,
+    expected_sparsity as expected_sparsity,
 )

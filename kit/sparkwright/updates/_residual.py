@@ -160,7 +160,7 @@ def residual_statistics(
         total += float(residual.sum())
         largest = float(residual.max())
         maximum = largest if math.isnan(largest) else max(maximum, largest)
-    sample = _sample(shared, pieces, 1 if exact else -(-shared.size // SAMPLE))
+    sample = _magnitudes(shared, pieces, 1 if exact else -(-shared.size // SAMPLE))
     with np.errstate(invalid="ignore"):
         found = np.percentile(sample, PERCENTILES) if sample.size else np.zeros(len(PERCENTILES))
     return ResidualStatistics(
@@ -174,7 +174,21 @@ def residual_statistics(
     )
 
 
-def _sample(shared: Vector, local: Pieces, stride: int) -> Vector:
+def residual_sample(shared: Vector, local: Sequence[Vector]) -> Vector:
+    """|shared - local| of at most 100,000 evenly spaced elements.
+
+    Raises:
+        DataError: if the vectors do not fit each other.
+
+    Example:
+        >>> residual_sample(np.zeros(2), [np.array([3.0, -1.0])])
+        array([3., 1.])
+    """
+    pieces = paired(single("shared", shared, writable=False), local)
+    return _magnitudes(shared, pieces, -(-shared.size // SAMPLE))
+
+
+def _magnitudes(shared: Vector, local: Pieces, stride: int) -> Vector:
     """|shared - local| of every `stride`-th element."""
     stride = max(stride, 1)
     sample = shared[::stride].copy()

@@ -11,12 +11,20 @@ above raises it, by a constant factor. A bitmap's ratio is 1/16, whatever it car
 import math
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 # A threshold that keeps falling (or rising) stays a normal number of float32.
 _LOWEST, _HIGHEST = 2.0**-126, 2.0**126
-_DENSE = 1 / 16
+# A bitmap holds two bits for each float32.
+BITMAP_SPARSITY = 1 / 16
+# Messages whose threshold is chosen; in the first one Adam changes all parameters by as much.
+_CHOSEN = 4
+# Until there is anything to choose from.
+_USUAL = 1e-4
 
 
 class ThresholdState(NamedTuple):
@@ -25,10 +33,12 @@ class ThresholdState(NamedTuple):
     Attributes:
         threshold: the threshold of the next message.
         sparsity: words of the last message / elements; None before the first one.
+        to_choose: for so many more messages the threshold is chosen from what there is to send.
     """
 
     threshold: float
     sparsity: float | None = None
+    to_choose: int = 0
 
 
 @runtime_checkable
@@ -65,11 +75,14 @@ def _decay() -> Any:
 
 
 def _initial() -> Any:
-    return _threshold(
-        1e-4,
-        "First threshold",
-        "It adapts soon. Start near the size of a parameter's change in one step, so that the "
-        "first messages are small.",
+    return option(
+        default=None,
+        minimum=_LOWEST,
+        maximum=_HIGHEST,
+        none_text="chosen from the first updates",
+        label="First threshold",
+        help="Leave it to the first updates, or start near the size of a parameter's change in one "
+        "step. It adapts, but slowly.",
     )
 
 
@@ -102,12 +115,12 @@ class AdaptiveThreshold(Configuration):
     Example:
         >>> algorithm = AdaptiveThreshold(initial=0.1, decay=0.5)
         >>> algorithm.update(algorithm.init(), sparsity=1 / 16)
-        ThresholdState(threshold=0.2, sparsity=0.0625)
+        ThresholdState(threshold=0.2, sparsity=0.0625, to_choose=0)
     """
 
     _kind: ClassVar[str] = "adaptive"
 
-    initial: float = _initial()
+    initial: float | None = _initial()
     min_sparsity: float = _threshold(
         1e-4,
         "Sent of all, at least",
@@ -129,7 +142,7 @@ class AdaptiveThreshold(Configuration):
 
     def init(self) -> ThresholdState:
         """The state before the first message."""
-        return ThresholdState(self.initial)
+        return _first(self.initial)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
         """The state after a message of so many words per element."""
@@ -142,11 +155,11 @@ class TargetSparsity(Configuration):
 
     _kind: ClassVar[str] = "target"
 
-    initial: float = _initial()
+    initial: float | None = _initial()
     target: float = option(
         default=1e-3,
         minimum=_LOWEST,
-        below=_DENSE,
+        below=BITMAP_SPARSITY,
         label="Sent of all",
         help="The share of the parameters that a message should hold; 0.001 means a thousandth. A "
         "bitmap's is 1/16.",
@@ -155,7 +168,7 @@ class TargetSparsity(Configuration):
 
     def init(self) -> ThresholdState:
         """The state before the first message."""
-        return ThresholdState(self.initial)
+        return _first(self.initial)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
         """The state after a message of so many words per element."""
@@ -171,7 +184,54 @@ def _moved(
         threshold = max(threshold * decay, _LOWEST)
     elif sparsity > high:
         threshold = min(threshold / decay, _HIGHEST)
-    return ThresholdState(threshold, sparsity)
+    return ThresholdState(threshold, sparsity, max(0, state.to_choose - 1))
+
+
+def _first(initial: float | None) -> ThresholdState:
+    if initial is None:
+        return ThresholdState(_USUAL, to_choose=_CHOSEN)
+    return ThresholdState(initial)
+
+
+def expected_sparsity(threshold: ThresholdAlgorithm) -> float:
+    """Size of a message over that of the vector which to expect at most, once t has adapted.
+
+    A message is never larger than a bitmap, a sixteenth of the vector (plus a header).
+    """
+    if isinstance(threshold, AdaptiveThreshold):
+        return min(BITMAP_SPARSITY, threshold.max_sparsity)
+    if isinstance(threshold, TargetSparsity):
+        return min(BITMAP_SPARSITY, threshold.target)
+    return BITMAP_SPARSITY
+
+
+def choose_threshold(magnitudes: NDArray[Any], *, share: float) -> float | None:
+    """The threshold whose message leaves the least of a residual, in squares.
+
+    With a_1 >= a_2 >= … the magnitudes, sending the k largest as a_k takes from the sum of squares
+
+        2 a_k (a_1 + … + a_k) - k a_k ** 2
+
+    and the k of the largest such value is taken.
+
+    Args:
+        magnitudes: (N,) |residual|, or a sample of it.
+        share: the most elements that may be sent, over N.
+
+    Returns:
+        One of the magnitudes; None if all are 0 or no number.
+
+    Example:
+        >>> choose_threshold(np.array([0.1, 3.0, 0.2, 4.0]), share=1.0)
+        3.0
+    """
+    found = magnitudes[np.isfinite(magnitudes)].astype(np.float64)
+    largest = np.sort(found)[::-1][: max(1, math.ceil(min(share, 1.0) * found.size))]
+    if not largest.size or largest[0] < _LOWEST:
+        return None
+    counts = np.arange(1, largest.size + 1)
+    best = largest[np.argmax(2 * largest * np.cumsum(largest) - counts * largest**2)]
+    return float(np.clip(best, _LOWEST, _HIGHEST))
 
 
 def _checked_sparsity(sparsity: float) -> float:

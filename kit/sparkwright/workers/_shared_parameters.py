@@ -1,20 +1,25 @@
 """What all workers of gradient sharing agree on, beside the replica that runs ahead of it."""
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.updates import (
+    BITMAP_SPARSITY,
     Encoded,
     ResidualClipping,
     ResidualStatistics,
     ThresholdAlgorithm,
     ThresholdState,
     apply,
+    choose_threshold,
     describe,
     encode_difference,
+    expected_sparsity,
+    residual_sample,
     residual_statistics,
     selected_values,
 )
@@ -24,6 +29,8 @@ from ._replica_base import Replica
 
 # With more than this share of all parameters changed, one dense subtraction is faster.
 _DENSE = 1 / 64
+# A message of so few words costs as much as an empty one.
+_SMALL_WORDS = 1024
 
 
 class SharedParameters:
@@ -66,6 +73,14 @@ class SharedParameters:
         """What the next message is encoded with."""
         return [state.threshold for state in self._states]
 
+    def continue_from(self, thresholds: Sequence[float]) -> None:
+        """Take over thresholds that have adapted already, unless there is another number."""
+        if len(thresholds) == len(self._states):
+            self._states = [
+                state._replace(threshold=threshold, to_choose=0)
+                for state, threshold in zip(self._states, thresholds, strict=True)
+            ]
+
     def reset(self, values: NDArray[Any]) -> None:
         """Take over `values`, (N,), as the shared parameters; the caller writes the replica's."""
         np.copyto(self.vector, values)
@@ -77,6 +92,8 @@ class SharedParameters:
     def encode(self, *, step: int) -> Encoded:
         """The message for what has been learnt since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()
+        if any(state.to_choose for state in self._states):
+            self._choose(views)
         thresholds = self.thresholds
         one = thresholds[0] if len(thresholds) == 1 else thresholds
         encoded = encode_difference(self.vector, views, one)
@@ -87,11 +104,30 @@ class SharedParameters:
         if excess is not None and excess[0].size:
             # local += excess, as a subtraction
             self._subtract_at(excess[0], -excess[1])
+        # Nothing is gained if a small message becomes smaller.
+        is_small = encoded.words.size <= _SMALL_WORDS
+        most = expected_sparsity(self._algorithm) if is_small else 1.0
         self._states = [
-            self._algorithm.update(state, sparsity=segment.sparsity)
+            self._algorithm.update(state, sparsity=min(most, segment.sparsity))
             for state, segment in zip(self._states, encoded.segments, strict=True)
         ]
         return encoded
+
+    def _choose(self, views: Sequence[NDArray[Any]]) -> None:
+        """Choose thresholds from what there is to send."""
+        bounds = [0, self.vector.size]
+        if len(self._states) > 1:
+            bounds = list(accumulate((view.size for view in views), initial=0))
+        wanted = expected_sparsity(self._algorithm)
+        wanted = max(wanted, _SMALL_WORDS / max(1, self.vector.size))
+        # A bitmap carries every element.
+        share = 1.0 if wanted >= BITMAP_SPARSITY else wanted
+        for number, (start, stop) in enumerate(pairwise(bounds)):
+            parts = views if len(self._states) == 1 else [views[number]]
+            sample = residual_sample(self.vector[start:stop], parts)
+            threshold = choose_threshold(sample, share=share)
+            if threshold is not None:
+                self._states[number] = self._states[number]._replace(threshold=threshold)
 
     def statistics(self, *, exact: bool) -> ResidualStatistics:
         """How the residual is distributed now, against the (first) threshold."""

@@ -191,6 +191,8 @@ class SharingWorker:
         if self._settings.master.combine == "mean":
             self._replica.share_updates(1 / len(group.seats))
         fresh = not member.synchronised
+        if fresh:
+            self._shared.continue_from(group.progress.thresholds)
         try:
             if fresh and group.source < 0:
                 self._synchronise(group)
@@ -293,6 +295,7 @@ class SharingWorker:
                 "iterations": self._replica.iterations,
                 "wants_more": wants_more,
                 "wanted": self._wanted,
+                "thresholds": self._shared.thresholds if self._messages else (),
             },
         )
 

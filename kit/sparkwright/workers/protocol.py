@@ -29,6 +29,7 @@ class Progress:
         answered: with callbacks: the complete epochs when they ran last.
         answered_round: likewise the round; 0: they ran between epochs.
         learning_rate: what callbacks have set; None: the compiled one.
+        thresholds: of gradient sharing, the last that a worker told; none: not adapted yet.
     """
 
     epoch: int = 0
@@ -44,6 +45,7 @@ class Progress:
     answered: int = 0
     answered_round: int = 0
     learning_rate: float | None = None
+    thresholds: tuple[float, ...] = ()
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -64,13 +66,21 @@ class Progress:
         return replace(self, opened=self.epoch + 1, todo=todo)
 
     @classmethod
-    def first(cls, *, workers: int, iterations: int = 0, epoch: int = 0) -> Self:
+    def first(
+        cls,
+        *,
+        workers: int,
+        iterations: int = 0,
+        epoch: int = 0,
+        thresholds: Sequence[float] = (),
+    ) -> Self:
         """Where a run of so many workers begins; epochs before `epoch` count as done."""
         nothing = (0,) * workers
         return cls(
             steps=nothing,
             examples=nothing,
             iterations=iterations,
+            thresholds=tuple(thresholds),
             **dict.fromkeys(("epoch", "opened", "validated", "judged", "answered"), epoch),
         )
 
@@ -136,6 +146,7 @@ class Progress:
             "todo": tuple(Span(*map(int, span)) for span in fields["todo"]),
             "steps": tuple(map(int, fields["steps"])),
             "examples": tuple(map(int, fields["examples"])),
+            "thresholds": tuple(map(float, fields.get("thresholds", ()))),
         }
         return cls(**settings)
 
