@@ -39,6 +39,7 @@ class PhaseCode(IntEnum):
     STATE = 16
     ASSEMBLE = 17
     WORK = 18
+    OVERLAP = 19
 
     COUNT = 32
     LAYOUT = 33
@@ -142,6 +143,8 @@ WAIT; wait for peers; waiting; #bb4a00 #de762f
     The worker waits for slower ones.
 AVERAGE; average; communication; #3d8344 #62b76d
     All workers add up their parameters over the network.
+OVERLAP; average beside compute; communication; #5f8f63 #8fc79d
+    All workers add up their parameters while they train on. What is left to wait for is "average".
 APPLY; apply; communication; #709741 #b3da70
     What came from the others changes this worker's parameters.
 VALIDATE; validate; compute; #0058c7 #72a3ff
@@ -177,7 +180,7 @@ PROCESS_PARAMS; process params; communication; #709741 #b3da70
 FINISH; finish; saving; #7a8087 #bcc4cc
     The result goes into the driver's model; files and ports are let go.
 """
-_ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN)
+_ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN, PhaseCode.OVERLAP)
 _DL4J: dict[PhaseCode, tuple[str, ...]] = {
     PhaseCode.BUILD: (f"{_WORKER}GetInitialModelTimeMs", "ParameterAveragingWorkerInitTimeMs"),
     PhaseCode.STATE: (
