@@ -143,8 +143,6 @@ WAIT; wait for peers; waiting; #bb4a00 #de762f
     The worker waits for slower ones.
 AVERAGE; average; communication; #3d8344 #62b76d
     All workers add up their parameters over the network.
-OVERLAP; average beside compute; communication; #5f8f63 #8fc79d
-    All workers add up their parameters while they train on. What is left to wait for is "average".
 APPLY; apply; communication; #709741 #b3da70
     What came from the others changes this worker's parameters.
 VALIDATE; validate; compute; #0058c7 #72a3ff
@@ -155,6 +153,8 @@ DELIVER; deliver; saving; #7a8087 #bcc4cc
     The result goes to the driver.
 WORK; whole task; compute; #7a8087 #8a94a0
     All of a worker's part in the run, from its task's first moment to its last.
+OVERLAP; average beside compute; communication; #5f8f63 #8fc79d
+    All workers add up their parameters while they train on. What is left to wait for is "average".
 EXPORT; export; data; #8a5200 #c98a1b
     The data is written to files that the workers read.
 COUNT; count; data; #a86200 #e0a93a
