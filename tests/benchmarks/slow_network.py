@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.slow_network            1 Gbit/s for each of two workers
     python -m tests.benchmarks.slow_network 200mbit    what both get together, as `tc` names it
+    python -m tests.benchmarks.slow_network 2gbit delay     only the masters named so
 
 It needs root: a network namespace of its own, whose loopback device is limited. Minibatches take a
 fixed time, so that two cores are enough for two workers.
@@ -18,11 +19,12 @@ import numpy as np
 from tests.benchmarks._harness import Row, row, show, trained
 
 import sparkwright as sw
+from sparkwright.timeline.summary import hidden_share
 
 # Above what a minibatch of one example takes with two workers on two cores, about 0.39 s.
 PACE_S = 0.6
 _MINIBATCHES, _EPOCHS, _WIDTH = 50, 2, 5_000
-_SHAPED = "SPARKWRIGHT_SHAPED"
+_SHAPED, _ONLY = "SPARKWRIGHT_SHAPED", "SPARKWRIGHT_ONLY"
 _OUTER = sw.OuterOptimizer()
 MASTERS: dict[str, dict[str, Any]] = {
     "moments averaged, every 5": {"averaging_frequency": 5},
@@ -36,6 +38,15 @@ MASTERS: dict[str, dict[str, Any]] = {
         "averaging_frequency": 5,
         "updater": "local",
         "exchange_precision": "int8",
+    },
+    **{
+        f"local moments, every 5, {precision}, delay 4": {
+            "averaging_frequency": 5,
+            "averaging_delay": 4,
+            "updater": "local",
+            "exchange_precision": precision,
+        }
+        for precision in ("float32", "bfloat16", "int8")
     },
     "local moments, every 50, int8, outer optimizer": {
         "averaging_frequency": 50,
@@ -74,6 +85,8 @@ def slow_network() -> Iterator[Row]:
         random.integers(0, 2, rows).astype(np.int32),
     )
     for name, options in MASTERS.items():
+        if os.environ[_ONLY] not in name:
+            continue
         model = keras.Sequential(
             [
                 keras.Input((_WIDTH,)),
@@ -83,18 +96,23 @@ def slow_network() -> Iterator[Row]:
         )
         model.compile(keras.optimizers.Adam(1e-4), "sparse_categorical_crossentropy")
         master = sw.ParameterAveragingTrainingMaster(
-            batch_size_per_worker=1, seed=1, **options
+            batch_size_per_worker=1, seed=1, collect_training_stats=True, **options
         ).with_hooks(Paced())
         with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-            history = trained(wrapper, data, epochs=_EPOCHS).history
+            run = trained(wrapper, data, epochs=_EPOCHS)
+        history = run.history
         first, last = (history[history.epoch == epoch].time_s.max() for epoch in (1, _EPOCHS))
         minibatch_s = float(last - first) / (_EPOCHS - 1) / _MINIBATCHES
         what = f"25 M parameters, {os.environ[_SHAPED]}, {name}: a minibatch"
         ratio = PACE_S / minibatch_s
         yield row(what, 1e3 * minibatch_s, "ms", 1e3 * PACE_S, ratio=ratio)
+        hidden = hidden_share(run.timeline.totals())
+        if hidden is not None:
+            what = f"25 M parameters, {os.environ[_SHAPED]}, {name}: averaging that is hidden"
+            yield row(what, 100 * hidden, "%", 100, ratio=hidden)
 
 
-def main(rate: str = "2gbit") -> int:
+def main(rate: str = "2gbit", only: str = "") -> int:
     """Run in a namespace whose loopback device is limited to `rate`."""
     if _SHAPED in os.environ:
         show(slow_network())
@@ -102,7 +120,9 @@ def main(rate: str = "2gbit") -> int:
     limit = f"tc qdisc add dev lo root tbf rate {rate} burst 2mb latency 400ms"
     again = f"exec {sys.executable} -m tests.benchmarks.slow_network"
     command = ["unshare", "-n", "sh", "-c", f"ip link set lo up && {limit} && {again}"]
-    return subprocess.run(command, env={**os.environ, _SHAPED: rate}, check=False).returncode
+    return subprocess.run(
+        command, env={**os.environ, _SHAPED: rate, _ONLY: only}, check=False
+    ).returncode
 
 
 if __name__ == "__main__":
