@@ -278,8 +278,8 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
         return [*replica.trainable_variables, *replica.non_trainable_variables[:2]]
 
     def apply() -> None:
-        means, befores = under_way
-        for replica, before in zip(replicas, befores, strict=True):
+        means, states = under_way
+        for replica, before in zip(replicas, states, strict=True):
             pairs = zip(variables_of(replica), means, before, strict=True)
             for place, (variable, mean, old) in enumerate(pairs):
                 is_trained = place < trained
@@ -302,12 +302,12 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
                 start = middle
             train(start, stop)
             start = stop
-            befores = [[v.numpy() for v in variables_of(replica)] for replica in replicas]
-            means = [(one + other) / 2 for one, other in zip(*befores, strict=True)]
+            states = [[v.numpy() for v in variables_of(replica)] for replica in replicas]
+            means = [(one + other) / 2 for one, other in zip(*states, strict=True)]
             if slow is not None:
                 slow.apply([x - m for x, m in zip(kept, means[:trained], strict=True)], kept)
                 means[:trained] = [variable.numpy() for variable in kept]
-            under_way = means, befores
+            under_way = means, states
             if not master.averaging_delay:
                 apply()
                 under_way = None
