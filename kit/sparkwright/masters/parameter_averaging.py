@@ -10,7 +10,7 @@ from .outer_optimizer import OuterOptimizer
 from .plan import Exchange
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
-Communication = Literal["ring", "spark"]
+Communication = Literal["ring", "driver", "spark"]
 Updater = Literal["average", "local", "reset"]
 ExchangePrecision = Literal["float32", "bfloat16", "int8"]
 # Bytes of a message over those in float32; int8 has a scale for each 256 numbers.
