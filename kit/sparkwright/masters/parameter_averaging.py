@@ -91,9 +91,11 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         default="ring",
         group=MESSAGES,
         label="Averaging goes by",
-        help='"ring": the workers exchange parameters among themselves, in milliseconds. "spark": '
-        "a Spark job for each averaging, some tenths of a second, for clusters where executors "
-        "may not open ports. The results are the same.",
+        help='"ring": the workers exchange parameters among themselves, in milliseconds. "driver": '
+        "likewise, but all connections go by way of the driver's port, for clusters where "
+        'executors may not open ports for one another. "spark": a Spark job for each averaging, '
+        "some tenths of a second, where executors cannot reach that port either. The results are "
+        "the same.",
     )
     share_work: bool = option(
         default=False,
@@ -108,15 +110,15 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
         if self.updater == "local" and self.communication == "spark":
             raise ConfigurationError(
-                '`updater="local"` needs `communication="ring"`: Spark may run a worker\'s next '
-                'round in another process. Received: communication="spark".'
+                '`updater="local"` needs `communication="ring"` or "driver": Spark may run a '
+                'worker\'s next round in another process. Received: communication="spark".'
             )
         if self.exchange_precision == "float32":
             return
         if self.communication == "spark":
             raise ConfigurationError(
-                f'`exchange_precision="{self.exchange_precision}"` needs `communication="ring"`. '
-                'Received: communication="spark".'
+                f'`exchange_precision="{self.exchange_precision}"` needs `communication="ring"` '
+                'or "driver". Received: communication="spark".'
             )
         if self.updater == "average":
             raise ConfigurationError(
