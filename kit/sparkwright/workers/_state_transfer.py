@@ -112,7 +112,7 @@ def fetch_state(
         connection.close()
     found = None if message is None else unpack(message, own_code=False)
     if not (isinstance(found, Snapshot) and found.vector.shape == (size,)):
-        raise NetworkError(f"the worker at {address[0]}:{address[1]} did not send its state.")
+        raise NetworkError(f"worker {of[0]} on {address[0]} did not send its state.")
     return found
 
 

@@ -262,7 +262,7 @@ class RemoteShard:
         if message is None:
             self.close()
             raise NetworkError(
-                f"the worker at {self._address[0]}:{self._address[1]} did not send its examples "
+                f"worker {self._worker} on {self._address[0]} did not send its examples "
                 f"within {self._peer_timeout_s:g} s."
             )
         return unpack(message, own_code=False)
