@@ -291,6 +291,7 @@ def test_a_worker_s_own_line_is_not_relayed(site: Make) -> None:
     one = here.member(0)
     one.control.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
     assert one.control.gone.wait(10)
+    wait_until(lambda: 0 not in here.rules.present)
 
 
 def test_without_the_option_nothing_is_relayed(site: Make) -> None:

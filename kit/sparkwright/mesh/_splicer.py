@@ -22,13 +22,11 @@ class _Half:
     Attributes:
         sock: the socket, which does not block.
         waiting: what has come from the other half and this socket has not taken yet.
-        ended: whether its peer has closed it.
         events: what the selector watches it for.
     """
 
     sock: socket
     waiting: memoryview = field(default_factory=lambda: memoryview(b""))
-    ended: bool = False
     events: int = 0
     _other: "_Half | None" = None
 
@@ -48,8 +46,8 @@ class _Half:
     @property
     def wanted(self) -> int:
         """Nothing is read while the other half is full: TCP then stops the sender."""
-        reads = not self.ended and not self.other.waiting
-        return reads * selectors.EVENT_READ | bool(self.waiting) * selectors.EVENT_WRITE
+        reads, writes = not self.other.waiting, bool(self.waiting)
+        return reads * selectors.EVENT_READ | writes * selectors.EVENT_WRITE
 
 
 class Splicer:
@@ -125,21 +123,18 @@ class Splicer:
                 half.waiting = half.waiting[_send(half.sock, half.waiting) :]
             if events & selectors.EVENT_READ:
                 self._read(half)
+            self._watch(half)
+            self._watch(half.other)
         except OSError:
             self._end(half)
-            return
-        if any(each.ended and not each.other.waiting for each in (half, half.other)):
-            self._end(half)
-            return
-        self._watch(half)
-        self._watch(half.other)
 
     def _read(self, half: _Half) -> None:
         try:
             count = half.sock.recv_into(self._buffer)
         except BlockingIOError:
             return
-        half.ended = not count
+        if not count:  # all that came before has gone on, or this half would not be read
+            raise ConnectionResetError
         content = self._buffer[:count]
         left = content[_send(half.other.sock, content) :]
         half.other.waiting = memoryview(bytes(left))
