@@ -1,5 +1,6 @@
 """`communication="driver"` trains what workers that connect to one another train."""
 
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,17 @@ def test_weights_and_scores_are_those_of_the_ring_bit_for_bit(
     scores = [[point.loss for point in run.status.validation] for run in runs]
     assert len(scores[0]) == 3
     assert scores[0] == scores[1]
+
+
+def test_only_the_driver_needs_the_ports_and_the_network_of_the_settings(
+    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One port for all: a worker that listened would find it taken."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    mesh = sw.MeshConfig(ports=port, network_mask="127.0.0.0/8")
+    monkeypatch.setattr("sparkwright.workers._serving._listen_host", pytest.fail)
+    fit(dense(), averaging(mesh=mesh, **BY_DRIVER), blobs)
 
 
 def test_a_run_is_resumed_from_its_checkpoint_either_way(blobs: DataSet, tmp_path: Path) -> None:

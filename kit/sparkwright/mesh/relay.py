@@ -201,9 +201,8 @@ class RelayClient:
             OSError: if the worker does not answer in time.
             NetworkError: if the driver cannot be reached.
         """
-        connection = connect(
-            self._driver, secret=self._secret, timeout_s=self._timeout_s, give_up=give_up
-        )
+        left_s = max(0.0, until_s - time.monotonic())
+        connection = connect(self._driver, secret=self._secret, timeout_s=left_s, give_up=give_up)
         try:
             connection.send(CONNECT, {"from": self.me, "to": to})
             connection.socket.settimeout(_LOOK_S)

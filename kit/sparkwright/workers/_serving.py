@@ -114,15 +114,7 @@ class Service:
                 stack.callback(self._reporting(request, control, phases))
             began_s = time.monotonic()
             self._digests.pop(_replica_key(request), None)
-            port = PeerPort(
-                secret=request.secret,
-                worker=request.settings.worker,
-                relay=_relay(request),
-                encrypt=request.settings.master.mesh.encrypt,
-                host=_listen_host(request.listen_host) or control.local_host,
-                ports=MeshConfig(ports=request.ports).ports_from(os.environ),
-                name=name,
-            )
+            port = _port(request, control, name=name)
             stack.callback(port.close)
             control.when_called_back(port.connect_back)
             worker = stack.enter_context(
@@ -287,18 +279,27 @@ def worker_of(
     return SharingWorker(settings, member, port)
 
 
-def _relay(request: TrainRequest) -> RelayClient | None:
-    """How the worker reaches others without listening, if it is to do so."""
-    settings = request.settings
+def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort:
+    """How the worker reaches others, and others it: by a listener, or by way of the driver."""
+    settings, mesh = request.settings, request.settings.master.mesh
+    common: dict[str, Any] = {
+        "secret": request.secret,
+        "worker": settings.worker,
+        "encrypt": mesh.encrypt,
+        "name": name,
+    }
     if settings.master.exchange.among != "driver":
-        return None
-    return RelayClient(
+        host = _listen_host(request.listen_host) or control.local_host
+        ports = MeshConfig(ports=request.ports).ports_from(os.environ)
+        return PeerPort(host=host, ports=ports, **common)
+    relay = RelayClient(
         request.controller,
         secret=request.secret,
         me=(settings.worker, settings.attempt),
-        encrypt=settings.master.mesh.encrypt,
-        timeout_s=settings.master.mesh.connect_timeout_s,
+        encrypt=mesh.encrypt,
+        timeout_s=mesh.connect_timeout_s,
     )
+    return PeerPort(host=control.local_host, ports=(), relay=relay, **common)
 
 
 def _shard(request: TrainRequest) -> Shard:
