@@ -66,8 +66,8 @@ def _work(rank: int, kind: str, pipe: "Pipe[Any, Any]") -> None:
     port = PeerPort(
         secret=_SECRET, worker=rank, host="127.0.0.1", ports=range(1), name=f"exchange-{rank}"
     )
-    rings = RingPort(port, secret=_SECRET)
-    mesh = UpdateMesh(port, secret=_SECRET, me=(rank, 0), name=f"exchange-mesh-{rank}")
+    rings = RingPort(port)
+    mesh = UpdateMesh(port, me=(rank, 0), name=f"exchange-mesh-{rank}")
     pipe.send(port.address)
     addresses = pipe.recv()
     ring = rings.join(

@@ -39,6 +39,7 @@ from tests.benchmarks.timeline import timeline  # noqa: E402
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "lenet": training.lenet,
+    "driver": training.by_driver,
     "start": training.start,
     "peers": training.peers,
     "ring": training.ring,

@@ -82,6 +82,26 @@ def peers() -> Iterator[Row]:
     yield compared(what, "examples/s", found["ours"], found["elephas"], runs=found)
 
 
+def by_driver() -> Iterator[Row]:
+    """LeNet with 2 workers connected by way of the driver, against the ring, in pairs."""
+    data, model = sw.DataSet(*digits_arrays(12_000)), sw.networks.lenet()
+    for frequency in (5, 1):
+        found: dict[Any, list[float]] = {"ring": [], "driver": []}
+        for repeat in range(1 + REPEATS):
+            for way, rates in found.items():
+                master = _master(averaging_frequency=frequency, communication=way)
+                with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+                    rate = steady(trained(wrapper, data))
+                if repeat:  # the first compiles
+                    rates.append(rate)
+        yield compared(
+            f"LeNet, 2 workers, by way of the driver, every {frequency}, against the ring",
+            *("examples/s", found["driver"], found["ring"]),
+            target=">= 0.6",
+            runs=found,
+        )
+
+
 def panel() -> Iterator[Row]:
     """Throughput with the live panel's thread at work, against without."""
     from sparkwright_widgets.display import panel_for

@@ -54,6 +54,7 @@ class Experiment:
         pause_s: how long a pause or a cut lasts.
         grace_s: the run's `replacement_grace_s`.
         delay: minibatches that workers of an averaging run train while they average.
+        by_driver: whether workers reach one another by way of the driver only.
         hopeless: whether no run could go on after this fault; it must end with an error.
     """
 
@@ -67,12 +68,14 @@ class Experiment:
     pause_s: float = 6.0
     grace_s: float = 2.0
     delay: int = 0
+    by_driver: bool = False
     hopeless: bool = False
 
     def __str__(self) -> str:
         number = "" if self.seed < 0 else f"{self.seed} "
+        way = " by way of the driver" if self.by_driver else ""
         delay = f", delay {self.delay}" if self.delay else ""
-        return f"{number}{self.master}{delay}: {self.victim}, {self.fault}, {self.moment}"
+        return f"{number}{self.master}{way}{delay}: {self.victim}, {self.fault}, {self.moment}"
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
@@ -108,4 +111,6 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
         pause_s=chance.choice(_PAUSES_S),
         grace_s=chance.choice(_GRACES_S),
         delay=chance.choice((0, 1, 2)) if master == "averaging" else 0,
+        # Last, so that a seed's fault is the one that it was.
+        by_driver=master != "spark" and chance.random() < 0.3,
     )

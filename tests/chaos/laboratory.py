@@ -119,6 +119,8 @@ class Laboratory:
             if experiment.master != "spark":
                 url = str(self.folder / "checkpoints")
                 chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
+        if experiment.by_driver:
+            chosen["communication"] = "driver"
         if experiment.master == "sharing":
             # Each minibatch changes a parameter by a little more than the threshold, which rounding
             # may take away, or not at all.

@@ -70,7 +70,6 @@ def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
             def start(number: int = number, port: PeerPort = port) -> UpdateMesh:
                 mesh = UpdateMesh(
                     port,
-                    secret=SECRET,
                     me=(number, 0),
                     name=f"mesh-{number}",
                     heartbeat_s=0.1,
@@ -168,7 +167,7 @@ def joined(hosts: Hosts, ports: list[RingPort]) -> list[Any]:
 
 @pytest.fixture
 def ring_ports(ports: list[PeerPort]) -> Iterator[list[RingPort]]:
-    found = [RingPort(port, secret=SECRET) for port in ports]
+    found = [RingPort(port) for port in ports]
     yield found
     for port in found:
         port.close()

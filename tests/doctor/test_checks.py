@@ -168,7 +168,7 @@ CASES: list[tuple[Findings, str, str, str]] = [
     (with_executor(driver_problem="a:4 refused"), "Driver reached", "problem", "(b): a:4 refused"),
     (with_executor(driver_problem="no"), "Driver reached", "problem", "spark.driver.host"),
     (with_executor(peers=LOST), "Executors reached", "problem", "10.0.0.2:5 (timed out)"),
-    (with_executor(peers=LOST), "Executors reached", "problem", 'communication="spark"'),
+    (with_executor(peers=LOST), "Executors reached", "problem", 'communication="driver"'),
     (
         with_executor(peers={f"executor {n} (z)": "closed" for n in range(9)}),
         *("Executors reached", "problem", "and 6 more"),

@@ -30,13 +30,14 @@ masters: st.SearchStrategy[TrainingMaster] = st.one_of(
         batch_size_per_worker=st.integers(1, 300),
         averaging_frequency=st.integers(1, 50),
         updater=st.sampled_from(["average", "reset"]),
-        communication=st.sampled_from(["ring", "spark"]),
+        communication=st.sampled_from(["ring", "driver", "spark"]),
     ),
     st.builds(
         SharedTrainingMaster,
         batch_size_per_worker=st.integers(1, 300),
         minibatches_per_message=st.none() | st.integers(1, 10),
         max_staleness=st.none() | st.integers(0, 10),
+        communication=st.sampled_from(["mesh", "driver"]),
         mesh=st.builds(MeshConfig, mode=st.sampled_from(["plain", "mesh"])),
     ),
 )
@@ -121,6 +122,40 @@ def test_the_rule_of_thumb_decides_with_the_arithmetic_beside_it() -> None:
     slow = said(0.12, averaging_frequency=1, communication="spark")
     assert slow.endswith("exchanging outweighs what they gain.")
     assert slow.startswith("hardly: 1 minibatch of 120 ms, an averaging of 1.91 MiB about 353 ms")
+
+
+def test_by_way_of_the_driver_its_machine_carries_what_all_workers_send() -> None:
+    """The ring's 2 (n - 1) / n vectors of each worker, from n workers, by one network card."""
+    costs = ScalingCosts(
+        exchange=ExchangeCosts(bandwidth_bytes_per_s=1e9, averaging_s_per_byte=1e-15)
+    )
+    sizes = {}
+    for workers in (2, 8):
+        for way in ("ring", "driver"):
+            master = ParameterAveragingTrainingMaster(communication=way, updater="reset")
+            (found,) = predict_scaling(
+                master, vector_bytes=100_000_000, step_s=0.1, workers=[workers], costs=costs
+            ).points
+            sizes[way, workers] = found.exchange_s, found.driver_s
+        assert sizes["driver", workers][0] == pytest.approx(
+            workers * sizes["ring", workers][0], rel=0.02
+        )
+    passed_on = 2 * 7 * 100_000_000
+    extra_s = sizes["driver", 8][1] - sizes["ring", 8][1]
+    assert extra_s == pytest.approx(passed_on * ScalingCosts().relay_s_per_byte, rel=0.2)
+
+
+def test_by_way_of_the_driver_its_machine_carries_every_update() -> None:
+    found = {
+        way: predict_scaling(
+            SharedTrainingMaster(communication=way, minibatches_per_message=1),
+            vector_bytes=100_000_000,
+            step_s=0.1,
+            workers=[8],
+        ).points[0]
+        for way in ("mesh", "driver")
+    }
+    assert found["driver"].exchange_s > found["mesh"].exchange_s
 
 
 def test_before_anything_is_measured_only_the_condition_is_told() -> None:

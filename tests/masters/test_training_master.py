@@ -52,6 +52,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "threshold": AdaptiveThreshold(initial=None, min_sparsity=1e-4, max_sparsity=1e-2),
         "residual_clipping": ResidualClipping(multiple=5.0, every=5),
         "minibatches_per_message": None,
+        "communication": "mesh",
         "per_variable_thresholds": False,
         "combine": "sum",
         "max_staleness": None,

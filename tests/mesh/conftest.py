@@ -26,7 +26,7 @@ def ports() -> Iterator[Ports]:
                     name=f"ring-{rank}",
                 )
                 stack.callback(shared.close)
-                found.append(RingPort(shared, secret=SECRET))
+                found.append(RingPort(shared))
                 stack.callback(found[-1].close)
             return found
 

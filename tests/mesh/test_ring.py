@@ -360,7 +360,7 @@ def test_vectors_are_authenticated_outside_one_machine_or_by_choice(
     host: str,
     sealed: bool,
 ) -> None:
-    both = [RingPort(port._port, secret=SECRET, authenticate=authenticate) for port in ports(2)]
+    both = [RingPort(port._port, authenticate=authenticate) for port in ports(2)]
     monkeypatch.setattr(Connection, "peer_host", host)
     for ring in joined(both):
         assert seals(ring) == (sealed, sealed)
@@ -372,7 +372,7 @@ def test_the_next_worker_is_told_whether_vectors_are_authenticated(
 ) -> None:
     """Addresses may look different at the two ends, as behind a proxy."""
     both = [
-        RingPort(port._port, secret=SECRET, authenticate=authenticate)
+        RingPort(port._port, authenticate=authenticate)
         for port, authenticate in zip(ports(2), (True, False), strict=True)
     ]
     rings = joined(both)

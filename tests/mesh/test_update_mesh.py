@@ -37,9 +37,7 @@ class Workers:
         )
         self._stack.callback(port.close)
         settings: dict[str, Any] = {"heartbeat_s": 0.05, "peer_timeout_s": 5.0, **options}
-        mesh = UpdateMesh(
-            port, secret=SECRET, me=(worker, attempt), name=f"test-{worker}", **settings
-        )
+        mesh = UpdateMesh(port, me=(worker, attempt), name=f"test-{worker}", **settings)
         self._stack.callback(mesh.close)
         self.meshes[worker], self.ports[worker] = mesh, port
         self.attempts[worker] = attempt

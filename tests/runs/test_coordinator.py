@@ -89,7 +89,7 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
     reason = (
         "the workers' ring broke 5 times without one averaging. The workers reach the driver but "
         "not one another: open the ports between them (`MeshConfig(ports=…)`) or use "
-        '`communication="spark"`.'
+        '`communication="driver"`.'
     )
     assert script.report(1, "broken", None) == [
         *script.dismissals(0, 1),

@@ -183,6 +183,19 @@ def test_changing_the_kind_and_back_loses_nothing(master: TrainingMaster) -> Non
     picker.close()
 
 
+@pytest.mark.parametrize(
+    ("averaging", "sharing"), [("ring", "mesh"), ("driver", "driver"), ("spark", "mesh")]
+)
+def test_changing_the_kind_keeps_a_way_that_both_know(averaging: Any, sharing: str) -> None:
+    picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication=averaging))
+    picker.kind.value = SharedTrainingMaster
+    assert picker.problem is None
+    assert picker.master == SharedTrainingMaster(communication=sharing)
+    picker.kind.value = ParameterAveragingTrainingMaster
+    assert picker.master == ParameterAveragingTrainingMaster(communication=averaging)
+    picker.close()
+
+
 def test_closing_frees_the_widgets_of_both_kinds() -> None:
     before = set(_instances)
     picker = TrainingMasterPicker()

@@ -23,7 +23,9 @@ _OPEN = (
     "Open the ports between the machines, name those that are open with `MeshConfig(ports=…)`, or "
     "the network to use with `MeshConfig(network_mask=…)`."
 )
-_SPARK_INSTEAD = ' Where executors may not open ports, train with `communication="spark"`.'
+_DRIVER_INSTEAD = (
+    ' Where executors may not open ports for one another, train with `communication="driver"`.'
+)
 _KNOWN_FAILURES = {
     "PYTHON_VERSION_MISMATCH": (
         "Set PYSPARK_PYTHON for executors to a Python of the driver's version "
@@ -203,17 +205,18 @@ def _to_driver(place: Place, _: Findings) -> Iterator[Note]:
             problem,
             "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
             "`MeshConfig(controller_address=…)` where the driver is behind a router, and a "
-            "firewall that lets `MeshConfig(ports=…)` pass.",
+            "firewall that lets `MeshConfig(ports=…)` pass. Where that cannot be had, train with "
+            '`communication="spark"`.',
         )
 
 
 def _to_peers(place: Place, _: Findings) -> Iterator[Note]:
     if place.port_problem:
-        yield fault(place.port_problem, _OPEN + _SPARK_INSTEAD)
+        yield fault(place.port_problem, _OPEN + _DRIVER_INSTEAD)
     elif place.port_problem is None:
         yield unchecked("not asked to connect to one another")
     if lost := _lost(place.peers):
-        yield fault(lost, _OPEN + _SPARK_INSTEAD)
+        yield fault(lost, _OPEN + _DRIVER_INSTEAD)
     elif place.peers:
         yield ok("every other executor's port that was tried was reached")
     elif place.port_problem == "":

@@ -24,6 +24,7 @@ from .plan import Exchange
 from .training_master import DATA, DIAGNOSTICS, MESSAGES, SPEED, TrainingMaster
 
 Combine = Literal["sum", "mean"]
+SharingCommunication = Literal["mesh", "driver"]
 
 THRESHOLD = "What is sent"
 
@@ -101,6 +102,14 @@ class SharedTrainingMaster(TrainingMaster):
         help="Minibatches that a worker trains before it sends an update. 1 is DL4J's way. "
         "A message costs a millisecond or two whatever it holds, so quick minibatches should share "
         "one.",
+    )
+    communication: SharingCommunication = option(
+        default="mesh",
+        group=MESSAGES,
+        label="Messages go by",
+        help='"mesh": the workers connect to one another, as `MeshConfig(mode=…)` says. "driver": '
+        "likewise, but all connections go by way of the driver's port, for clusters where "
+        "executors may not open ports for one another.",
     )
     per_variable_thresholds: bool = option(
         default=False,
@@ -227,7 +236,7 @@ class SharedTrainingMaster(TrainingMaster):
             every=self.minibatches_per_message,
             precision="threshold",
             density=expected_sparsity(self.threshold),
-            among="mesh",
+            among=self.communication,
         )
 
 

@@ -88,6 +88,11 @@ class ScalingCosts(Configuration):
         above=0,
         help="What a message of a worker costs the driver; measured with 1,000 simulated workers.",
     )
+    relay_s_per_byte: float = option(
+        default=3.5e-10,
+        above=0,
+        help='What a byte costs the driver with `communication="driver"`; measured over loopback.',
+    )
     piece_s_per_worker: float = option(
         default=7.5e-7,
         above=0,
@@ -192,24 +197,31 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
 
     A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps. A message of gradient
     sharing reaches all others along a tree, and each worker applies an update of each other one;
-    counted is the worker that passes on most.
+    counted is the worker that passes on most. With `communication="driver"` the driver's machine
+    receives, and sends, all that any worker sends.
     """
     others, one = plan.workers - 1, costs.exchange
     if others == 0:
         return 0, 0.0
-    bandwidth = one.bandwidth_bytes_per_s
+    bandwidth, by_driver = one.bandwidth_bytes_per_s, master.exchange.among == "driver"
     if plan.kind == "sharing":
         size = plan.bytes_per_minibatch
         update_s = costs.update_s + costs.update_s_per_byte * size
         # The first of the others is part of the cost of a message.
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
-        return others * size, handling_s + _relayed(master.mesh, others, size) / bandwidth
+        busiest = others * size * plan.workers
+        if not by_driver:
+            busiest = _relayed(master.mesh, others, size)
+        return others * size, handling_s + busiest / bandwidth
     if master.exchange.among == "spark":
         return plan.vector_bytes, _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
     sent = plan.bytes_per_round
-    handling_s = one.averaging_s_per_byte * plan.vector_bytes + 2 * others * one.latency_s
-    return sent, handling_s + sent / bandwidth
+    latency_s, busiest = one.latency_s, sent
+    if by_driver:
+        latency_s, busiest = 2 * latency_s, plan.workers * sent
+    handling_s = one.averaging_s_per_byte * plan.vector_bytes + 2 * others * latency_s
+    return sent, handling_s + busiest / bandwidth
 
 
 def interval(
@@ -235,6 +247,8 @@ def interval(
         waiting_s += (crowd - 1) * costs.processor_share * training_s
     busy_s = training_s + waiting_s + exchange_s
     driver_s = _driver_s(master, workers, busy_s, busy_s / minibatches, costs)
+    if master.exchange.among == "driver":
+        driver_s += workers * sent * costs.relay_s_per_byte
     interval_s = max(busy_s, driver_s)
     return ScalingPoint(
         workers=workers,

@@ -10,7 +10,7 @@ from .outer_optimizer import OuterOptimizer
 from .plan import Exchange
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
-Communication = Literal["ring", "spark"]
+Communication = Literal["ring", "driver", "spark"]
 Updater = Literal["average", "local", "reset"]
 ExchangePrecision = Literal["float32", "bfloat16", "int8"]
 # Bytes of a message over those in float32; int8 has a scale for each 256 numbers.
@@ -110,9 +110,11 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         default="ring",
         group=MESSAGES,
         label="Averaging goes by",
-        help='"ring": the workers exchange parameters among themselves, in milliseconds. "spark": '
-        "a Spark job for each averaging, some tenths of a second, for clusters where executors "
-        "may not open ports. The results are the same.",
+        help='"ring": the workers exchange parameters among themselves, in milliseconds. "driver": '
+        "likewise, but all connections go by way of the driver's port, for clusters where "
+        'executors may not open ports for one another. "spark": a Spark job for each averaging, '
+        "some tenths of a second, where executors cannot reach that port either. The results are "
+        "the same.",
     )
     share_work: bool = option(
         default=False,
@@ -127,16 +129,16 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
         if self.updater == "local" and self.communication == "spark":
             raise ConfigurationError(
-                '`updater="local"` needs `communication="ring"`: Spark may run a worker\'s next '
-                'round in another process. Received: communication="spark".'
+                '`updater="local"` needs `communication="ring"` or "driver": Spark may run a '
+                'worker\'s next round in another process. Received: communication="spark".'
             )
         self._check_delay()
         if self.exchange_precision == "float32":
             return
         if self.communication == "spark":
             raise ConfigurationError(
-                f'`exchange_precision="{self.exchange_precision}"` needs `communication="ring"`. '
-                'Received: communication="spark".'
+                f'`exchange_precision="{self.exchange_precision}"` needs `communication="ring"` '
+                'or "driver". Received: communication="spark".'
             )
         if self.updater == "average":
             raise ConfigurationError(
@@ -155,7 +157,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
             )
         if delay and self.communication == "spark":
             raise ConfigurationError(
-                '`averaging_delay` needs `communication="ring"`. Received: averaging_delay='
+                '`averaging_delay` needs `communication="ring"` or "driver". Received: averaging_delay='
                 f'{delay}, communication="spark".'
             )
         if delay and self.updater == "average":

@@ -12,7 +12,7 @@ from sparkwright.networks.training import optimizer_slots
 PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
 Precision = Literal["float32", "bfloat16", "int8", "threshold"]
-Route = Literal["ring", "mesh", "spark"]
+Route = Literal["ring", "mesh", "driver", "spark"]
 _BYTES = 4
 
 
@@ -29,7 +29,8 @@ class Exchange:
         precision: "float32"; "bfloat16" or "int8": how far parameters moved, rounded; "threshold":
             only the signs of the elements above a threshold.
         density: size of a message over that of the vector, at most.
-        among: "ring": each worker with its neighbors; "mesh": along a tree; "spark": by a job.
+        among: "ring": each worker with its neighbors; "mesh": along a tree; "driver": likewise, by
+            way of the driver's port; "spark": by a job.
         delay: minibatches that a worker trains during an exchange; 0: it waits.
     """
 

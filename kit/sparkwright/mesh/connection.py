@@ -51,24 +51,28 @@ class Connection:
         keys: of the handshake; None: messages are neither authenticated nor encrypted.
         sealer: seals what is sent, in the order of sending.
         opener: opens what is received, in the order of arrival.
+        relayed: whether the driver passes on what both ends send.
         heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
     """
 
-    def __init__(self, sock: socket.socket, keys: Keys | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, keys: Keys | None = None, *, relayed: bool = False
+    ) -> None:
         """Take over `sock`, whose peer has been authenticated.
 
         Args:
             sock: the socket.
             keys: of the handshake. Default None, for a Unix socket whose peer the kernel names.
+            relayed: whether the driver passes on what both ends send; default False.
         """
-        self.socket, self.keys = sock, keys
+        self.socket, self.keys, self.relayed = sock, keys, relayed
         self.sealer, self.opener = seals(keys)
         self.heard_s = time.monotonic()
         self._sending = threading.Lock()
 
     @property
     def peer_host(self) -> str:
-        """The peer's address; empty for a Unix socket."""
+        """The peer's address, or the driver's if it relays; empty for a Unix socket."""
         name = self.socket.getpeername()
         return str(name[0]) if isinstance(name, tuple) else ""
 

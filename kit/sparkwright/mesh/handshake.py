@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sparkwright.errors import NetworkError
 
@@ -30,51 +31,54 @@ def dial(
     timeout_s: float,
     to: str = DRIVER,
     give_up: Callable[[], bool] = lambda: False,
+    reach: Callable[[float], socket.socket] | None = None,
+    where: str = "",
 ) -> tuple[socket.socket, Keys]:
     """The socket to a listener that has proved the secret and its identity; see `connect`.
+
+    `reach`, which gets a time-out in seconds, makes sockets that lead there; by default they are
+    connected to `address`. `where` names the listener in errors; by default its address does.
 
     Raises:
         OSError: if nobody answers there in time.
         NetworkError: if the listener does not know the secret, or is not `to`; that is not tried
             again.
     """
+    reach = reach or partial(socket.create_connection, address)
+    where = where or f"{address[0]}:{address[1]}"
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02
     while True:
         remaining_s = deadline - time.monotonic()
         try:
-            return _dial_once(address, secret, to, timeout_s=max(0.1, min(remaining_s, 5.0)))
+            sock = reach(max(0.1, min(remaining_s, 5.0)))
+            return sock, _greet_server(sock, secret, to, where)
         except NetworkError:
             raise
         except OSError as error:
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0 or give_up():
                 raise ConnectionError(
-                    f"{address[0]}:{address[1]} could not be reached within {timeout_s:g} s: "
-                    f"{error}"
+                    f"{where} could not be reached within {timeout_s:g} s: {error}"
                 ) from None
             time.sleep(min(pause_s, remaining_s))
             pause_s = min(2 * pause_s, 1.0)
 
 
-def _dial_once(
-    address: Address, secret: bytes, to: str, *, timeout_s: float
-) -> tuple[socket.socket, Keys]:
-    """Connect and greet.
+def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Keys:
+    """Greet, or close `sock`.
 
     Raises:
-        OSError: if nobody answers, or who does hangs up: a listener with many guests at its door
-            disconnects others, which can retry.
+        OSError: if the listener hangs up: one with many guests at its door disconnects others,
+            which can retry.
         NetworkError: if the listener does not know the secret, or is not `to`.
     """
-    sock = socket.create_connection(address, timeout=timeout_s)
     try:
-        return sock, greet_server(sock, secret, to=to)
+        return greet_server(sock, secret, to=to)
     except NetworkError as error:
         sock.close()
         raise NetworkError(
-            f"the listener at {address[0]}:{address[1]} did not prove this run's secret as its "
-            f"{to}: {error}"
+            f"the listener at {where} did not prove this run's secret as its {to}: {error}"
         ) from None
     except OSError:
         sock.close()

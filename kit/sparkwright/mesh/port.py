@@ -1,5 +1,6 @@
-"""One listening port a worker, whatever its peers want of it, and the address it listens on."""
+"""One port a worker, whatever its peers want of it, and the address it listens on."""
 
+import contextlib
 import ipaddress
 import socket
 import threading
@@ -8,9 +9,10 @@ from collections.abc import Callable, Sequence
 from sparkwright.errors import ConfigurationError, NetworkError
 
 from .auth import worker_identity
-from .connection import Connection, Listener
+from .connection import Connection, Listener, connect
 from .framing import Message
 from .handshake import HANDSHAKE_TIMEOUT_S, Address
+from .relay import RelayClient
 
 Handler = Callable[[Connection, Message], None]
 
@@ -22,7 +24,8 @@ class PeerPort:
     else, or says nothing for `HANDSHAKE_TIMEOUT_S`, is closed.
 
     Attributes:
-        address: (host, port) that it listens on.
+        address: (host, port) that it listens on. With a relay, which needs none, the worker's
+            attempt stands for the port, so that nobody reaches the wrong attempt.
         worker: whom others mean to reach here.
     """
 
@@ -35,6 +38,7 @@ class PeerPort:
         ports: Sequence[int],
         name: str,
         encrypt: bool = False,
+        relay: RelayClient | None = None,
     ) -> None:
         """Bind the first free one of `ports` (0: any) on `host` and listen.
 
@@ -45,16 +49,23 @@ class PeerPort:
             ports: the ports to try.
             name: what the threads' names begin with.
             encrypt: whether connections are encrypted, not only authenticated.
+            relay: connects workers by way of the driver; then nothing listens here, and the
+                driver's calls are to be passed to `connect_back`. Default None.
 
         Raises:
             NetworkError: if none of the ports can be opened.
         """
         self.worker = worker
+        self._secret, self._relay, self._name = secret, relay, name
         self._handlers: dict[str, Handler] = {}
         # Of those introducing themselves (None), or being handled, the kind.
         self._open: dict[Connection, str | None] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._listener: Listener | None = None
+        if relay is not None:
+            self.address: Address = (host, relay.me[1])
+            return
         self._listener = Listener(
             secret=secret,
             host=host,
@@ -64,7 +75,47 @@ class PeerPort:
             identity=worker_identity(worker),
             encrypt=encrypt,
         )
-        self.address: Address = self._listener.address
+        self.address = self._listener.address
+
+    def connect(
+        self,
+        address: Address,
+        *,
+        worker: int,
+        timeout_s: float,
+        give_up: Callable[[], bool] = lambda: False,
+    ) -> Connection:
+        """Connect to another worker's port; see `mesh.connection.connect`.
+
+        Args:
+            address: of the other's port.
+            worker: who must be there.
+            timeout_s: how long to try.
+            give_up: whether to stop trying.
+
+        Raises:
+            NetworkError: if it cannot be reached in time, or does not prove the run's secret.
+        """
+        if self._relay is not None:
+            return self._relay.connect((worker, address[1]), timeout_s=timeout_s, give_up=give_up)
+        return connect(
+            address,
+            secret=self._secret,
+            to=worker_identity(worker),
+            timeout_s=timeout_s,
+            give_up=give_up,
+        )
+
+    def connect_back(self, ticket: int) -> None:
+        """Take the connection that waits for this worker at the driver, on a thread of its own."""
+
+        def take(relay: RelayClient) -> None:
+            with contextlib.suppress(NetworkError, OSError):  # the other reports its side of it
+                self._introduce(relay.accept(ticket))
+
+        if self._relay is not None:
+            name = f"{self._name}-connect-back"
+            threading.Thread(target=take, args=(self._relay,), name=name, daemon=True).start()
 
     def on(self, kind: str, handler: Handler) -> None:
         """From now on, connections whose first message is a `kind` belong to `handler`.
@@ -91,7 +142,8 @@ class PeerPort:
             self._closed = True
             for connection in [each for each, of in self._open.items() if of is None]:
                 connection.close()
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _introduce(self, connection: Connection) -> None:
         with self._lock:

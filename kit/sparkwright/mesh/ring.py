@@ -17,8 +17,7 @@ from sparkwright.errors import NetworkError
 
 from ._ring_blocks import Incoming, Outgoing, all_gather_steps, reduce_scatter_steps, segment_bounds
 from ._seal import Unsealed
-from .auth import worker_identity
-from .connection import Connection, connect
+from .connection import Connection
 from .framing import Message
 from .handshake import Address
 from .port import PeerPort
@@ -234,20 +233,20 @@ class Ring:
 class RingPort:
     """Where the previous worker of a ring connects; one a worker, used again after a regroup."""
 
-    def __init__(self, port: PeerPort, *, secret: bytes, authenticate: bool | None = None) -> None:
+    def __init__(self, port: PeerPort, *, authenticate: bool | None = None) -> None:
         """Take the connections of `port` that come to join a ring.
 
         Args:
             port: this worker's.
-            secret: the run's.
             authenticate: whether vectors are authenticated. Default None: unless the next worker
-                is reached at a loopback address. The next worker reads it in a message.
+                is reached at a loopback address, and not by way of the driver. The next worker
+                reads it in a message.
         """
         self._authenticate = authenticate
         self._arrivals: dict[tuple[int, int], Link] = {}  # (generation, rank) -> that worker's
         self._changed = threading.Condition()
         self._over = -1  # the latest ring that nobody joins any more
-        self._port, self._secret = port, secret
+        self._port = port
         port.on(_INTRODUCTION, self._take)
 
     @property
@@ -287,10 +286,9 @@ class RingPort:
         try:
             for distance in distances:
                 following = (rank + distance) % size
-                connection = connect(
+                connection = self._port.connect(
                     addresses[following],
-                    secret=self._secret,
-                    to=worker_identity(workers[following]),
+                    worker=workers[following],
                     timeout_s=connect_timeout_s,
                     give_up=lambda: generation <= self._over,
                 )
@@ -319,7 +317,8 @@ class RingPort:
         if onward.keys is not None and onward.keys.encrypt:
             return True
         if self._authenticate is None:
-            return not ipaddress.ip_address(onward.peer_host).is_loopback
+            is_loopback = ipaddress.ip_address(onward.peer_host).is_loopback
+            return onward.relayed or not is_loopback
         return self._authenticate
 
     def abandon(self, generation: int) -> None:

@@ -11,8 +11,7 @@ from sparkwright.errors import ConfigurationError, NetworkError
 from ._mesh_link import CHUNK_BYTES, MeshLink
 from ._messages import MAX_BYTES, MAX_MESSAGES, Origin, Payload, Update, fields_of, from_frame
 from ._peer import Action, CatchUp, Deliver, Drop, Peer, Send
-from .auth import worker_identity
-from .connection import Connection, connect
+from .connection import Connection
 from .framing import Message, encode_head
 from .port import PeerPort
 from .topology import MAX_DOWNSTREAMS, Seat, Topology
@@ -46,7 +45,6 @@ class UpdateMesh:
         self,
         port: PeerPort,
         *,
-        secret: bytes,
         me: Origin,
         name: str,
         max_pending_bytes: int = 64 << 20,
@@ -62,7 +60,6 @@ class UpdateMesh:
 
         Args:
             port: this worker's.
-            secret: the run's.
             me: (worker, attempt); never used before.
             name: what the threads' names begin with.
             max_pending_bytes: `publish` waits while more than that is to be sent to a neighbour.
@@ -77,7 +74,7 @@ class UpdateMesh:
             on_catch_up: see above.
         """
         self.me, self.on_catch_up = me, on_catch_up
-        self._port, self._secret, self._name = port, secret, name
+        self._port, self._name = port, name
         self._max_pending_bytes, self._chunk_bytes = max_pending_bytes, chunk_bytes
         self._peer_timeout_s, self._connect_timeout_s = peer_timeout_s, connect_timeout_s
         self._peer = Peer(
@@ -440,10 +437,9 @@ class UpdateMesh:
     def _attempt(self, dial: "_Dial") -> Connection:
         """A connection that the upstream has welcomed."""
         seat = dial.seat
-        connection = connect(
+        connection = self._port.connect(
             (seat.host, seat.port),
-            secret=self._secret,
-            to=worker_identity(seat.worker),
+            worker=seat.worker,
             timeout_s=min(_ATTEMPT_S, self._connect_timeout_s),
             give_up=dial.stopped.is_set,
         )

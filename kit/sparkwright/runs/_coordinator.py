@@ -277,7 +277,7 @@ class Coordinator(RunRules[_Member]):
             self._timed_out = (
                 f"the workers' ring broke {MAX_FRUITLESS_GROUPS} times without one averaging. "
                 "The workers reach the driver but not one another: open the ports between them "
-                '(`MeshConfig(ports=…)`) or use `communication="spark"`.'
+                '(`MeshConfig(ports=…)`) or use `communication="driver"`.'
             )
             return self._halt(None)
         members = self._by_worker

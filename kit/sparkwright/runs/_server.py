@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, Listener
 from sparkwright.mesh.framing import Message, encode_head
+from sparkwright.mesh.relay import ACCEPT, CONNECT, CONNECT_BACK, Relay, refuse
 from sparkwright.workers.protocol import Failure, Group, Progress
 from sparkwright.workers.work import Span
 
@@ -99,6 +100,7 @@ class CoordinatorServer:
         start: Callable[[], tuple[dict[str, Any], Sequence[Any]]],
         name: str,
         encrypt: bool = False,
+        relay_timeout_s: float | None = None,
     ) -> None:
         """Open the port and start.
 
@@ -112,6 +114,8 @@ class CoordinatorServer:
             start: gives (fields, payload) of the state that training starts from.
             name: of the threads.
             encrypt: whether connections are encrypted, not only authenticated.
+            relay_timeout_s: workers are connected with one another by way of this port; so long
+                may one wait for the other. Default None: they are not.
 
         Raises:
             NetworkError: if no port can be opened.
@@ -132,6 +136,9 @@ class CoordinatorServer:
         self._told: tuple[Group, bytes] | None = None  # the last group, as it is sent
         self._ended = False
         self._name = name
+        self._relay = (
+            None if relay_timeout_s is None else Relay(timeout_s=relay_timeout_s, name=name)
+        )
         self.clock = DriverClock(time.monotonic(), longest_gap_s=_LONGEST_GAP_S)
         self._listener = Listener(
             secret=secret,
@@ -191,6 +198,8 @@ class CoordinatorServer:
         """Close every connection and end every thread."""
         self._closed.set()
         self._listener.close()
+        if self._relay is not None:
+            self._relay.close()
         with self._lock:
             peers = list(self._peers.values())
         for peer in peers:
@@ -223,6 +232,8 @@ class CoordinatorServer:
         peer = self._peers[number]
         try:
             while (message := peer.connection.receive()) is not None:
+                if self._relay is not None and message.kind in (CONNECT, ACCEPT):
+                    return self._hand_over(number, peer, self._relay, message)
                 self._take(number, peer, message)
         except (NetworkError, OSError):
             pass  # gone
@@ -233,6 +244,8 @@ class CoordinatorServer:
             self._peers.pop(number, None)
             silent = number in self._silent
             self._silent.discard(number)
+        if self._relay is not None:
+            self._relay.lost(number)
         peer.finish()
         peer.connection.close()
         event = ConnectionLost(connection=number, silent=silent)
@@ -247,6 +260,8 @@ class CoordinatorServer:
                         peer.heard_s, peer.alive_s = peer.connection.heard_s, now_s
                     elif now_s - peer.alive_s > self._peer_timeout_s:
                         self._drop(number)
+            if self._relay is not None:
+                self._relay.expire()
             self._handle(TimerFired())
 
     def _drop(self, number: int) -> None:
@@ -254,6 +269,32 @@ class CoordinatorServer:
         if number in self._peers:
             self._silent.add(number)
             self._peers[number].connection.close()
+
+    def _hand_over(self, number: int, peer: Peer, relay: Relay, message: Message) -> None:
+        """A connection, of a worker that has another one for its news, belongs to the relay."""
+        fields = message.fields
+        if peer.registered is not None:
+            raise NetworkError(f"a registered worker's connection cannot be relayed: {fields}.")
+        if message.kind == ACCEPT:
+            ticket = int(fields["ticket"])
+            self._forget(number, peer)
+            return relay.accept(peer.connection, ticket)
+        (asker, of_asker), (worker, attempt) = fields["from"], fields["to"]
+        with self._lock:
+            present = self._coordinator.present
+            if present[asker].attempt != of_asker:
+                raise NetworkError(f"attempt {of_asker} of worker {asker} is not registered.")
+            self._forget(number, peer)
+            other = present.get(worker)
+            if other is not None and other.attempt == attempt:
+                ticket = relay.wait(peer.connection, awaited=other.connection)
+                return self._send(other.connection, CONNECT_BACK, {"ticket": ticket})
+        return refuse(peer.connection, f"attempt {attempt} of worker {worker} is not in the run")
+
+    def _forget(self, number: int, peer: Peer) -> None:
+        with self._lock:
+            self._peers.pop(number, None)
+        peer.finish()
 
     # -- messages in ------------------------------------------------------------------------
 

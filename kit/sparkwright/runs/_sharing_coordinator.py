@@ -483,7 +483,8 @@ class SharingCoordinator(RunRules[_Member]):
     def _give_up_on_rings(self) -> list[Action]:
         problem = (
             f"the workers could not meet {MAX_FRUITLESS_GROUPS} times. They reach the driver but "
-            "not one another: open the ports between them (`MeshConfig(ports=…)`)."
+            "not one another: open the ports between them (`MeshConfig(ports=…)`) or use "
+            '`communication="driver"`.'
         )
         if not self._ready:
             return self._give_up(problem)

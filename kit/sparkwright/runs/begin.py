@@ -218,10 +218,13 @@ class RunBeginning:
 
 def check_direct(master: TrainingMaster, reason: str) -> None:
     """Refuse options of a master that need data in Spark's partitions, for a `reason`."""
-    for name, wanted in (("communication", "ring"), ("training_approach", "direct")):
-        if (value := getattr(master, name, wanted)) != wanted:
+    for name, refused, instead in (
+        ("communication", "spark", '"ring" or "driver"'),
+        ("training_approach", "export", '"direct"'),
+    ):
+        if getattr(master, name, None) == refused:
             raise ConfigurationError(
-                f'{reason}, so `{name}` must be "{wanted}". Received: {name}={value!r}.'
+                f'{reason}, so `{name}` must be {instead}. Received: {name}="{refused}".'
             )
 
 

@@ -221,6 +221,7 @@ class PeerEngine:
                     "`resume` must know the examples of an epoch before it begins. Received: "
                     "TfData(examples=None). Use `TfData(make, examples=…)`."
                 )
+            relays = self._master.exchange.among == "driver"
             self._server = CoordinatorServer(
                 coordinator,
                 self._told,
@@ -231,6 +232,7 @@ class PeerEngine:
                 start=lambda: self._beginning,
                 name=f"sparkwright-{self._run}",
                 encrypt=mesh.encrypt,
+                relay_timeout_s=mesh.connect_timeout_s if relays else None,
             )
             record.heard_s_ago = self._server.heard_s_ago
             if self._stop_asked.is_set():

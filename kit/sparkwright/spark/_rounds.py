@@ -65,7 +65,7 @@ class SparkRoundsEngine:
             raise ConfigurationError(
                 '`communication="spark"` carries vectors of at most '
                 f"{_LARGEST_VECTOR_BYTES >> 20} MiB through the JVM. Received: "
-                f'{vector.nbytes >> 20} MiB. Use `communication="ring"`, or `updater="reset"`.'
+                f'{vector.nbytes >> 20} MiB. Use `communication="driver"`, or `updater="reset"`.'
             )
         progress = Progress.first(
             workers=launcher.workers,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, connect
 from sparkwright.mesh.framing import Message
+from sparkwright.mesh.relay import CONNECT_BACK
 from sparkwright.mesh.ring import Ring
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class ControlLine:
         self._snapshot: Callable[[], None] | None = None
         self._time_came: Callable[[Message, float], None] | None = None
         self._at_beat: Callable[[], None] | None = None
+        self._connect_back: Callable[[int], None] | None = None
         self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
@@ -185,6 +187,10 @@ class ControlLine:
         """
         self._time_came = tell
 
+    def when_called_back(self, connect_back: Callable[[int], None]) -> None:
+        """Call `connect_back`, on the reader's thread, with the ticket of each peer that waits."""
+        self._connect_back = connect_back
+
     def at_each_beat(self, call: Callable[[], None] | None) -> None:
         """Call `call` every second, on the heartbeat's thread; None: nothing any more."""
         self._at_beat = call
@@ -221,6 +227,9 @@ class ControlLine:
                 elif message.kind == "clock":
                     if self._time_came is not None:
                         self._time_came(message, self._connection.heard_s)
+                elif message.kind == CONNECT_BACK:
+                    if self._connect_back is not None:
+                        self._connect_back(int(message.fields["ticket"]))
                 elif message.kind == "regroup":
                     self._break_ring(int(message.fields["generation"]))
                 elif message.kind in ("verdict", "kept", "answered"):

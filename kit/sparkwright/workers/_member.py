@@ -70,7 +70,6 @@ class RunMember:
         validation: Shard,
         control: ControlLine,
         port: PeerPort,
-        secret: bytes,
         updater: Updater = "average",
         velocity: int = 0,
         device: str = "",
@@ -84,15 +83,13 @@ class RunMember:
         self.settings, self.replica, self.control = settings, replica, control
         self.shard, self.validation, self.updater = shard, validation, updater
         self.shards = ShardSource(
-            secret=secret,
+            port,
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
             peer_timeout_s=settings.master.mesh.peer_timeout_s,
         )
         self.rows, self.phases = RowBuffer(control), phases
         self._port = port
-        self._ring_port = RingPort(
-            port, secret=secret, authenticate=settings.master.mesh.authenticate
-        )
+        self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)
         control.when_regrouping(self._ring_port.abandon)
         self._device = device

@@ -16,6 +16,7 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
 from sparkwright.mesh.port import PeerPort, address_in
+from sparkwright.mesh.relay import RelayClient
 from sparkwright.networks import pack_arrays, unpack_arrays
 from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.clocks import Offset
@@ -113,15 +114,9 @@ class Service:
                 stack.callback(self._reporting(request, control, phases))
             began_s = time.monotonic()
             self._digests.pop(_replica_key(request), None)
-            port = PeerPort(
-                secret=request.secret,
-                worker=request.settings.worker,
-                encrypt=request.settings.master.mesh.encrypt,
-                host=_listen_host(request.listen_host) or control.local_host,
-                ports=MeshConfig(ports=request.ports).ports_from(os.environ),
-                name=name,
-            )
+            port = _port(request, control, name=name)
             stack.callback(port.close)
+            control.when_called_back(port.connect_back)
             worker = stack.enter_context(
                 contextlib.closing(
                     worker_of(
@@ -171,7 +166,7 @@ class Service:
         self._digests.pop(_replica_key(request), None)
         replica.share_updates(None)
         shard = Shard(Path(request.shard), consume=True)
-        nobody = ShardSource(secret=b"", connect_timeout_s=0.0, peer_timeout_s=0.0)
+        nobody = ShardSource(None, connect_timeout_s=0.0, peer_timeout_s=0.0)
         nobody.rows = request.rows
         trainer = LocalTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
@@ -274,7 +269,6 @@ def worker_of(
         validation=Shard(Path(request.validation), consume=request.consume),
         control=control,
         port=port,
-        secret=request.secret,
         updater=settings.master.updater if averaging else "average",
         velocity=settings.master.velocity_size(replica.state.trainable_size) if averaging else 0,
         device=device,
@@ -282,7 +276,30 @@ def worker_of(
     )
     if averaging:
         return AveragingWorker(settings, member)
-    return SharingWorker(settings, member, port, secret=request.secret)
+    return SharingWorker(settings, member, port)
+
+
+def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort:
+    """How the worker reaches others, and others it: by a listener, or by way of the driver."""
+    settings, mesh = request.settings, request.settings.master.mesh
+    common: dict[str, Any] = {
+        "secret": request.secret,
+        "worker": settings.worker,
+        "encrypt": mesh.encrypt,
+        "name": name,
+    }
+    if settings.master.exchange.among != "driver":
+        host = _listen_host(request.listen_host) or control.local_host
+        ports = MeshConfig(ports=request.ports).ports_from(os.environ)
+        return PeerPort(host=host, ports=ports, **common)
+    relay = RelayClient(
+        request.controller,
+        secret=request.secret,
+        me=(settings.worker, settings.attempt),
+        encrypt=mesh.encrypt,
+        timeout_s=mesh.connect_timeout_s,
+    )
+    return PeerPort(host=control.local_host, ports=(), relay=relay, **common)
 
 
 def _shard(request: TrainRequest) -> Shard:

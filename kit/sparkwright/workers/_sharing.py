@@ -60,8 +60,6 @@ class SharingWorker:
         settings: WorkerSettings[SharedTrainingMaster],
         member: RunMember,
         port: PeerPort,
-        *,
-        secret: bytes,
     ) -> None:
         """Prepare to train.
 
@@ -69,7 +67,7 @@ class SharingWorker:
             DataError: if the data does not fit the network.
         """
         self._settings, self._member = settings, member
-        self._replica, self._control, self._secret = member.replica, member.control, secret
+        self._replica, self._control, self._port = member.replica, member.control, port
         self._phases, self._data_phase = member.phases, PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(
             settings,
@@ -88,7 +86,6 @@ class SharingWorker:
         self._me = (settings.worker, settings.attempt)
         self._mesh = UpdateMesh(
             port,
-            secret=secret,
             me=self._me,
             name=f"sparkwright-mesh-{settings.worker}",
             max_pending_bytes=settings.master.mesh.max_pending_bytes,
@@ -227,7 +224,7 @@ class SharingWorker:
         found = fetch_state(
             (seat.host, seat.port),
             of=(seat.worker, seat.attempt),
-            secret=self._secret,
+            port=self._port,
             size=member.average.size,
             connect_timeout_s=self._settings.master.mesh.connect_timeout_s,
             peer_timeout_s=self._settings.master.mesh.peer_timeout_s,

@@ -9,8 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
-from sparkwright.mesh.auth import worker_identity
-from sparkwright.mesh.connection import Address, Connection, connect
+from sparkwright.mesh.connection import Address, Connection
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 
@@ -89,19 +88,19 @@ def fetch_state(
     address: Address,
     *,
     of: tuple[int, int],
-    secret: bytes,
+    port: PeerPort,
     size: int,
     connect_timeout_s: float,
     peer_timeout_s: float,
 ) -> Snapshot:
     """Ask the worker at `address`, which must be (worker, attempt) `of`, for its state.
 
+    `port` is that of the worker that asks.
+
     Raises:
         NetworkError: if it is gone, silent for too long, or trains another network.
     """
-    connection = connect(
-        address, secret=secret, to=worker_identity(of[0]), timeout_s=connect_timeout_s
-    )
+    connection = port.connect(address, worker=of[0], timeout_s=connect_timeout_s)
     try:
         connection.send(INTRODUCTION, {"of": of})
         # It answers between two minibatches, which may take long.
@@ -113,7 +112,7 @@ def fetch_state(
         connection.close()
     found = None if message is None else unpack(message, own_code=False)
     if not (isinstance(found, Snapshot) and found.vector.shape == (size,)):
-        raise NetworkError(f"the worker at {address[0]}:{address[1]} did not send its state.")
+        raise NetworkError(f"worker {of[0]} on {address[0]} did not send its state.")
     return found
 
 

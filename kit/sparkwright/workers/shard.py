@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet
 from sparkwright.data.texts import TEXT, TextColumn, is_text, to_utf8
 from sparkwright.errors import DataError, NetworkError, WorkerError
-from sparkwright.mesh.auth import worker_identity
-from sparkwright.mesh.connection import Address, Connection, connect
+from sparkwright.mesh.connection import Address, Connection
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.port import PeerPort
 
@@ -238,12 +237,12 @@ class RemoteShard:
     """
 
     def __init__(
-        self, address: Address, *, worker: int, rows: int, secret: bytes,
+        self, address: Address, *, worker: int, rows: int, port: PeerPort,
         connect_timeout_s: float, peer_timeout_s: float,
     ) -> None:  # fmt: skip
         """Nothing is connected before the first `gather`."""
         self.rows = rows
-        self._address, self._worker, self._secret = address, worker, secret
+        self._address, self._worker, self._port = address, worker, port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._connection: Connection | None = None
         self.gone = False
@@ -263,7 +262,7 @@ class RemoteShard:
         if message is None:
             self.close()
             raise NetworkError(
-                f"the worker at {self._address[0]}:{self._address[1]} did not send its examples "
+                f"worker {self._worker} on {self._address[0]} did not send its examples "
                 f"within {self._peer_timeout_s:g} s."
             )
         return unpack(message, own_code=False)
@@ -278,10 +277,9 @@ class RemoteShard:
     def _ask(self, rows: NDArray[np.int64]) -> Message | None:
         connection = self._connection
         if connection is None:
-            connection = self._connection = connect(
+            connection = self._connection = self._port.connect(
                 self._address,
-                secret=self._secret,
-                to=worker_identity(self._worker),
+                worker=self._worker,
                 timeout_s=self._connect_timeout_s,
                 give_up=lambda: self.gone,
             )
@@ -298,8 +296,11 @@ class ShardSource:
         rows: examples of every worker; empty while unknown.
     """
 
-    def __init__(self, *, secret: bytes, connect_timeout_s: float, peer_timeout_s: float) -> None:
-        self._secret = secret
+    def __init__(
+        self, port: PeerPort | None, *, connect_timeout_s: float, peer_timeout_s: float
+    ) -> None:
+        """Reach other workers from `port`; None: there is nobody to be reached."""
+        self._port = port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
         self.rows: Sequence[int] = ()
@@ -313,11 +314,12 @@ class ShardSource:
                 del self._shards[worker]
         for worker, address in addresses.items():
             if worker not in self._shards:
+                assert self._port is not None
                 remote = RemoteShard(
                     address,
                     worker=worker,
                     rows=rows[worker],
-                    secret=self._secret,
+                    port=self._port,
                     connect_timeout_s=self._connect_timeout_s,
                     peer_timeout_s=self._peer_timeout_s,
                 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from sparkwright.configuration import plain_options
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import check_local
 from sparkwright.masters import (
@@ -210,8 +211,13 @@ class TrainingMasterPicker(Part):
             return
         known, held = self._forms.get(change["new"]), self.form.values
         base = values_of(change["new"]()) if known is None else known.values
-        # What both kinds know is kept.
-        shared = {name: held[name] for name in base if name in held}
+        # What both kinds know is kept, but for choices that only the other one has.
+        choices = {each.name: each.choices for each in plain_options(change["new"])}
+        shared = {
+            name: held[name]
+            for name in base
+            if name in held and (not choices.get(name) or held[name] in (None, *choices[name]))
+        }
         self._use(change["new"], {**base, **shared})
         self._changed()
 

@@ -1,0 +1,335 @@
+"""Workers that listen nowhere reach one another by way of the coordinator's port."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tests.support.mesh import SECRET, each, joined
+from tests.waiting import names_of_threads, wait_until
+
+from sparkwright.errors import NetworkError
+from sparkwright.mesh._seal import Sealed
+from sparkwright.mesh.connection import Connection, connect
+from sparkwright.mesh.framing import Message
+from sparkwright.mesh.port import PeerPort
+from sparkwright.mesh.relay import ACCEPT, CONNECT, RelayClient
+from sparkwright.mesh.ring import RingPort
+from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._server import CoordinatorServer
+from sparkwright.workers._control import ControlLine
+
+NAME = "sparkwright-relaying"
+Make = Callable[..., Any]
+
+
+class Member:
+    """A worker's control line, and its port without a listener."""
+
+    def __init__(
+        self,
+        server: CoordinatorServer,
+        worker: int,
+        attempt: int,
+        *,
+        encrypt: bool = False,
+        answers: bool = True,
+    ) -> None:
+        self.control = ControlLine(server.address, secret=SECRET, timeout_s=5, name=NAME)
+        relay = RelayClient(
+            server.address, secret=SECRET, me=(worker, attempt), encrypt=encrypt, timeout_s=5
+        )
+        self.port = PeerPort(
+            secret=SECRET, worker=worker, host="127.0.0.1", ports=(), name=NAME, encrypt=encrypt,
+            relay=relay,
+        )  # fmt: skip
+        self._opened: list[Connection] = []
+        self.taken: list[tuple[Connection, Message]] = []
+        self.port.on("hello", lambda connection, message: self.taken.append((connection, message)))
+        if answers:
+            self.control.when_called_back(self.port.connect_back)
+        self.me = worker, attempt
+
+    def register(self) -> None:
+        worker, attempt = self.me
+        fields = {"worker": worker, "attempt": attempt, "host": "here", "rows": 1}
+        fields |= {"address": self.port.address, "validation_rows": 0}
+        self.control.send("register", fields)
+
+    def reach(self, other: "Member", *, timeout_s: float = 5.0, **options: Any) -> Connection:
+        connection = self.port.connect(
+            other.port.address, worker=other.me[0], timeout_s=timeout_s, **options
+        )
+        connection.socket.settimeout(10)
+        self._opened.append(connection)
+        return connection
+
+    def close(self) -> None:
+        for connection in (*self._opened, *(taken for taken, _ in self.taken)):
+            connection.close()
+        self.port.close()
+        self.control.close()
+
+
+class Site:
+    """A driver that relays, and its workers."""
+
+    def __init__(self, stack: contextlib.ExitStack, *, relay_timeout_s: float | None = 5.0) -> None:
+        self._stack = stack
+        self.rules = Coordinator(workers=3, now_s=time.monotonic())
+        self.server = CoordinatorServer(
+            self.rules,
+            lambda news, message=None: None,
+            secret=SECRET,
+            host="127.0.0.1",
+            ports=range(1),
+            peer_timeout_s=30.0,
+            start=lambda: ({"size": 1}, (np.zeros(1),)),
+            name=NAME,
+            relay_timeout_s=relay_timeout_s,
+        )
+        stack.callback(self.server.close)
+
+    def member(self, worker: int, *, attempt: int = 0, **options: Any) -> Member:
+        found = Member(self.server, worker, attempt, **options)
+        self._stack.callback(found.close)
+        found.register()
+
+        def is_present() -> bool:
+            event = self.rules.present.get(worker)
+            return event is not None and event.attempt == attempt
+
+        wait_until(is_present)
+        return found
+
+    def stranger(self) -> Connection:
+        connection = connect(self.server.address, secret=SECRET, timeout_s=5)
+        self._stack.callback(connection.close)
+        connection.socket.settimeout(10)
+        return connection
+
+
+@pytest.fixture
+def site() -> Iterator[Make]:
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: Site(stack, **options)
+    wait_until(lambda: not names_of_threads(NAME))
+
+
+def test_two_workers_talk_end_to_end_and_neither_listens(site: Make) -> None:
+    here = site()
+    one, other = here.member(0), here.member(1)
+    connection = one.reach(other)
+    connection.send("hello", {"from": 0})
+    wait_until(lambda: other.taken)
+    answer, hello = other.taken[0]
+    assert hello.fields == {"from": 0}
+    answer.send("answer", {}, (b"x" * 5_000_000,))
+    found = connection.receive()
+    assert found is not None
+    assert found.payload == b"x" * 5_000_000
+    # Keys of a handshake of their own, of which the driver knows no nonce, and one end each.
+    assert connection.keys is not None
+    assert answer.keys is not None
+    assert connection.keys.sending == answer.keys.receiving
+    assert connection.keys.receiving == answer.keys.sending
+    assert connection.relayed
+    assert answer.relayed
+    listening = [
+        c.laddr.port
+        for c in psutil.Process().net_connections("tcp")
+        if c.status == psutil.CONN_LISTEN
+    ]
+    assert listening.count(here.server.address[1]) == 1
+    assert not {one.port.address[1], other.port.address[1]} & set(listening)
+    answer.close()
+    assert connection.receive() is None
+
+
+@pytest.mark.parametrize("authenticate", [None, False])
+def test_a_ring_sums_and_authenticates_its_vectors_though_the_driver_is_near(
+    site: Make, authenticate: bool | None
+) -> None:
+    here = site()
+    members = [here.member(worker) for worker in range(3)]
+    ports = [RingPort(each.port, authenticate=authenticate) for each in members]
+    rings = joined(ports, each_with_each=True)
+    for ring in rings:
+        assert [link.sealed for link in (*ring._onward, *ring._inward)] == [
+            authenticate is None
+        ] * 4
+        assert all(isinstance(link.connection.sealer, Sealed) for link in ring._onward)
+    vectors = np.arange(300_000, dtype=np.float32).reshape(3, -1)
+    expected = vectors.sum(0)
+    each(rings, lambda rank, ring: ring.all_reduce(vectors[rank]))
+    for vector in vectors:
+        np.testing.assert_array_equal(vector, expected)
+    rings[0].abort()
+    with pytest.raises(NetworkError):
+        rings[1].all_gather(b"")
+    for ring in rings:
+        ring.abort()
+
+
+def test_the_driver_passes_on_no_plain_text_of_encrypted_messages(
+    site: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparkwright.mesh import _splicer
+
+    seen = bytearray()
+    send = _splicer._send
+    monkeypatch.setattr(
+        _splicer, "_send", lambda sock, content: (seen.extend(content), send(sock, content))[1]
+    )
+    here = site()
+    one, other = here.member(0, encrypt=True), here.member(1, encrypt=True)
+    connection = one.reach(other)
+    connection.send("hello", {"word": "unmistakable"})
+    wait_until(lambda: other.taken)
+    assert other.taken[0][1].fields == {"word": "unmistakable"}
+    assert len(seen) > 100
+    assert b"unmistakable" not in seen
+
+
+def test_an_answer_without_the_run_s_secret_is_refused_by_the_worker_that_called(
+    site: Make,
+) -> None:
+    """The driver's word that this is worker 1 is not enough."""
+    here = site()
+    one, other = here.member(0), here.member(1, answers=False)
+
+    def answer(ticket: int) -> None:
+        connection = here.stranger()
+        connection.send(ACCEPT, {"ticket": ticket})
+        connection.socket.sendall(bytes(65))
+
+    other.control.when_called_back(answer)
+    with pytest.raises(NetworkError, match=r"worker 1 \(attempt 0\).* did not prove this run's"):
+        one.reach(other)
+
+
+def test_a_caller_without_an_answer_is_told_who_waited_for_whom(site: Make) -> None:
+    here = site()
+    one, silent = here.member(0), here.member(1, answers=False)
+    with pytest.raises(
+        NetworkError,
+        match=r"^worker 1 \(attempt 0\), by way of the driver, could not be reached within 0\.4 s: "
+        r"worker 0 waited 0\.4 s for worker 1 to connect to the driver in answer\. .*"
+        r"`MeshConfig\(connect_timeout_s=…\)`",
+    ):
+        one.reach(silent, timeout_s=0.4)
+    given_up = threading.Event()
+    threading.Timer(0.2, given_up.set).start()
+    with pytest.raises(NetworkError, match="worker 0 waited"):
+        one.reach(silent, timeout_s=60, give_up=given_up.is_set)
+
+
+def test_the_driver_drops_a_caller_that_waits_for_too_long(site: Make) -> None:
+    here = site(relay_timeout_s=0.3)
+    here.member(0)
+    here.member(1, answers=False)
+    caller = here.stranger()
+    caller.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
+    assert caller.receive() is None
+    assert not here.server._relay._waiting
+
+
+def test_the_driver_drops_a_caller_whose_partner_is_lost(site: Make) -> None:
+    here = site(relay_timeout_s=60.0)
+    here.member(0)
+    lost = here.member(1, answers=False)
+    caller = here.stranger()
+    caller.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
+    wait_until(lambda: here.server._relay._waiting)
+    lost.control.hang_up()
+    assert caller.receive() is None
+    assert not here.server._relay._waiting
+
+
+def test_only_the_newest_attempt_of_a_registered_worker_is_called(site: Make) -> None:
+    here = site()
+    one, old = here.member(0), here.member(1)
+    address = old.port.address
+    here.member(1, attempt=1)
+    for worker, attempt in ((1, address[1]), (2, 0)):
+        with pytest.raises(
+            NetworkError, match=f"attempt {attempt} of worker {worker} is not in the run"
+        ):
+            one.port.connect(("127.0.0.1", attempt), worker=worker, timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (CONNECT, {"from": [2, 0], "to": [1, 0]}),  # is not registered
+        (CONNECT, {"from": [0, 7], "to": [1, 0]}),  # another attempt is
+        (CONNECT, {"from": [0, 0], "to": 1}),
+        (CONNECT, {}),
+        (ACCEPT, {"ticket": 99}),
+        (ACCEPT, {}),
+    ],
+)
+def test_requests_that_nobody_in_the_run_would_send_get_nothing(
+    site: Make, kind: str, fields: dict[str, Any]
+) -> None:
+    here = site()
+    one, other = here.member(0), here.member(1)
+    stranger = here.stranger()
+    stranger.send(kind, fields)
+    assert stranger.receive() is None
+    one.reach(other).close()  # the relay goes on
+
+
+def test_a_worker_s_own_line_is_not_relayed(site: Make) -> None:
+    here = site()
+    here.member(1)
+    one = here.member(0)
+    one.control.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
+    assert one.control.gone.wait(10)
+    wait_until(lambda: 0 not in here.rules.present)
+
+
+def test_without_the_option_nothing_is_relayed(site: Make) -> None:
+    here = site(relay_timeout_s=None)
+    here.member(0)
+    here.member(1)
+    stranger = here.stranger()
+    stranger.send(CONNECT, {"from": [0, 0], "to": [1, 0]})
+    assert stranger.receive() is None
+
+
+@pytest.mark.parametrize("content", [b"", b"GET / HTTP/1.1\r\n\r\n" + bytes(100), None])
+def test_strangers_get_nothing_from_the_driver_s_port(site: Make, content: bytes | None) -> None:
+    """Neither garbage nor the right words with the wrong secret."""
+    here = site()
+    one, other = here.member(0), here.member(1)
+    if content is None:
+        with pytest.raises(NetworkError, match="did not prove"):
+            connect(here.server.address, secret=bytes(32), timeout_s=2)
+    else:
+        with socket.create_connection(here.server.address, timeout=10) as stranger:
+            stranger.sendall(content)
+            stranger.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+    one.reach(other).close()
+
+
+def test_the_relay_ends_with_the_run(site: Make) -> None:
+    here = site()
+    one, other, silent = here.member(0), here.member(1), here.member(2, answers=False)
+    connection = one.reach(other)
+    waiting = here.stranger()
+    waiting.send(CONNECT, {"from": [0, 0], "to": [2, 0]})
+    wait_until(lambda: here.server._relay._waiting)
+    here.server.close()
+    assert connection.receive() is None
+    assert waiting.receive() is None
+    assert silent.control.gone.wait(10)
+    with pytest.raises(NetworkError):
+        one.reach(other, timeout_s=0.2)

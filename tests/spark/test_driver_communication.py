@@ -1,0 +1,91 @@
+"""`communication="driver"` with processes: they listen nowhere, and lost ones are replaced."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tests.benchmarks._harness import TRAINER, processes
+from tests.spark.helpers import KillOnce, Paced, dense, weights
+from tests.waiting import wait_until
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+BY_DRIVER: dict[str, Any] = {"communication": "driver", "batch_size_per_worker": 5, "seed": 1}
+AVERAGING, SHARING = sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster
+
+
+def sockets_of(pids: set[int]) -> list[Any]:
+    """The TCP sockets of some processes."""
+    return [c for pid in pids for c in psutil.Process(pid).net_connections("tcp")]
+
+
+@pytest.mark.usefixtures("local_trainers")
+@pytest.mark.parametrize("kind", [AVERAGING, SHARING])
+def test_workers_listen_nowhere_and_are_connected_with_the_driver_only(
+    blobs: DataSet, kind: Any
+) -> None:
+    master = kind(**BY_DRIVER).with_hooks(Paced(0.05))
+    with sw.ParallelWrapper(dense(), master, workers=2, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=30, display=False)
+        wait_until(lambda: len(run.history) > 4, 60)
+        pids = {worker.pid for worker in run.status.workers}
+        assert pids <= {process.pid for process in processes(TRAINER)}
+        found = sockets_of(pids)
+        run.stop()
+        run.wait(60)
+    assert len(pids) == 2
+    assert not [c for c in found if c.status == psutil.CONN_LISTEN]
+    drivers = {c.raddr for c in found if c.raddr}
+    assert len(drivers) == 1, "all go to one port"
+    assert len([c for c in found if c.raddr]) >= 4  # two control lines, and both ends of a link
+
+
+@pytest.mark.usefixtures("local_trainers")
+@pytest.mark.parametrize("kind", [AVERAGING, SHARING])
+def test_a_killed_worker_is_replaced(blobs: DataSet, tmp_path: Path, kind: Any) -> None:
+    found = []
+    for marker in ("never", "once"):
+        path = tmp_path / marker
+        if marker == "never":
+            path.write_text("no kill in this run")
+        # Who goes on without the lost worker takes another way.
+        master = kind(**BY_DRIVER, mesh=sw.MeshConfig(replacement_grace_s=60))
+        model = dense("adam")
+        hooked = master.with_hooks(KillOnce(str(path), at=5))
+        with sw.ParallelWrapper(model, hooked, workers=2, cores_per_worker=1) as wrapper:
+            run = wrapper.start(blobs, epochs=2, display=False)
+            run.wait(120)
+        assert run.history["examples"].sum() == 2 * 120
+        found.append(weights(model))
+    assert (tmp_path / "once").read_text() == ""
+    if kind is AVERAGING:
+        np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_executors_that_reach_only_the_driver_train_as_a_ring_does(
+    spark: Any, blobs: DataSet, encrypt: bool
+) -> None:
+    models = {}
+    for communication in ("ring", "driver"):
+        models[communication] = dense("adam")
+        master = sw.ParameterAveragingTrainingMaster(
+            workers=3,
+            batch_size_per_worker=7,
+            averaging_frequency=2,
+            updater="local",
+            exchange_precision="int8",
+            communication=communication,  # pyright: ignore[reportArgumentType]
+            mesh=sw.MeshConfig(encrypt=encrypt),
+            seed=2,
+        )
+        run = sw.SparkNetwork(spark, models[communication], master).start(
+            blobs.take(slice(0, 81)), epochs=2, validation=blobs.take(slice(81, 120))
+        )
+        run.wait(120)
+        assert len(run.status.validation) == 2
+    np.testing.assert_array_equal(weights(models["ring"]), weights(models["driver"]))

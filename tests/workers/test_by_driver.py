@@ -1,0 +1,141 @@
+"""`communication="driver"` trains what workers that connect to one another train."""
+
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
+from tests.support.in_process import InProcessPool
+from tests.waiting import wait_until
+from tests.workers.test_training import SlowWorkerZero
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+
+BY_DRIVER: dict[str, Any] = {"communication": "driver"}
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.fixture
+def blobs() -> DataSet:
+    """120 examples, 4 features, 3 classes that can be told apart."""
+    random = np.random.default_rng(0)
+    labels = np.arange(120, dtype=np.int32) % 3
+    features = random.normal(size=(3, 4))[labels] * 2 + random.normal(size=(120, 4))
+    return DataSet(features.astype(np.float32), labels)
+
+
+def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    settings: dict[str, Any] = {
+        **{"workers": 3, "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1},
+        **options,
+    }
+    return sw.ParameterAveragingTrainingMaster(**settings)
+
+
+def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
+    """A finished run of `model`."""
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, display=False, **options)
+        run.wait(120)
+    return run
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
+        {"updater": "local", "exchange_precision": "int8"},
+        {"updater": "reset", "exchange_precision": "bfloat16", "synchronous_epochs": 1},
+    ],
+    ids=["averaged", "encrypted", "int8", "bfloat16"],
+)
+def test_weights_and_scores_are_those_of_the_ring_bit_for_bit(
+    blobs: DataSet, settings: dict[str, Any]
+) -> None:
+    train, validation = blobs.take(slice(0, 90)), blobs.take(slice(90, 120))
+    models, runs = [dense("adam") for _ in range(2)], []
+    for model, by in zip(models, ({}, BY_DRIVER), strict=True):
+        stopping = sw.EarlyStopping(patience=2, max_epochs=3)
+        runs.append(
+            fit(
+                model, averaging(**settings, **by), train, validation=validation,
+                early_stopping=stopping,
+            )
+        )  # fmt: skip
+    np.testing.assert_array_equal(weights(models[0]), weights(models[1]))
+    scores = [[point.loss for point in run.status.validation] for run in runs]
+    assert len(scores[0]) == 3
+    assert scores[0] == scores[1]
+
+
+def test_only_the_driver_needs_the_ports_and_the_network_of_the_settings(
+    blobs: DataSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One port for all: a worker that listened would find it taken."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    mesh = sw.MeshConfig(ports=port, network_mask="127.0.0.0/8")
+    monkeypatch.setattr("sparkwright.workers._serving._listen_host", pytest.fail)
+    fit(dense(), averaging(mesh=mesh, **BY_DRIVER), blobs)
+
+
+def test_a_run_is_resumed_from_its_checkpoint_either_way(blobs: DataSet, tmp_path: Path) -> None:
+    """Stopped by way of the driver in the third epoch, gone on from by way of the ring."""
+    undisturbed, resumed = dense("adam"), dense("adam", seed=9)
+    fit(undisturbed, averaging(), blobs, epochs=5)
+    kept = sw.Checkpointing(str(tmp_path), every_rounds=2)
+    master = averaging(checkpoint=kept, **BY_DRIVER).with_hooks(Paced(0.01))
+    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, epochs=5, display=False)
+        wait_until(lambda: run.status.epoch >= 3, 60)
+        run.stop()
+        run.wait(20)
+    fit(resumed, averaging(), blobs, epochs=5, resume=str(tmp_path))
+    np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        averaging(workers=2, averaging_frequency=4, share_work=True, **BY_DRIVER),
+        sw.SharedTrainingMaster(
+            workers=2, batch_size_per_worker=5, piece_minibatches=1, seed=1, **BY_DRIVER
+        ),
+    ],
+    ids=["averaging", "sharing"],
+)
+def test_idle_workers_fetch_examples_of_a_slow_one(master: Any, tmp_path: Path) -> None:
+    run = fit(
+        dense(),
+        master.with_hooks(SlowWorkerZero(), RecordingHook(str(tmp_path))),
+        numbered(120),
+        epochs=2,
+    )
+    steps = run.history.groupby("worker")["step"].max()
+    assert steps[0] < steps[1] / 2
+    assert seen(tmp_path) == Counter(dict.fromkeys(range(120), 2))
+
+
+@pytest.mark.parametrize("mode", ["plain", "mesh"])
+def test_gradient_sharing_by_way_of_the_driver_learns(blobs: DataSet, mode: Any) -> None:
+    master = sw.SharedTrainingMaster(
+        workers=3,
+        batch_size_per_worker=5,
+        seed=1,
+        threshold=sw.AdaptiveThreshold(initial=1e-3),
+        mesh=sw.MeshConfig(mode=mode, max_downstreams=1),
+        **BY_DRIVER,
+    )
+    history = fit(dense("adam"), master, blobs, epochs=8).history
+    assert history["examples"].sum() == 8 * 120
+    losses = history.groupby("epoch")["loss"].mean()
+    assert losses[8] < 0.8 * losses[1]
