@@ -28,6 +28,10 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     and the same for other floating-point state (BatchNormalization statistics) and, with
     `updater="average"`, for the optimizer's moments.
 
+    With `averaging_delay`, workers train on from x_w while the mean is computed. So many minibatches
+    later each adds the change, mean - x_w, to the parameters that it has by then. At the end of
+    training, before a validation, a checkpoint or callbacks, the workers wait for the mean.
+
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
         >>> ParameterAveragingTrainingMaster.from_json(master.to_json()) == master
@@ -37,7 +41,11 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         Deeplearning4j's class of the same name; K. Chen and Q. Huo, "Scalable training of deep
         learning machines by incremental block training with intra-block parallel optimization and
         blockwise model-update filtering", ICASSP 2016; T. Lin et al., "Don't use large
-        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (`synchronous_epochs`).
+        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (`synchronous_epochs`);
+        S. Shen et al., "Faster distributed deep net training: Computation and communication
+        decoupled stochastic gradient descent", IJCAI 2019, arXiv:1906.12043; A. Douillard et al.,
+        "Streaming DiLoCo with overlapping communication", 2025, arXiv:2501.18512
+        (`averaging_delay`).
     """
 
     averaging_frequency: int = option(
@@ -87,6 +95,16 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         "networks: the workers send how far parameters moved, rounded, and add what rounding lost "
         'to their next message. Both need `updater="local"` or "reset".',
     )
+    averaging_delay: int = option(
+        default=0,
+        minimum=0,
+        label="Train on while averaging",
+        unit="minibatches",
+        group=MESSAGES,
+        help="Minibatches that a worker trains while an averaging is under way, for slow networks; "
+        "the change that it brings is applied after them. 0: the workers wait for it. At most as "
+        'many as are between averagings. It needs `updater="local"` or "reset".',
+    )
     communication: Communication = option(
         default="ring",
         group=MESSAGES,
@@ -111,6 +129,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
                 '`updater="local"` needs `communication="ring"`: Spark may run a worker\'s next '
                 'round in another process. Received: communication="spark".'
             )
+        self._check_delay()
         if self.exchange_precision == "float32":
             return
         if self.communication == "spark":
@@ -123,6 +142,26 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
                 f'`exchange_precision="{self.exchange_precision}"` needs `updater="local"` or '
                 '`updater="reset"`: rounded moments may be negative, which optimizers do not bear. '
                 'Received: updater="average".'
+            )
+
+    def _check_delay(self) -> None:
+        delay, frequency = self.averaging_delay, self.averaging_frequency
+        if delay > frequency:
+            raise ConfigurationError(
+                "`averaging_delay` must be at most `averaging_frequency`: one averaging ends before "
+                f"the next begins. Received: averaging_delay={delay}, averaging_frequency="
+                f"{frequency}."
+            )
+        if delay and self.communication == "spark":
+            raise ConfigurationError(
+                '`averaging_delay` needs `communication="ring"`. Received: averaging_delay='
+                f'{delay}, communication="spark".'
+            )
+        if delay and self.updater == "average":
+            raise ConfigurationError(
+                '`averaging_delay` needs `updater="local"` or `updater="reset"`: a late change '
+                "could make moments negative, which optimizers do not allow. Received: "
+                f'averaging_delay={delay}, updater="average".'
             )
 
     @classmethod
@@ -152,5 +191,6 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
             synchronous_epochs=self.synchronous_epochs,
             precision=self.exchange_precision,
             density=_DENSITY[self.exchange_precision],
+            delay=self.averaging_delay,
             among=self.communication,
         )

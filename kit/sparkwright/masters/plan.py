@@ -30,6 +30,7 @@ class Exchange:
             only the signs of the elements above a threshold.
         density: size of a message over that of the vector, at most.
         among: "ring": each worker with its neighbors; "mesh": along a tree; "spark": by a job.
+        delay: minibatches that a worker trains during an exchange; 0: it waits.
     """
 
     what: tuple[Part, ...]
@@ -38,6 +39,7 @@ class Exchange:
     density: float = 1.0
     among: Route
     synchronous_epochs: int = 0
+    delay: int = 0
 
     @property
     def is_rounded(self) -> bool:
