@@ -83,12 +83,14 @@ def slow_network() -> Iterator[Row]:
         )
         model.compile(keras.optimizers.Adam(1e-4), "sparse_categorical_crossentropy")
         master = sw.ParameterAveragingTrainingMaster(
-            batch_size_per_worker=1, seed=1, **options
+            batch_size_per_worker=1, seed=1, collect_training_stats=True, **options
         ).with_hooks(Paced())
         with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-            history = trained(wrapper, data, epochs=_EPOCHS).history
+            run = trained(wrapper, data, epochs=_EPOCHS)
+        history = run.history
         first, last = (history[history.epoch == epoch].time_s.max() for epoch in (1, _EPOCHS))
         minibatch_s = float(last - first) / (_EPOCHS - 1) / _MINIBATCHES
+        print("\n".join(str(t) for t in run.timeline.totals()))
         what = f"25 M parameters, {os.environ[_SHAPED]}, {name}: a minibatch"
         ratio = PACE_S / minibatch_s
         yield row(what, 1e3 * minibatch_s, "ms", 1e3 * PACE_S, ratio=ratio)

@@ -42,6 +42,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "updater": "average",
         "outer_optimizer": None,
         "exchange_precision": "float32",
+        "averaging_delay": 0,
         "communication": "ring",
         "share_work": False,
     },

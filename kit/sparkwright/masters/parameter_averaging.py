@@ -28,9 +28,10 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     and the same for other floating-point state (BatchNormalization statistics) and, with
     `updater="average"`, for the optimizer's moments.
 
-    With `averaging_delay`, workers train on from x_w while the mean is computed. So many minibatches
-    later each adds the change, mean - x_w, to the parameters that it has by then. At the end of
-    training, before a validation, a checkpoint or callbacks, the workers wait for the mean.
+    With `averaging_delay`, workers train on from x_w while the mean is computed. So many
+    minibatches later each adds the change, mean - x_w, to the parameters that it has by then. At
+    the end of training, before a validation, a checkpoint or callbacks, the workers wait for the
+    mean.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -148,8 +149,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         delay, frequency = self.averaging_delay, self.averaging_frequency
         if delay > frequency:
             raise ConfigurationError(
-                "`averaging_delay` must be at most `averaging_frequency`: one averaging ends before "
-                f"the next begins. Received: averaging_delay={delay}, averaging_frequency="
+                "`averaging_delay` must be at most `averaging_frequency`: one averaging ends "
+                f"before the next begins. Received: averaging_delay={delay}, averaging_frequency="
                 f"{frequency}."
             )
         if delay and self.communication == "spark":
