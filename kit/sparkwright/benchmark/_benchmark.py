@@ -222,7 +222,7 @@ def _run(plan: Plan, workers: int, step_s: float, training_s: float) -> WorkersT
     averages = plan.master.exchange.kind == "averaging"
     rounds = max(_LEAST_ROUNDS, round(min(_MOST_STEPS, training_s / step_s) / every))
     # Where a minibatch takes long, an end by time keeps to the budget.
-    limit = EarlyStopping(max_seconds=3 * training_s + 20, keep_best=None)
+    limit = EarlyStopping(max_epochs=1, max_seconds=3 * training_s + 20, keep_best=None)
     run = plan.network(workers).start(
         plan.train, steps_per_epoch=workers * rounds * every, early_stopping=limit, display=False
     )
