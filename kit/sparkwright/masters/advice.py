@@ -18,7 +18,7 @@ from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
 from .plan import TrainingPlan
 from .training_master import TrainingMaster
 
-_ALIKE = 0.01  # efficiencies that differ by less: the safer setting counts
+_ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
 # Up to this many minibatches a plain mean is a safe choice; an outer optimizer helps beyond.
 _PLAIN_MEAN = 10
 _GATHERED = 10  # minibatches of a message of gradient sharing
@@ -180,7 +180,12 @@ class Advice:
             f"{between.bandwidth_bytes_per_s / 1.25e8:.3g} Gbit/s, "
             f"latency {seconds_text(between.latency_s)}."
         )
-        rows = [
+        table = Table(rows=self.rows(), text_columns={len(_COLUMNS) - 1})
+        return Report(title=self.reason, notes=[facts, *self.sources], tables=[table])
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The alternatives as texts: what each adds, bytes, times, risks; the head comes first."""
+        found = [
             (
                 f"{'→' if number == self.recommended else ' '} {self._added(each)}",
                 size_text(each.sent_bytes),
@@ -191,8 +196,7 @@ class Advice:
             )
             for number, each in enumerate(self.alternatives)
         ]
-        table = Table(rows=[_COLUMNS, *rows], text_columns={len(_COLUMNS) - 1})
-        return Report(title=self.reason, notes=[facts, *self.sources], tables=[table])
+        return [_COLUMNS, *found]
 
     def _added(self, each: Alternative) -> str:
         """What an alternative changes of the one that it follows."""
@@ -291,7 +295,7 @@ def advise(
         if is_better or type(changed) is not type(found[last].master):
             last = len(found) - 1
     most = max(each.efficiency for each in found)
-    enough = target if most >= target else most - _ALIKE
+    enough = target if most >= target else (1 - _ALIKE) * most
     fitting = (number for number, each in enumerate(found) if each.efficiency >= enough)
     return Advice(
         alternatives=tuple(found),
@@ -326,23 +330,27 @@ def _averaging_instead(master: TrainingMaster, _: _Hiding) -> TrainingMaster | N
 
 def _local_moments(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
     if isinstance(master, Averaging) and master.updater == "average":
-        return replace(master, updater="local")
+        return _by_ring_with_local_moments(master)
     return None
+
+
+def _by_ring_with_local_moments(master: Averaging) -> Averaging:
+    """What rounding and delays need, also where it makes nothing faster by itself."""
+    updater = "local" if master.updater == "average" else master.updater
+    return replace(master, communication="ring", updater=updater)
 
 
 def _bfloat16(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
     if isinstance(master, Averaging) and master.exchange_precision == "float32":
-        return replace(master, exchange_precision="bfloat16")
+        return replace(_by_ring_with_local_moments(master), exchange_precision="bfloat16")
     return None
 
 
 def _overlap(master: TrainingMaster, hiding: _Hiding) -> TrainingMaster | None:
-    if (
-        not isinstance(master, Averaging)
-        or hiding(master).averaging_delay <= master.averaging_delay
-    ):
+    if not isinstance(master, Averaging):
         return None
-    return hiding(master)
+    found = hiding(_by_ring_with_local_moments(master))
+    return found if found.averaging_delay > master.averaging_delay else None
 
 
 def _less_often(frequency: int) -> _Change:
@@ -359,7 +367,7 @@ def _less_often(frequency: int) -> _Change:
 def _int8(master: TrainingMaster, hiding: _Hiding) -> TrainingMaster | None:
     if not isinstance(master, Averaging) or master.exchange_precision == "int8":
         return None
-    found = replace(master, exchange_precision="int8")
+    found = replace(_by_ring_with_local_moments(master), exchange_precision="int8")
     return hiding(found) if master.averaging_delay else found
 
 
