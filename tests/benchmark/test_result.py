@@ -13,6 +13,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, advise
+from sparkwright.networks.presets import lenet_spec
 
 # The package and its function have one name; attributes lead to the function.
 command = importlib.import_module("sparkwright.benchmark.__main__")
@@ -204,7 +205,7 @@ def test_advice_for_a_network_takes_its_sizes_from_keras() -> None:
     model = sw.networks.lenet()
     found = sw.advise(model, workers=2, step_s=0.01)
     assert (found.vector_bytes, found.updater_bytes) == (1_724_320, 3_448_640)
-    spec = sw.networks.NetworkSpec.from_model(model)
+    spec = lenet_spec()
     assert sw.advise(spec, workers=2, step_s=0.01).alternatives == found.alternatives
     with pytest.raises(ConfigurationError, match="`network` must be a SparkNetwork"):
         sw.advise("lenet", workers=2, step_s=0.01)

@@ -381,7 +381,7 @@ def plan_of(
     if model is None:
         target = _DEFAULT_TARGET if target is None else target
         model, data = lenet(), digits(spark, partitions=1)
-    model = model.build() if isinstance(model, NetworkSpec) else model
+    built: Any = model.build() if isinstance(model, NetworkSpec) else model
     train = _in_memory(data, "data")
     if validation is None:
         edge = len(train) * 4 // 5
@@ -390,8 +390,8 @@ def plan_of(
         held_out = _in_memory(validation, "validation")
     return Plan(
         spark=spark,
-        definition=ModelDefinition.of(model),
-        weights=model.get_weights(),
+        definition=ModelDefinition.of(built),
+        weights=built.get_weights(),
         train=train,
         validation=held_out,
         master=master or ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1),

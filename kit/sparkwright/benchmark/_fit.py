@@ -153,7 +153,7 @@ def main(cores: int) -> None:
                     reached_s.append(now_s - began_s)
             spent_s = now_s - began_s
             is_done = epoch > 0 and spent_s > _LEAST_S and (reached_s or orders.target is None)
-            self.model.stop_training = spent_s > orders.budget_s or bool(is_done)
+            model.stop_training = spent_s > orders.budget_s or bool(is_done)
 
     x, y = orders.train.features, orders.train.labels
     validation = orders.validation
