@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 20_000
 _DEFAULT_TARGET = 0.95
+_NETWORK_S = 60.0  # at most, executors' first Python processes included
 _RUN_S = 6.0  # of training, of each number of workers
 _GUESS_S = 0.05  # a minibatch of which nothing is known
 _WARM_ROUNDS, _LEAST_ROUNDS, _MOST_STEPS = 2, 6, 5_000
@@ -119,7 +120,7 @@ def measure(plan: Plan, *, include_hosts: bool = False) -> BenchmarkResult:
     speed: NetworkSpeed | None = None
     if plan.most > 1:
         with doing.part("Network"):
-            timeout_s = max(5.0, plan.budget_s / 5)
+            timeout_s = min(_NETWORK_S, plan.budget_s / 3)
             speed = measure_network(
                 plan.spark, workers=plan.most, mesh=plan.master.mesh, timeout_s=timeout_s
             )

@@ -27,6 +27,9 @@ LOOPBACK_BYTES_PER_S = 2.5e9
 TEN_GIGABIT_BYTES_PER_S = 1.25e9
 # An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
 _SPARK_AVERAGING_S = 0.35
+# Messages that a worker waits for, by the number of the others: first who trained how much (a
+# length, and its content), then the vector, added up and handed on.
+_STEPS = 4
 # The log's rows travel ten times a second at most, heartbeats once a second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
@@ -69,15 +72,16 @@ class ExchangeCosts(Configuration):
         default=0.5e-9, above=0, help="A step of an outer optimizer; 51 ms for 100 MB."
     )
     message_s: float = option(
-        default=2.5e-3,
+        default=1e-3,
         above=0,
         help="A message of gradient sharing of any size. Encoding, sending and applying updates of "
         "LeNet (1.7 MB) takes 3 to 4 ms.",
     )
     message_s_per_byte: float = option(
-        default=0.5e-9,
+        default=1.8e-9,
         above=0,
-        help="Searching a vector for what is to be sent; encoding 100 MB takes 50 ms.",
+        help="Adding to a vector of residuals, searching it for what is to be sent, and applying "
+        "that; 100 MB take 187 to 220 ms.",
     )
 
 
@@ -226,10 +230,10 @@ class ExchangeCost:
 def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> ExchangeCost:
     """Return what an exchange of the workers of `plan` costs.
 
-    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, and so do rounded
-    averagings, with a message from each worker to each other one. A message of gradient sharing
-    reaches all others along a tree, and each worker applies an update of each other one; counted
-    is the worker that passes on most.
+    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after as many in which the
+    workers meet. So do rounded averagings, with a message from each worker to each other one. A
+    message of gradient sharing reaches all others along a tree, and each worker applies an update
+    of each other one; counted is the worker that passes on most.
     """
     others, one = plan.workers - 1, costs.exchange
     if others == 0:
@@ -248,7 +252,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         wire_s = _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
         return ExchangeCost(sent_bytes=plan.vector_bytes, wire_s=wire_s)
     sent, whole_bytes = plan.bytes_per_round, plan.vector_bytes / how.density
-    wire_s = 2 * others * one.latency_s + sent / bandwidth
+    wire_s = _STEPS * others * one.latency_s + sent / bandwidth
     wire_s += _rounding_s_per_byte(how.precision, one) * whole_bytes
     handling_s = one.averaging_s_per_byte * whole_bytes
     if getattr(master, "outer_optimizer", None) is not None:
