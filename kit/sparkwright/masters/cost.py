@@ -6,9 +6,9 @@ worker. From one exchange to the next a worker takes
     interval = minibatches x step + waiting + exchange
 
 and no less than the driver needs for the events of all n workers, which runs beside it. Of an
-averaging with a delay, only what takes longer than the minibatches trained meanwhile counts, and
-the work on the worker's own vectors. `prospect` applies this to the rows of one run,
-`predict_scaling` to any number of workers, `advise` to any number of masters.
+averaging with a delay, the time on the network counts only as far as it takes longer than the
+minibatches trained meanwhile; the work of the processor counts in any case. `prospect` applies this
+to the rows of one run, `predict_scaling` to any number of workers, `advise` to other masters.
 """
 
 from dataclasses import dataclass
@@ -213,8 +213,8 @@ class ExchangeCost:
 
     Attributes:
         sent_bytes: that the worker sends.
-        wire_s: sending, waiting for answers, rounding: what can pass while minibatches train.
-        handling_s: reading, adding and writing back, which the worker does itself.
+        wire_s: sending and waiting for answers: what can pass while minibatches train.
+        handling_s: reading, rounding, adding and writing back, the work of the processor.
     """
 
     sent_bytes: int = 0
@@ -253,8 +253,9 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         return ExchangeCost(sent_bytes=plan.vector_bytes, wire_s=wire_s)
     sent, whole_bytes = plan.bytes_per_round, plan.vector_bytes / how.density
     wire_s = _STEPS * others * one.latency_s + sent / bandwidth
-    wire_s += _rounding_s_per_byte(how.precision, one) * whole_bytes
+    # The processor's work takes time from training, whichever thread does it.
     handling_s = one.averaging_s_per_byte * whole_bytes
+    handling_s += _rounding_s_per_byte(how.precision, one) * whole_bytes
     if getattr(master, "outer_optimizer", None) is not None:
         handling_s += one.outer_s_per_byte * whole_bytes
     return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
