@@ -57,6 +57,10 @@ BESIDE: dict[tuple[Any, str], dict[str, Any]] = {
     (AdaptiveThreshold, "min_sparsity"): {"max_sparsity": 2.0**126},
     (AdaptiveThreshold, "max_sparsity"): {"min_sparsity": 2.0**-126},
     (ParameterAveragingTrainingMaster, "exchange_precision"): {"updater": "local"},
+    (ParameterAveragingTrainingMaster, "averaging_delay"): {
+        "updater": "local",
+        "averaging_frequency": 2**31 - 1,
+    },
     **{(master, "export_directory"): {"training_approach": "export"} for master in MASTERS},
 }
 values = st.one_of(

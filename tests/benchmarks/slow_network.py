@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.slow_network            1 Gbit/s for each of two workers
     python -m tests.benchmarks.slow_network 200mbit    what both get together, as `tc` names it
+    python -m tests.benchmarks.slow_network 2gbit delay     only the masters named so
 
 It needs root: a network namespace of its own, whose loopback device is limited. Minibatches take a
 fixed time, so that two cores are enough for two workers. Copies of the state to the driver are
@@ -21,11 +22,12 @@ from tests.benchmarks._harness import Row, row, show, trained
 
 import sparkwright as sw
 from sparkwright.timeline import PhaseCode
+from sparkwright.timeline.summary import hidden_share
 
 # Above what a minibatch of one example takes with two workers on two cores, about 0.39 s.
 PACE_S = 0.6
 _MINIBATCHES, _EPOCHS, _WIDTH = 50, 2, 5_000
-_SHAPED = "SPARKWRIGHT_SHAPED"
+_SHAPED, _ONLY = "SPARKWRIGHT_SHAPED", "SPARKWRIGHT_ONLY"
 _OUTER = sw.OuterOptimizer()
 MASTERS: dict[str, dict[str, Any]] = {
     "moments averaged, every 5": {"averaging_frequency": 5},
@@ -39,6 +41,15 @@ MASTERS: dict[str, dict[str, Any]] = {
         "averaging_frequency": 5,
         "updater": "local",
         "exchange_precision": "int8",
+    },
+    **{
+        f"local moments, every 5, {precision}, delay 4": {
+            "averaging_frequency": 5,
+            "averaging_delay": 4,
+            "updater": "local",
+            "exchange_precision": precision,
+        }
+        for precision in ("float32", "bfloat16", "int8")
     },
     "local moments, every 50, int8, outer optimizer": {
         "averaging_frequency": 50,
@@ -67,7 +78,7 @@ class Paced:
 
 
 def slow_network() -> Iterator[Row]:
-    """Milliseconds of a minibatch, the averagings included, beside those predicted."""
+    """Milliseconds of a minibatch, the averagings included, beside those of training alone."""
     import keras
 
     random = np.random.default_rng(0)
@@ -77,6 +88,8 @@ def slow_network() -> Iterator[Row]:
         random.integers(0, 2, rows).astype(np.int32),
     )
     for name, options in MASTERS.items():
+        if os.environ[_ONLY] not in name:
+            continue
         model = keras.Sequential(
             [
                 keras.Input((_WIDTH,)),
@@ -87,21 +100,21 @@ def slow_network() -> Iterator[Row]:
         model.compile(keras.optimizers.Adam(1e-4), "sparse_categorical_crossentropy")
         master = sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=1, seed=1, collect_training_stats=True, **options
-        )
-        with sw.ParallelWrapper(
-            model, master.with_hooks(Paced()), workers=2, cores_per_worker=1
-        ) as wrapper:
+        ).with_hooks(Paced())
+        with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
             totals = trained(wrapper, data, epochs=_EPOCHS).timeline.totals()
         spent = {total.phase.code: total for total in totals if total.place == "workers"}
-        compute, average = spent[PhaseCode.COMPUTE], spent[PhaseCode.AVERAGE]
-        step_s = compute.seconds / compute.count
+        step_s = spent[PhaseCode.COMPUTE].seconds / spent[PhaseCode.COMPUTE].count
         codes = (PhaseCode.WAIT, PhaseCode.AVERAGE, PhaseCode.APPLY)
-        round_s = sum(spent[code].seconds for code in codes) / average.count
+        round_s = sum(spent[code].seconds for code in codes) / spent[PhaseCode.APPLY].count
         measured_s = step_s + round_s / master.averaging_frequency
         predicted_s = predicted(master, step_s, model.count_params())
-        what = f"25 M parameters, {os.environ[_SHAPED]}, {name}: a minibatch"
-        runs = {"step_s": step_s, "average_s": average.seconds / average.count}
-        yield row(what, 1e3 * measured_s, "ms", 1e3 * predicted_s, runs=runs)
+        what = f"25 M parameters, {os.environ[_SHAPED]}, {name}"
+        runs = {"step_s": step_s, "round_s": round_s}
+        yield row(f"{what}: a minibatch", 1e3 * measured_s, "ms", 1e3 * predicted_s, runs=runs)
+        yield row(f"{what}: training", 100 * PACE_S / measured_s, "%", 100)
+        if (hidden := hidden_share(totals)) is not None:
+            yield row(f"{what}: averaging that is hidden", 100 * hidden, "%", 100)
 
 
 def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: int) -> float:
@@ -121,7 +134,7 @@ def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: 
     return found.at(2).interval_s / master.averaging_frequency
 
 
-def main(rate: str = "2gbit") -> int:
+def main(rate: str = "2gbit", only: str = "") -> int:
     """Run in a namespace whose loopback device is limited to `rate`."""
     if _SHAPED in os.environ:
         show(slow_network())
@@ -129,7 +142,9 @@ def main(rate: str = "2gbit") -> int:
     limit = f"tc qdisc add dev lo root tbf rate {rate} burst 2mb latency 400ms"
     again = f"exec {sys.executable} -m tests.benchmarks.slow_network"
     command = ["unshare", "-n", "sh", "-c", f"ip link set lo up && {limit} && {again}"]
-    return subprocess.run(command, env={**os.environ, _SHAPED: rate}, check=False).returncode
+    return subprocess.run(
+        command, env={**os.environ, _SHAPED: rate, _ONLY: only}, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

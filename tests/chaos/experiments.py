@@ -53,6 +53,7 @@ class Experiment:
         jitter_s: how long after the moment the fault strikes.
         pause_s: how long a pause or a cut lasts.
         grace_s: the run's `replacement_grace_s`.
+        delay: minibatches that workers of an averaging run train while they average.
         hopeless: whether no run could go on after this fault; it must end with an error.
     """
 
@@ -65,11 +66,13 @@ class Experiment:
     jitter_s: float = 0.0
     pause_s: float = 6.0
     grace_s: float = 2.0
+    delay: int = 0
     hopeless: bool = False
 
     def __str__(self) -> str:
         number = "" if self.seed < 0 else f"{self.seed} "
-        return f"{number}{self.master}: {self.victim}, {self.fault}, {self.moment}"
+        delay = f", delay {self.delay}" if self.delay else ""
+        return f"{number}{self.master}{delay}: {self.victim}, {self.fault}, {self.moment}"
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
@@ -104,4 +107,5 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
         jitter_s=round(chance.uniform(0, spread_s), 3),
         pause_s=chance.choice(_PAUSES_S),
         grace_s=chance.choice(_GRACES_S),
+        delay=chance.choice((0, 1, 2)) if master == "averaging" else 0,
     )

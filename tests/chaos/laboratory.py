@@ -131,6 +131,8 @@ class Laboratory:
             master: Any = sw.SharedTrainingMaster(**chosen)
         else:
             chosen["averaging_frequency"] = 2
+            if experiment.delay:
+                chosen |= {"averaging_delay": experiment.delay, "updater": "local"}
             if experiment.master == "spark":
                 chosen |= {"communication": "spark", "averaging_frequency": 8}
             chosen |= options

@@ -122,9 +122,10 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
         ({}, {}),
         ({"use_ema": True, "gradient_accumulation_steps": 4}, {}),
         ({}, {**OWN_MOMENTS, "synchronous_epochs": 1}),
+        ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
         ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
     ],
-    ids=["averaged", "accumulated", "own moments", "reset"],
+    ids=["averaged", "accumulated", "own moments", "delayed", "reset"],
 )
 def test_one_processes_run_is_resumed_on_this_machine(
     tmp_path: Path, blobs: DataSet, options: dict[str, Any], settings: dict[str, Any]
@@ -137,7 +138,9 @@ def test_one_processes_run_is_resumed_on_this_machine(
     with sw.ParallelWrapper(undisturbed, averaging(tmp_path, **settings), workers=2) as wrapper:
         wrapper.fit(blobs, epochs=2)
     middle = tmp_path / files(tmp_path)[0]
-    with sw.ParallelWrapper(resumed, averaging(**settings), workers=2) as wrapper:
+    # Before a checkpoint, workers wait for a delayed average: so both runs must write them.
+    folder = tmp_path / "again" if "averaging_delay" in settings else None
+    with sw.ParallelWrapper(resumed, averaging(folder, **settings), workers=2) as wrapper:
         wrapper.fit(blobs, epochs=2, resume=str(middle))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
     if settings.get("updater") == "local":  # the model gets worker 0's

@@ -96,6 +96,7 @@ def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
             updater=updater,
             outer_optimizer=outer,
             exchange_precision="int8" if updater == "local" else "float32",
+            averaging_delay=1 if updater == "local" else 0,
             # Who goes on without the lost worker takes another way.
             mesh=sw.MeshConfig(replacement_grace_s=60),
         ).with_hooks(KillOnce(str(path), at=5))

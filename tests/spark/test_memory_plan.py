@@ -116,6 +116,9 @@ def test_a_trainer_holds_the_network_a_minibatch_and_vectors_of_its_state() -> N
         sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=512, updater="reset", exchange_precision="int8"
         ): 5 * found["Parameters"] + found["Gradients"],
+        sw.ParameterAveragingTrainingMaster(
+            batch_size_per_worker=512, updater="reset", averaging_delay=1
+        ): 6 * found["Parameters"],
         sw.SharedTrainingMaster(batch_size_per_worker=512): 4 * state + 2 * found["Gradients"],
     }
     for master, exchange in exchanges.items():

@@ -67,7 +67,15 @@ def test_codes_never_change_for_files_hold_them():
         **{"QUEUED": 0, "SHARD": 1, "TENSORFLOW": 2, "BUILD": 3, "TRACE": 4, "FIRST_DATA": 5},
         **{"DATA": 6, "COMPUTE": 7, "ENCODE": 8, "SEND": 9, "WAIT": 10, "AVERAGE": 11},
         **{"APPLY": 12, "VALIDATE": 13, "CHECKPOINT": 14, "DELIVER": 15, "STATE": 16},
-        **{"ASSEMBLE": 17, "WORK": 18, "COUNT": 32, "LAYOUT": 33, "SUBMIT": 34, "GATHER": 35},
+        **{
+            "ASSEMBLE": 17,
+            "WORK": 18,
+            "OVERLAP": 19,
+            "COUNT": 32,
+            "LAYOUT": 33,
+            "SUBMIT": 34,
+            "GATHER": 35,
+        },
         **{"TRAIN": 36, "FINISH": 37, "SPLIT": 38, "MAP_PARTITIONS": 39, "AGGREGATE": 40},
         **{"PROCESS_PARAMS": 41, "BROADCAST": 42, "EXPORT": 43},
     }

@@ -262,35 +262,57 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
     """The network that two workers train, and worker 0's moments; Keras' SGD is the outer step."""
     replicas, batches = [normalized(), normalized()], list(data.batches(10))
     half, outer = len(batches) // 2, master.outer_optimizer
+    trained = len(replicas[0].trainable_variables)
     variables = [variable.numpy() for variable in replicas[0].trainable_variables]
     kept = [keras.Variable(value) for value in variables]
     slow = outer and keras.optimizers.SGD(
         outer.learning_rate, momentum=outer.momentum, nesterov=outer.nesterov
     )
+    under_way: Any = None  # an average, and each worker's variables when it began
+
+    def train(start: int, stop: int) -> None:
+        for worker, replica in enumerate(replicas):
+            train_locally(replica, batches[worker * half + start : worker * half + stop])
+
+    def variables_of(replica: Any) -> list[Any]:
+        return [*replica.trainable_variables, *replica.non_trainable_variables[:2]]
+
+    def apply() -> None:
+        means, states = under_way
+        for replica, before in zip(replicas, states, strict=True):
+            pairs = zip(variables_of(replica), means, before, strict=True)
+            for place, (variable, mean, old) in enumerate(pairs):
+                is_trained = place < trained
+                variable.assign(variable.numpy() - old + mean if is_trained else mean)
+        moments = [replica.optimizer.variables[2:] for replica in replicas]
+        for pair in zip(*moments, strict=True):
+            if master.updater != "local":
+                mean = (pair[0].numpy() + pair[1].numpy()) / 2
+                for variable in pair:
+                    variable.assign(mean * (master.updater == "average"))
+
     for epoch in range(epochs):
         start, frequency = 0, master.frequency_in(epoch)
         while start < half:
             stop = min(half, start + frequency)
-            for worker, replica in enumerate(replicas):
-                train_locally(replica, batches[worker * half + start : worker * half + stop])
+            if under_way is not None:
+                middle = min(stop, start + master.averaging_delay)
+                train(start, middle)
+                apply()
+                start = middle
+            train(start, stop)
             start = stop
-            for pair in zip(*(replica.variables for replica in replicas), strict=True):
-                mean = (pair[0].numpy() + pair[1].numpy()) / 2
-                for variable in pair:
-                    variable.assign(mean)
+            states = [[v.numpy() for v in variables_of(replica)] for replica in replicas]
+            means = [(one + other) / 2 for one, other in zip(*states, strict=True)]
             if slow is not None:
-                moved = replicas[0].trainable_variables
-                slow.apply([x - m for x, m in zip(kept, moved, strict=True)], kept)
-                for replica in replicas:
-                    for variable, value in zip(replica.trainable_variables, kept, strict=True):
-                        variable.assign(value)
-            for pair in zip(
-                *(replica.optimizer.variables[2:] for replica in replicas), strict=True
-            ):
-                if master.updater != "local":
-                    mean = (pair[0].numpy() + pair[1].numpy()) / 2
-                    for variable in pair:
-                        variable.assign(mean * (master.updater == "average"))
+                slow.apply([x - m for x, m in zip(kept, means[:trained], strict=True)], kept)
+                means[:trained] = [variable.numpy() for variable in kept]
+            under_way = means, states
+            if not master.averaging_delay:
+                apply()
+                under_way = None
+    if under_way is not None:
+        apply()
     return replicas[0], [v.numpy() for v in replicas[0].optimizer.variables[2:]]
 
 
@@ -312,6 +334,36 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
     if updater != "reset":
         for variable, value in zip(model.optimizer.variables[2:], moments, strict=True):
             np.testing.assert_allclose(variable.numpy(), value, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("updater", "frequency", "delay", "outer", "synchronous"),
+    [
+        ("local", 3, 1, None, 0),
+        ("local", 3, 3, sw.OuterOptimizer(), 0),
+        ("reset", 5, 2, SLOW_MOMENTUM, 0),
+        ("local", 5, 4, None, 1),  # 6 minibatches in rounds of 1, then of 5 and 1
+        ("local", 1, 1, None, 0),
+    ],
+)
+def test_delayed_averages_equal_their_simulation(
+    blobs: DataSet, updater: Any, frequency: int, delay: int, outer: Any, synchronous: int
+) -> None:
+    master = averaging(
+        batch_size_per_worker=10,
+        shuffle=False,
+        updater=updater,
+        averaging_frequency=frequency,
+        averaging_delay=delay,
+        outer_optimizer=outer,
+        synchronous_epochs=synchronous,
+    )
+    model = normalized()
+    run = fit(model, master, blobs, epochs=3)
+    expected, _ = simulated(blobs, master, epochs=3)
+    for one, other in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    assert run.history["examples"].sum() == 3 * 120
 
 
 class KeepsParameters:

@@ -28,10 +28,10 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
     and the same for other floating-point state (BatchNormalization statistics) and, with
     `updater="average"`, for the optimizer's moments.
 
-    With `averaging_delay`, workers train on from x_w while the mean is computed. So many
-    minibatches later each adds the change, mean - x_w, to the parameters that it has by then. At
-    the end of training, before a validation, a checkpoint or callbacks, the workers wait for the
-    mean.
+    With `averaging_delay`, workers train on from x_w while the mean is computed. That many
+    minibatches later each worker adds the change, mean - x_w, to the parameters it has by then. The
+    workers wait for the mean at the end of training and before validation, checkpoints and
+    callbacks.
 
     Example:
         >>> master = ParameterAveragingTrainingMaster(batch_size_per_worker=32)
@@ -102,9 +102,9 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         label="Train on while averaging",
         unit="minibatches",
         group=MESSAGES,
-        help="Minibatches that a worker trains while an averaging is under way, for slow networks; "
-        "the change that it brings is applied after them. 0: the workers wait for it. At most as "
-        'many as are between averagings. It needs `updater="local"` or "reset".',
+        help="Minibatches that a worker trains while an averaging is under way, for slow networks. "
+        "Its result is applied after them. 0: the workers wait for it. At most as many as there "
+        'are between averagings. It needs `updater="local"` or "reset".',
     )
     communication: Communication = option(
         default="ring",
@@ -149,8 +149,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         delay, frequency = self.averaging_delay, self.averaging_frequency
         if delay > frequency:
             raise ConfigurationError(
-                "`averaging_delay` must be at most `averaging_frequency`: one averaging ends "
-                f"before the next begins. Received: averaging_delay={delay}, averaging_frequency="
+                "`averaging_delay` must be at most `averaging_frequency`: an averaging ends before "
+                f"the next one begins. Received: averaging_delay={delay}, averaging_frequency="
                 f"{frequency}."
             )
         if delay and self.communication == "spark":

@@ -209,6 +209,20 @@ class ModelState:
         for span in self._spans[: self.trainable]:
             variables().subtract(span.held, vector[span.start : span.stop].reshape(span.shape))
 
+    def change(self, excess: Vector, average: Vector) -> None:
+        """Apply an average that comes late: trainable variables keep what they learned since.
+
+        Args:
+            excess: at least of the trainable variables' length; it is subtracted from them.
+            average: what `read` returns, without the updater's part, in the mean of all workers.
+                Statistics take its values, because a difference could make a variance negative.
+        """
+        self.subtract(excess)
+        assign = variables().assign
+        for span in self._spans[self.trainable : len(self.averaged)]:
+            values = average[span.start : span.stop].reshape(span.shape)
+            assign(span.held, values.astype(span.dtype, copy=False))
+
     def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
         """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
 

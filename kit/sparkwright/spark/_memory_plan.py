@@ -242,6 +242,7 @@ def plan_memory(
         velocity=isinstance(master, ParameterAveragingTrainingMaster)
         and master.velocity_size(1) > 0,
         rounded=master is not None and master.exchange.is_rounded,
+        delayed=master is not None and master.exchange.delay > 0,
     )
     data_mib = mib("data", data) or 0
     parts = executor_parts(network.trainer, heap_mib=heap, trainers=trainers, data_mib=data_mib)

@@ -84,6 +84,7 @@ def network_memory(
     averages_updater: bool = True,
     velocity: bool = False,
     rounded: bool = False,
+    delayed: bool = False,
 ) -> NetworkMemory:
     """What training a model takes in one process: a built Keras model, a spec or its parameters.
 
@@ -93,13 +94,13 @@ def network_memory(
     parameters, trainable, updater, minibatch = _sizes(model, batch_size)
     travelling = parameters + (updater if kind == "sharing" or averages_updater else 0)
     travelling += trainable if velocity else 0
-    lost = trainable if rounded else 0
+    copies = (trainable if rounded else 0) + (parameters if delayed else 0)
     sizes = {
         "parameters": parameters,
         "gradients": trainable,
         "optimizer": updater,
         "one minibatch": minibatch,
-        "exchange": exchange_numbers(travelling, trainable, master=kind) + lost,
+        "exchange": exchange_numbers(travelling, trainable, master=kind) + copies,
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},

@@ -39,6 +39,7 @@ class PhaseCode(IntEnum):
     STATE = 16
     ASSEMBLE = 17
     WORK = 18
+    OVERLAP = 19
 
     COUNT = 32
     LAYOUT = 33
@@ -152,6 +153,8 @@ DELIVER; deliver; saving; #7a8087 #bcc4cc
     The result goes to the driver.
 WORK; whole task; compute; #7a8087 #8a94a0
     All of a worker's part in the run, from its task's first moment to its last.
+OVERLAP; average beside compute; communication; #5f8f63 #8fc79d
+    All workers add up their parameters while they train on. What is left to wait for is "average".
 EXPORT; export; data; #8a5200 #c98a1b
     The data is written to files that the workers read.
 COUNT; count; data; #a86200 #e0a93a
@@ -177,7 +180,7 @@ PROCESS_PARAMS; process params; communication; #709741 #b3da70
 FINISH; finish; saving; #7a8087 #bcc4cc
     The result goes into the driver's model; files and ports are let go.
 """
-_ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN)
+_ENCLOSING = (PhaseCode.WORK, PhaseCode.TRAIN, PhaseCode.OVERLAP)
 _DL4J: dict[PhaseCode, tuple[str, ...]] = {
     PhaseCode.BUILD: (f"{_WORKER}GetInitialModelTimeMs", "ParameterAveragingWorkerInitTimeMs"),
     PhaseCode.STATE: (

@@ -100,7 +100,18 @@ def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
     ranked = sorted(workers, key=lambda each: -each.share)
     named = [each for each in ranked[:4] if each.share >= _MENTIONED] or ranked[:1]
     parts = [f"{percent_text(each.share)} {each.phase.label}" for each in named]
-    return f"Of the workers' measured time: {', '.join(parts)}.{_slow_worker(tallies)}"
+    hidden = hidden_share(totals)
+    beside = "" if hidden is None else f" {percent_text(hidden)} of averaging ran beside computing."
+    return f"Of the workers' measured time: {', '.join(parts)}.{beside}{_slow_worker(tallies)}"
+
+
+def hidden_share(totals: Sequence[PhaseTotal]) -> float | None:
+    """Return the share of averaging that no worker waited for; None without `averaging_delay`."""
+    seconds = {each.phase.code: each.seconds for each in totals if each.place == "workers"}
+    if not seconds.get(PhaseCode.OVERLAP):
+        return None
+    waited_s = seconds.get(PhaseCode.AVERAGE, 0.0)
+    return max(0.0, 1 - waited_s / seconds[PhaseCode.OVERLAP])
 
 
 def title_text(timeline: "Timeline") -> str:

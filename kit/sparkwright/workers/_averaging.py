@@ -1,41 +1,25 @@
 """A worker's part in parameter averaging: rounds of minibatches, each ended by an all-reduce."""
 
+import contextlib
 import math
-import struct
 import time
-from typing import NamedTuple
 
+from sparkwright.errors import NetworkError, NonFiniteLossError
 from sparkwright.masters import ParameterAveragingTrainingMaster
 from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers.protocol import Ending, Group
+from sparkwright.workers.protocol import Ending, Group, Progress
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
+from ._averager import Averager, Averaging, Meta, counted_as_planned
 from ._control import Dismissed
-from ._flat import MEASURE_EVERY_S, sample_of, update_ratio
-from ._member import RunMember, exchanged
-from ._minibatches import LocalTrainer, RoundDone, may_be_averaged
+from ._flat import MEASURE_EVERY_S
+from ._member import RunMember
+from ._minibatches import LocalTrainer, Pause, RoundDone, may_be_averaged
 from .requests import WorkerSettings
 from .stream import StreamedShard
-
-
-class _Meta(NamedTuple):
-    """What each worker says of its share before an averaging."""
-
-    minibatches: int
-    examples: int
-    stopping: bool
-    checkpoint: bool
-    copy: bool  # likewise, for the driver's memory only
-    finite: bool  # whether its parameters are; if not, its part is not averaged
-    measures: bool  # all do so in the same round, or each would make the others wait in another
-    iterations: int
-    seconds: float  # computing
-
-
-_META = struct.Struct("<qq?????qd")
 
 
 class AveragingWorker:
@@ -60,8 +44,12 @@ class AveragingWorker:
             member.phases,
             activity=member.control.activity,
         )
+        self._averager = Averager(settings, member)
+        self._pending: Averaging | None = None
+        self._stops = False  # a member stopped in the last averaging
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
+        self._writes_next = False  # with a delay: whether a checkpoint follows this round
         self._copies = CopySchedule() if settings.copies else None
         self._measured_s = -math.inf
 
@@ -82,6 +70,7 @@ class AveragingWorker:
     def close(self) -> None:
         """End all threads."""
         self._trainer.close()
+        self._averager.close()
         self._member.close()
 
     # -- one group --------------------------------------------------------------------------
@@ -91,39 +80,61 @@ class AveragingWorker:
 
         def work(ring: Ring) -> Ending:
             self._member.use_shards(group)
-            self._seconds = {}
+            self._seconds, self._stops = {}, False
+            plan = self._settings.master.checkpoint
+            self._writes_next = plan is not None and plan.due(1, 0.0)
             self._member.synchronise(ring, group)
-            return self._train(ring, group)
+            try:
+                return self._train(ring, group)
+            finally:
+                self._leave(ring)
 
         self._member.report(group, *self._member.meet(group, work))
+
+    @property
+    def _progress(self) -> Progress:
+        """What counts, once the averaging that is under way has ended."""
+        return self._member.progress if self._pending is None else self._pending.planned
+
+    @_progress.setter
+    def _progress(self, progress: Progress) -> None:
+        if self._pending is None:
+            self._member.progress = progress
+        else:
+            self._pending.planned = progress
 
     def _train(self, ring: Ring, group: Group) -> Ending:
         member, epochs = self._member, self._settings.epochs
         master = self._settings.master
         totals = epoch_minibatches(group.rows, master.batch_size_per_worker, master.steps_per_epoch)
         while True:
-            ends = False
             if self._is_to_evaluate(group):
+                if self._finish(ring, group):
+                    return "stopped"
                 member.validate(ring)
-                ends = self._settings.judged and member.await_verdict(ring)
-            if self._call_back(ring, group) or ends:
+                if self._settings.judged and member.await_verdict(ring):
+                    self._call_back(ring, group)
+                    return "stopped"
+            if self._call_back(ring, group):
                 return "stopped"
-            progress = member.progress
+            progress = self._progress
             if progress.epoch < epochs:
                 if progress.opened <= progress.epoch:
                     self._replica.reset_metrics()
-                member.progress = progress.with_epoch_opened(totals)
+                self._progress = progress.with_epoch_opened(totals)
             while shares := self._shares(group):
                 if self._round(ring, group, shares) or self._call_back(ring, group):
                     return "stopped"
-            if member.progress.epoch == epochs:
+            if self._progress.epoch == epochs:
+                if self._finish(ring, group):
+                    return "stopped"
                 # What is left is an absent worker's.
                 return "waiting" if member.progress.todo else "finished"
-            member.progress = member.progress.after_epoch()
+            self._progress = self._progress.after_epoch()
 
     def _is_to_evaluate(self, group: Group) -> bool:
         """Whether this is the end of an epoch that is evaluated, and has not been."""
-        settings, progress = self._settings, self._member.progress
+        settings, progress = self._settings, self._progress
         if not progress.epoch or progress.opened > progress.epoch:
             return False
         due = progress.epoch % settings.evaluate_every == 0 or progress.epoch == settings.epochs
@@ -133,18 +144,18 @@ class AveragingWorker:
     def _call_back(self, ring: Ring, group: Group) -> bool:
         """Wait for the driver's callbacks if any are due; True: training ends."""
         member, settings = self._member, self._settings
-        is_due = settings.callbacks and member.progress.awaits_callbacks(
-            settings.callback_frequency
-        )
+        is_due = settings.callbacks and self._progress.awaits_callbacks(settings.callback_frequency)
         if not is_due:
             return False
+        if self._finish(ring, group):
+            return True
         member.send_checkpoint(ring, group, write=False)
         return member.await_callbacks(ring)
 
     def _shares(self, group: Group) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        progress = self._member.progress
+        progress = self._progress
         frequency = settings.master.frequency_in(progress.epoch)
         quotas = dict.fromkeys(members, frequency)
         if settings.master.share_work:
@@ -157,114 +168,127 @@ class AveragingWorker:
         return shares
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
-        """One averaging; True if it was the last one because somebody wants to stop."""
+        """Train, then average or begin to; True if a member wants to stop.
+
+        An averaging that is still under way from the round before ends within this one.
+        """
         self._control.check()
-        member, progress = self._member, self._member.progress
-        began_s = time.monotonic()
+        mine, delay = shares.get(self._settings.worker), self._settings.master.averaging_delay
+        began_s, waited_s = time.monotonic(), 0.0
+
+        def finish() -> None:
+            nonlocal waited_s
+            asked_s = time.monotonic()
+            with self._control.activity.wait():
+                self._finish(ring, group, trained=mine is not None)
+            waited_s += time.monotonic() - asked_s
+
+        pause = Pause(delay, finish) if self._pending is not None else None
         with self._control.activity.compute():
-            done = self._trainer.round(
-                shares.get(self._settings.worker), stopping=self._control.stopping
-            )
+            try:
+                done = self._trainer.round(mine, stopping=self._control.stopping, pause=pause)
+            except NonFiniteLossError:
+                with contextlib.suppress(NetworkError):  # what was learned before is not lost
+                    finish()
+                raise
+            if self._pending is not None:  # there were fewer minibatches than it may take
+                finish()
+            if self._stops:
+                return True
             finite = may_be_averaged(
                 done,
                 self._replica,
                 self._settings,
-                epoch=progress.epoch,
-                updater=member.updater != "reset",
+                epoch=self._progress.epoch,
+                updater=self._member.updater != "reset",
             )
-        computed_s = time.monotonic()
-        metas = self._exchange_metas(
-            ring, group, done, finite=finite, seconds=computed_s - began_s - done.data_s
+        trained_s, progress = time.monotonic(), self._progress
+        computed_s = trained_s - began_s - done.data_s - waited_s
+        averaging = Averaging(
+            before=progress,
+            planned=counted_as_planned(progress, shares),
+            shares=shares,
+            done=done,
+            meta=self._meta(ring, done, finite=finite, seconds=computed_s),
+            began_s=began_s,
+            trained_s=trained_s,
         )
-        met_s = self._phases.since(PhaseCode.WAIT, computed_s)
-        weights = [meta.minibatches if meta.finite else 0 for meta in metas.values()]
-        changed = member.mean(ring, weights)
-        if not all(meta.finite for meta in metas.values()) and not changed:
-            self._go_back()
-        if any(meta.measures for meta in metas.values()) and done.readings and finite:
-            self._measured_s = time.monotonic()
-            done.readings["update_ratio"] = self._update_ratio(ring, weights)
-        if changed:
-            share = weights[ring.rank] / sum(weights)
-            self._average(ring, met_s, finite=finite, share=share)
-        self._replica.iterations = max(meta.iterations for meta in metas.values())
+        self._averager.begin(ring, group, averaging)
+        self._pending = averaging
+        if delay and not self._writes_next and not self._control.stopping.is_set():
+            return False
+        return self._finish(ring, group)
+
+    def _finish(self, ring: Ring, group: Group, *, trained: bool = False) -> bool:
+        """End the averaging that is under way, if there is one; True if a member wants to stop.
+
+        Args:
+            ring: of all members.
+            group: that averages.
+            trained: whether the replica has been trained since it began; default False.
+        """
+        if (averaging := self._pending) is None:
+            return False
+        self._averager.finish(averaging, trained=trained)
+        self._pending, metas, done = None, averaging.metas, averaging.done
         self._seconds |= {w: m.seconds / m.minibatches for w, m in metas.items() if m.minibatches}
-        progress = progress.after_round(
-            shares,
-            {worker: (m.minibatches, m.examples) for worker, m in metas.items()},
-            iterations=self._replica.iterations,
-        )
-        member.keep_average(progress, changed=changed)
-        ended_s = time.monotonic()
-        mine = shares.get(self._settings.worker)
-        member.rows.add(
-            done,
-            epoch=1 + (progress.epoch if mine is None else mine.epoch),
-            round=progress.round,
-            seconds=ended_s - began_s,
-        )
+        if "update_ratio" in done.readings:
+            self._measured_s = time.monotonic()
+        now_s = self._log(averaging)
         self._rounds_since += 1
-        write = any(meta.checkpoint for meta in metas.values())
+        write = asked = any(meta.checkpoint for meta in metas.values())
+        if self._averager.is_delayed:
+            write, self._writes_next = self._writes_next, asked
         if write:
-            self._rounds_since, self._checkpoint_s = 0, ended_s
+            self._rounds_since, self._checkpoint_s = 0, now_s
         if write or any(meta.copy for meta in metas.values()):
-            member.send_checkpoint(ring, group, write=write)
+            self._member.send_checkpoint(ring, group, write=write)
             if self._copies is not None:
                 sent_s = time.monotonic()
-                self._copies.took(sent_s - ended_s, now_s=sent_s)
-        return any(meta.stopping for meta in metas.values())
+                self._copies.took(sent_s - now_s, now_s=sent_s)
+        if any(meta.stopping for meta in metas.values()):
+            self._stops = True
+            self._control.stopping.set()
+        elif not averaging.is_as_planned:
+            raise NetworkError(
+                "the group must meet again: a worker did not train all of its share."
+            )
+        return self._stops
 
-    def _go_back(self) -> None:
-        """No part could be averaged: all continue from the last average."""
-        self._replica.write(self._member.average[: self._member.size])
-        if self._member.updater != "average":
-            self._replica.reset_updater()
+    def _leave(self, ring: Ring) -> None:
+        """Keep the average of an averaging that is under way if it was complete."""
+        averaging, self._pending = self._pending, None
+        if averaging is not None and self._averager.abandon(ring, averaging):
+            self._log(averaging)
 
-    def _exchange_metas(
-        self, ring: Ring, group: Group, done: RoundDone, *, finite: bool, seconds: float
-    ) -> dict[int, _Meta]:
-        plan = self._settings.master.checkpoint if ring.rank == 0 else None
-        mine = _Meta(
+    def _log(self, averaging: Averaging) -> float:
+        """Log the minibatches, which count from now on; returns now, by the monotonic clock."""
+        now_s, progress = time.monotonic(), averaging.before
+        mine = averaging.shares.get(self._settings.worker)
+        ended_s = averaging.trained_s if self._averager.is_delayed else now_s
+        self._member.rows.add(
+            averaging.done,
+            epoch=1 + (progress.epoch if mine is None else mine.epoch),
+            round=progress.round + 1,
+            seconds=ended_s - averaging.began_s,
+        )
+        return now_s
+
+    def _meta(self, ring: Ring, done: RoundDone, *, finite: bool, seconds: float) -> Meta:
+        """What this worker says of its share."""
+        now_s, is_first = time.monotonic(), ring.rank == 0
+        plan = self._settings.master.checkpoint if is_first else None
+        rounds = self._rounds_since + 1
+        if self._averager.is_delayed:  # it is announced a round ahead
+            rounds = 1 if self._writes_next else rounds + 1
+        return Meta(
             minibatches=len(done.losses),
             examples=int(done.examples.sum()),
             stopping=self._control.stopping.is_set(),
-            checkpoint=plan is not None
-            and plan.due(self._rounds_since + 1, time.monotonic() - self._checkpoint_s),
-            copy=self._copies is not None
-            and ring.rank == 0
-            and self._copies.is_due(time.monotonic()),
+            checkpoint=plan is not None and plan.due(rounds, now_s - self._checkpoint_s),
+            copy=self._copies is not None and is_first and self._copies.is_due(now_s),
             finite=finite,
-            measures=ring.rank == 0 and time.monotonic() - self._measured_s >= MEASURE_EVERY_S,
+            measures=is_first and now_s - self._measured_s >= MEASURE_EVERY_S,
             iterations=self._replica.iterations,
             seconds=seconds,
         )
-        metas = exchanged(ring, mine, _META)
-        return {seat.worker: meta for seat, meta in zip(group.seats, metas, strict=True)}
-
-    def _average(self, ring: Ring, met_s: float, *, finite: bool, share: float) -> None:
-        """Replace this worker's state by the new average; it is in `work`, too.
-
-        Moments of its own start afresh if they may not be `finite`. `share`: its weight.
-        """
-        member, outer = self._member, self._settings.master.outer_optimizer
-        if ring.size > 1:
-            work = member.work[: member.size]
-            if member.rounded is None:
-                ring.all_reduce(work)
-            else:
-                member.rounded.reduce(ring, member.average, work, share=share)
-            met_s = self._phases.since(PhaseCode.AVERAGE, met_s)
-        if outer is not None:
-            member.take_outer_step(outer)
-        if ring.size > 1 or outer is not None:
-            self._replica.write(member.work[: member.size])
-        if member.updater == "reset" or (member.updater == "local" and not finite):
-            self._replica.reset_updater()
-        self._phases.since(PhaseCode.APPLY, met_s)
-
-    def _update_ratio(self, ring: Ring, weights: list[int]) -> float:
-        """Of what this worker did in the round; its part of the mean is in `work`."""
-        mine, size = weights[ring.rank], self._replica.state.trainable_size
-        after = sample_of([self._member.work[:size]])
-        after *= sum(weights) / mine
-        return update_ratio(sample_of([self._member.average[:size]]), after, minibatches=mine)

@@ -46,6 +46,15 @@ class Activity:
         finally:
             self.computing = False
 
+    @contextlib.contextmanager
+    def wait(self) -> Generator[None]:
+        """The training thread waits for other workers during this, in the midst of computing."""
+        before, self.computing = self.computing, False
+        try:
+            yield
+        finally:
+            self.computing = before
+
 
 class ControlLine:
     """Messages to and from the coordinator, on behalf of the training thread.

@@ -299,12 +299,17 @@ class RunMember:
             self.rounded.begin(content[start:][worker * lost : (worker + 1) * lost])
         return state.write_extras(values)
 
-    def mean(self, ring: Ring, weights: list[int]) -> bool:
-        """This worker's part of the weighted mean of all, in `work`; False if all weigh nothing."""
+    def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
+        """This worker's part of the weighted mean of all, in `work`; False if all weigh nothing.
+
+        `own` is its state, without the updater's; default None: that of the replica now.
+        """
         total, mine = sum(weights), weights[ring.rank]
         if not total:
             return False
-        if mine:
+        if mine and own is not None:
+            np.multiply(own, own.dtype.type(mine / total), out=self.work[: self.size])
+        elif mine:
             averages = self.updater == "average"
             part = self.work[: self.size]
             self.replica.state.read(updater=averages, out=part, scale=mine / total)

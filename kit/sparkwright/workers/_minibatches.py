@@ -4,10 +4,10 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,19 @@ class RoundDone:
     metrics: dict[str, float]
     data_s: float
     readings: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class Pause(NamedTuple):
+    """What to do in the midst of a round.
+
+    Attributes:
+        after: minibatches that come before it, at least 1. With fewer in the round, and in its
+            last minibatch, nothing is done.
+        call: does it.
+    """
+
+    after: int
+    call: Callable[[], None]
 
 
 class Minibatches:
@@ -290,8 +303,15 @@ class LocalTrainer:
         if self._gatherer is not None:
             self._gatherer.shutdown(wait=True, cancel_futures=True)
 
-    def round(self, share: Span | None, *, stopping: threading.Event) -> RoundDone:
+    def round(
+        self, share: Span | None, *, stopping: threading.Event, pause: Pause | None = None
+    ) -> RoundDone:
         """Train the minibatches of `share`; another worker's from the end, see `without`.
+
+        Args:
+            share: what to train; None: nothing.
+            stopping: ends training after a compiled call.
+            pause: what to do in the midst of it; default None: nothing.
 
         Raises:
             NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
@@ -304,20 +324,26 @@ class LocalTrainer:
             self._phases.add(self._data_phase, asked_s, asked_s + data_s)
             self._data_phase = PhaseCode.DATA
         return self._minibatches.train(
-            self._pieces(blocks),
+            self._pieces(blocks, pause),
             share,
             data_s=data_s,
             backwards=share is not None and share.owner != self._settings.worker,
             stopping=stopping,
         )
 
-    def _pieces(self, blocks: list[Block]) -> Iterator[Block]:
+    def _pieces(self, blocks: list[Block], pause: Pause | None) -> Iterator[Block]:
         """Cut blocks into calls that should take no longer than about `_CALL_S`."""
+        left = pause.after if pause is not None else 0
         for block in blocks:
             steps, start = next(iter(block.values())).shape[0], 0
             while start < steps:
                 stop = min(steps, start + max(1, int(_CALL_S / self._minibatches.step_s)))
+                if left:
+                    stop = min(stop, start + left)
                 yield {name: array[start:stop] for name, array in block.items()}
+                # The piece has been trained when the next one is asked for.
+                if pause is not None and left and not (left := left - (stop - start)):
+                    pause.call()
                 start = stop
 
     def _blocks(self, share: Span) -> list[Block]:
