@@ -41,7 +41,6 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "aggregation_depth": 2,
         "updater": "average",
         "outer_optimizer": None,
-        "averaging_delay": 0,
         "exchange_precision": "float32",
         "averaging_delay": 0,
         "communication": "ring",
