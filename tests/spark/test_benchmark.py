@@ -1,7 +1,6 @@
 """The benchmark on real executors, with a small network and little time; advice that measures."""
 
 import importlib
-import json
 from typing import Any
 
 import pytest
@@ -27,28 +26,26 @@ def test_everything_is_measured_and_the_model_stays_as_it_is(
     )
     assert found.notes == ()
     assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
-    assert [run.workers for run in found.runs] == [1, 2]
+    assert [run["workers"] for run in found.runs] == [1, 2]
     for run in found.runs:
-        assert run.examples_per_s > 0
-        assert run.round_s == pytest.approx(5 * run.minibatch_s)
-        assert run.efficiency is not None
-        assert run.predicted is not None
-    assert found.runs[0].efficiency == 1
+        assert run["examples_per_s"] > 0
+        assert run["round_s"] == pytest.approx(5 * run["minibatch_s"])
+        assert 0 < run["predicted"] <= 1 + 1e-9
+    assert found.runs[0]["efficiency"] == 1
     assert found.network is not None
-    assert (found.network.workers, found.network.machines) == (2, 1)
-    assert found.network.bandwidth_bytes_per_s > 1e6
-    assert 0 < found.network.latency_s < 1
+    assert found.network["bandwidth_bytes_per_s"] > 1e6
+    assert 0 < found.network["latency_s"] < 1
     assert found.fit is not None
-    assert found.fit.epochs >= 2
-    assert found.fit.cores == 1
+    assert found.fit["epochs"] >= 2
+    assert (found.fit["cores"], found.fit["device"]) == (1, "cpu")
     assert found.goal is not None
-    assert found.goal.fit_s is not None
-    assert found.goal.workers_s is not None
+    assert found.goal["fit_s"] > 0
+    assert found.goal["workers_s"] > 0
     assert found.advice is not None
     assert found.advice.workers == 2
+    assert found.cluster["machines"] == 1
     assert found.cluster["master"].startswith("local-cluster")
-    assert "hosts" not in json.loads(found.to_json())["cluster"]
-    assert json.loads(found.to_json())["network"]["hosts"] == []
+    assert "host" not in found.to_json()
 
 
 def test_advice_measures_what_it_is_not_given(spark: Any) -> None:
@@ -64,4 +61,4 @@ def test_advice_measures_what_it_is_not_given(spark: Any) -> None:
 
 def test_one_worker_has_no_network_to_measure(spark: Any) -> None:
     with pytest.raises(ConfigurationError, match="workers"):
-        network_of.measure_network(spark, workers=1)
+        network_of.measure_network(spark, workers=1, mesh=sw.MeshConfig())

@@ -58,9 +58,9 @@ def benchmark(
         result.to_json("benchmark.json")
     """
     # `sparkwright` imports this module at once, and the rest of the kit at its first use.
-    from ._benchmark import measure, plan_of
+    from ._benchmark import Benchmark
 
-    plan = plan_of(
+    measuring = Benchmark(
         spark,
         model=model,
         data=data,
@@ -71,4 +71,4 @@ def benchmark(
         target=target,
         budget_s=budget_s,
     )
-    return measure(plan, include_hosts=include_hosts)
+    return measuring.result(include_hosts=include_hosts)

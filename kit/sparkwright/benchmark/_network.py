@@ -9,9 +9,8 @@ import socket
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,62 +28,29 @@ if TYPE_CHECKING:
 
 _WARM_UP, _PINGS = 5, 40
 _SMALLEST_BYTES, _LARGEST_BYTES = 1 << 20, 256 << 20
-_REPEATS = 3
-_LONG_ENOUGH_S = 0.2  # of one measurement of the bandwidth
+_LONG_ENOUGH_S, _REPEATS = 0.2, 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NetworkSpeed:
-    """What the workers of a run can expect of the network.
+class NetworkSpeed(NamedTuple):
+    """What each worker can send while all others do, when a neighbor's bytes arrive, and hosts."""
 
-    Attributes:
-        workers: tasks that measured, all at the same time.
-        machines: on how many machines they ran.
-        bandwidth_bytes_per_s: that each sends to the next one while all others do so as well.
-        latency_s: until a few bytes of a neighbor arrive.
-        hosts: names of these machines, that of each task.
-    """
-
-    workers: int
-    machines: int
     bandwidth_bytes_per_s: float
     latency_s: float
-    hosts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Orders:
-    """What a task needs to know."""
-
-    secret: bytes
-    driver: str
-    listen_host: str
-    mesh: MeshConfig
+    hosts: tuple[str, ...]
 
 
 def measure_network(
-    spark: "SparkSession",
-    *,
-    workers: int,
-    mesh: MeshConfig | None = None,
-    timeout_s: float = 60.0,
+    spark: "SparkSession", *, workers: int, mesh: MeshConfig, timeout_s: float = 60.0
 ) -> NetworkSpeed:
-    """Measure bandwidth and latency between the executors, all of them sending at once.
+    """Measure bandwidth and latency between `workers` tasks, all of them sending at once.
 
-    One Spark job of `workers` tasks, which takes a few seconds. The tasks connect as the workers
-    of a run do, authenticated as these are.
-
-    Args:
-        spark: the session.
-        workers: tasks to run at once, at least 2.
-        mesh: ports, network and addresses of the runs to come; default `MeshConfig()`.
-        timeout_s: seconds to wait for the tasks; default 60.
+    One Spark job of a few seconds, whose tasks connect as the workers of a run do.
 
     Raises:
         ConfigurationError: with fewer than two workers, or with dynamic allocation, where Spark
             does not run such jobs.
         SlotsError: if there are not so many task slots.
-        RunTimeoutError: if the tasks are not over in time.
+        RunTimeoutError: if the tasks are not over within `timeout_s`.
         NetworkError: if they do not reach one another.
     """
     check_count("workers", workers, minimum=2)
@@ -94,15 +60,13 @@ def measure_network(
             "spark.dynamicAllocation.enabled=true. Give the bandwidth instead."
         )
     wait_for_slots(spark, workers)
-    mesh = mesh or MeshConfig()
-    orders = _Orders(
-        secret=secrets.token_bytes(32),
-        driver=bind_address(spark, mesh),
-        listen_host=worker_address(spark, mesh),
-        mesh=mesh,
-    )
     numbers: Any = spark.sparkContext.parallelize(range(workers), workers)
-    tasks = numbers.barrier().mapPartitions(_task(orders, timeout_s))
+    task = _task(
+        secrets.token_bytes(32),
+        mesh,
+        (bind_address(spark, mesh), worker_address(spark, mesh)),
+        timeout_s,
+    )
     deadline_s = time.monotonic() + timeout_s
 
     def late() -> BaseException | None:
@@ -110,73 +74,63 @@ def measure_network(
             return None
         return RunTimeoutError(
             f"the driver waited {timeout_s:g} s for {workers} tasks that measure the network. "
-            "See that other jobs leave them slots, or raise `timeout_s`."
+            "See that other jobs leave them slots, or allow more time."
         )
 
-    found = run_job(spark, tasks.collect, description="measure the network", error=late)
-    hosts = tuple(str(each["host"]) for each in found)
-    return NetworkSpeed(
-        workers=workers,
-        machines=len(set(hosts)),
-        bandwidth_bytes_per_s=statistics.median(each["bandwidth"] for each in found),
-        latency_s=statistics.median(each["latency"] for each in found),
-        hosts=hosts,
-    )
+    action = numbers.barrier().mapPartitions(task).collect
+    found = run_job(spark, action, description="measure the network", error=late)
+    hosts, bandwidths, latencies = zip(*found, strict=True)
+    return NetworkSpeed(statistics.median(bandwidths), statistics.median(latencies), hosts)
 
 
-def _task(orders: _Orders, timeout_s: float) -> Callable[[Iterable[Any]], list[dict[str, Any]]]:
-    """Return the function of a barrier task."""
+def _task(
+    secret: bytes, mesh: MeshConfig, places: tuple[str, str], timeout_s: float
+) -> Callable[[Iterable[Any]], list[tuple[str, float, float]]]:
+    """Return the function of a barrier task; `places` are the driver, and where to listen."""
 
-    def task(_: Iterable[Any]) -> list[dict[str, Any]]:
+    def task(_: Iterable[Any]) -> list[tuple[str, float, float]]:
         from pyspark import BarrierTaskContext
 
         context: Any = BarrierTaskContext.get()
-        rank, mesh = context.partitionId(), orders.mesh
-        with contextlib.closing(
-            PeerPort(
-                secret=orders.secret,
-                worker=rank,
-                host=_host(orders),
-                ports=mesh.ports_from(os.environ),
-                name="sparkwright-benchmark",
-                encrypt=mesh.encrypt,
-            )
-        ) as port:
-            rings = RingPort(port, secret=orders.secret, authenticate=mesh.authenticate)
+        rank = context.partitionId()
+        port = PeerPort(
+            secret=secret,
+            worker=rank,
+            host=_host(*places),
+            ports=mesh.ports_from(os.environ),
+            name="sparkwright-benchmark",
+            encrypt=mesh.encrypt,
+        )
+        with contextlib.closing(port):
+            rings = RingPort(port, secret=secret, authenticate=mesh.authenticate)
             addresses = [json.loads(each) for each in context.allGather(json.dumps(port.address))]
-            with (
-                contextlib.closing(rings),
-                rings.join(
-                    generation=0,
-                    rank=rank,
-                    addresses=[(str(host), int(number)) for host, number in addresses],
-                    workers=range(len(addresses)),
-                    connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
-                    peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
-                ) as ring,
-            ):
-                return [{"host": socket.gethostname(), **speed(ring)}]
+            ring = rings.join(
+                generation=0,
+                rank=rank,
+                addresses=[(str(host), int(number)) for host, number in addresses],
+                workers=range(len(addresses)),
+                connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
+                peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
+            )
+            with contextlib.closing(rings), ring:
+                return [(socket.gethostname(), *_speed(ring))]
 
     return task
 
 
-def _host(orders: _Orders) -> str:
+def _host(driver: str, listen: str) -> str:
     """Where a task listens: as told, else at the address that leads to the driver."""
-    if "/" in orders.listen_host:
-        return address_in(orders.listen_host)
-    if orders.listen_host:
-        return orders.listen_host
+    if listen:
+        return address_in(listen) if "/" in listen else listen
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((orders.driver, 9))  # sends nothing: only a route is chosen
+        sock.connect((driver, 9))  # sends nothing: only a route is chosen
         return str(sock.getsockname()[0])
 
 
-def speed(ring: Ring) -> dict[str, float]:
-    """Measure as one worker of a ring, all of which call this at the same time."""
+def _speed(ring: Ring) -> tuple[float, float]:
+    """Bandwidth and latency, measured by all workers of a ring at the same time."""
     few = partial(ring.exchange, bytes(8), bytearray(8))
-    for _ in range(_WARM_UP):
-        few()
-    latency_s = statistics.median(_seconds(few) for _ in range(_PINGS))
+    latency_s = statistics.median([_seconds(few) for _ in range(_WARM_UP + _PINGS)][_WARM_UP:])
     size = _SMALLEST_BYTES
     while True:
         block, other = np.zeros(size, np.uint8), np.empty(size, np.uint8)
@@ -187,8 +141,8 @@ def speed(ring: Ring) -> dict[str, float]:
             slowest_s = max(float(each) for each in ring.all_gather(repr(mine_s).encode()))
             took_s = min(took_s, slowest_s)
         if took_s >= _LONG_ENOUGH_S or size >= _LARGEST_BYTES:
-            return {"latency": latency_s, "bandwidth": size / took_s}
-        size = min(_LARGEST_BYTES, size * 4)
+            return size / took_s, latency_s
+        size *= 4
 
 
 def _seconds(act: Callable[[], object]) -> float:

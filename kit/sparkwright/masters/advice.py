@@ -1,6 +1,6 @@
 """The safest training master that keeps workers busy, with the alternatives beside it; pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any
@@ -19,11 +19,7 @@ from .plan import TrainingPlan
 from .training_master import TrainingMaster
 
 _ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
-# Up to this many minibatches a plain mean is a safe choice; an outer optimizer helps beyond.
-_PLAIN_MEAN = 10
-_GATHERED = 10  # minibatches of a message of gradient sharing
-_Hiding = Callable[[Averaging], Averaging]
-_Change = Callable[[TrainingMaster, _Hiding], TrainingMaster | None]
+_FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
 _COLUMNS = ("settings", "sent each time", "minibatch", "efficiency", "memory", "what it may cost")
 
 
@@ -60,20 +56,6 @@ class Alternative:
     def efficiency(self) -> float:
         """The share of the time in which workers train, from 0 to 1."""
         return self.point.efficiency
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {
-            "settings": self.settings,
-            "master": self.master.to_dict(),
-            "sent_bytes": self.sent_bytes,
-            "minibatches": self.minibatches,
-            "minibatch_s": self.minibatch_s,
-            "efficiency": self.efficiency,
-            "hidden_s": self.point.hidden_s,
-            "memory_bytes": self.memory_bytes,
-            "risks": list(self.risks),
-        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -141,34 +123,24 @@ class Advice:
         """A pandas DataFrame with a row for each alternative."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                "recommended": number == self.recommended,
-                "settings": each.settings,
-                "sent_bytes": each.sent_bytes,
-                "minibatch_s": each.minibatch_s,
-                "efficiency": each.efficiency,
-                "memory_bytes": each.memory_bytes,
-                "risks": " ".join(each.risks),
-            }
-            for number, each in enumerate(self.alternatives)
-        )
+        return pd.DataFrame(self.to_dict()["alternatives"])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        exchange = self.costs.exchange
+        plain = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
         return {
-            "recommended": self.recommended,
-            "reason": self.reason,
-            "target": self.target,
-            "workers": self.workers,
-            "step_s": self.step_s,
-            "vector_bytes": self.vector_bytes,
-            "updater_bytes": self.updater_bytes,
-            "bandwidth_bytes_per_s": exchange.bandwidth_bytes_per_s,
-            "latency_s": exchange.latency_s,
+            **{name: getattr(self, name) for name in plain},
+            "bandwidth_bytes_per_s": self.costs.exchange.bandwidth_bytes_per_s,
+            "latency_s": self.costs.exchange.latency_s,
             "sources": list(self.sources),
-            "alternatives": [each.to_dict() for each in self.alternatives],
+            "alternatives": [
+                {
+                    "recommended": each is self.best,
+                    **{name: getattr(each, name) for name in _FIGURES},
+                    "risks": " ".join(each.risks),
+                }
+                for each in self.alternatives
+            ],
         }
 
     def report(self) -> Report:
@@ -180,31 +152,24 @@ class Advice:
             f"{between.bandwidth_bytes_per_s / 1.25e8:.3g} Gbit/s, "
             f"latency {seconds_text(between.latency_s)}."
         )
-        table = Table(rows=self.rows(), text_columns={len(_COLUMNS) - 1})
+        table = Table(rows=[_COLUMNS, *map(self._row, self.alternatives)], text_columns={5})
         return Report(title=self.reason, notes=[facts, *self.sources], tables=[table])
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """The alternatives as texts: what each adds, bytes, times, risks; the head comes first."""
-        found = [
-            (
-                f"{'→' if number == self.recommended else ' '} {self._added(each)}",
-                size_text(each.sent_bytes),
-                seconds_text(each.minibatch_s),
-                f"{each.efficiency:.0%}",
-                f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
-                " ".join(each.risks[-1:]),
-            )
-            for number, each in enumerate(self.alternatives)
-        ]
-        return [_COLUMNS, *found]
-
-    def _added(self, each: Alternative) -> str:
-        """What an alternative changes of the one that it follows."""
-        if each.follows is None:
-            return "as given"
-        before = self.alternatives[each.follows].master
-        sign = "+ " if each.follows and type(before) is type(each.master) else ""
-        return sign + _settings(each.master, before)
+    def _row(self, each: Alternative) -> tuple[str, ...]:
+        """An alternative as texts, with what it adds to the one that it follows."""
+        added = "as given"
+        if each.follows is not None:
+            before = self.alternatives[each.follows].master
+            sign = "+ " if each.follows and type(before) is type(each.master) else ""
+            added = sign + _settings(each.master, before)
+        return (
+            f"{'→' if each is self.best else ' '} {added}",
+            size_text(each.sent_bytes),
+            seconds_text(each.minibatch_s),
+            f"{each.efficiency:.0%}",
+            f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
+            " ".join(each.risks[-1:]),
+        )
 
     def __repr__(self) -> str:
         return self.report().text()
@@ -280,14 +245,14 @@ def advise(
             follows=follows,
         )
 
-    def hiding(each: Averaging) -> Averaging:
-        """The same with the shortest delay that hides an exchange, as far as one can."""
-        wanted = ceil(exchange(each, plan_of(each), costs).wire_s / step_s)
-        return replace(each, averaging_delay=max(1, min(each.averaging_frequency, wanted)))
-
     found, last = [predicted(given, (), None)], 0
-    for change, risk in _CHANGES:
-        changed = change(found[last].master, hiding)
+    for options, risk in _CHANGES:
+        changed = _changed(found[last].master, options)
+        if isinstance(changed, Averaging) and changed.averaging_delay:
+            # The shortest delay that hides an exchange, as far as one can.
+            wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
+            delay = max(1, min(changed.averaging_frequency, wanted))
+            changed = replace(changed, averaging_delay=delay)
         if changed is None or changed in [each.master for each in found]:
             continue
         found.append(predicted(changed, (*found[last].risks, risk), last))
@@ -296,10 +261,9 @@ def advise(
             last = len(found) - 1
     most = max(each.efficiency for each in found)
     enough = target if most >= target else (1 - _ALIKE) * most
-    fitting = (number for number, each in enumerate(found) if each.efficiency >= enough)
     return Advice(
         alternatives=tuple(found),
-        recommended=next(fitting),
+        recommended=next(n for n, each in enumerate(found) if each.efficiency >= enough),
         target=target,
         workers=workers,
         step_s=step_s,
@@ -310,85 +274,54 @@ def advise(
     )
 
 
-def _by_ring(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    if isinstance(master, Averaging) and master.communication == "spark":
-        return replace(master, communication="ring")
-    return None
-
-
-def _larger_messages(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    if not isinstance(master, SharedTrainingMaster) or master.piece_minibatches is not None:
-        return None
-    if (master.minibatches_per_message or 1) >= _GATHERED:
-        return None
-    return replace(master, minibatches_per_message=_GATHERED)
-
-
-def _averaging_instead(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    return Averaging(**_common(master)) if isinstance(master, SharedTrainingMaster) else None
-
-
-def _local_moments(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    if isinstance(master, Averaging) and master.updater == "average":
-        return _by_ring_with_local_moments(master)
-    return None
-
-
-def _by_ring_with_local_moments(master: Averaging) -> Averaging:
-    """What rounding and delays need, also where it makes nothing faster by itself."""
-    updater = "local" if master.updater == "average" else master.updater
-    return replace(master, communication="ring", updater=updater)
-
-
-def _bfloat16(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    if isinstance(master, Averaging) and master.exchange_precision == "float32":
-        return replace(_by_ring_with_local_moments(master), exchange_precision="bfloat16")
-    return None
-
-
-def _overlap(master: TrainingMaster, hiding: _Hiding) -> TrainingMaster | None:
-    if not isinstance(master, Averaging):
-        return None
-    found = hiding(_by_ring_with_local_moments(master))
-    return found if found.averaging_delay > master.averaging_delay else None
-
-
-def _less_often(frequency: int) -> _Change:
-    def change(master: TrainingMaster, hiding: _Hiding) -> TrainingMaster | None:
-        if not isinstance(master, Averaging) or frequency <= master.averaging_frequency:
-            return None
-        outer = master.outer_optimizer or (OuterOptimizer() if frequency > _PLAIN_MEAN else None)
-        found = replace(master, averaging_frequency=frequency, outer_optimizer=outer)
-        return hiding(found) if master.averaging_delay else found
-
-    return change
-
-
-def _int8(master: TrainingMaster, hiding: _Hiding) -> TrainingMaster | None:
-    if not isinstance(master, Averaging) or master.exchange_precision == "int8":
-        return None
-    found = replace(_by_ring_with_local_moments(master), exchange_precision="int8")
-    return hiding(found) if master.averaging_delay else found
-
-
-def _sharing_instead(master: TrainingMaster, _: _Hiding) -> TrainingMaster | None:
-    return SharedTrainingMaster(**_common(master)) if isinstance(master, Averaging) else None
-
-
+_OUTER = "outer_optimizer"
 # What to change, the safest first, and what it may cost.
-_CHANGES: tuple[tuple[_Change, str], ...] = (
-    (_by_ring, "Executors must be able to open ports to one another."),
-    (_larger_messages, "Updates of several minibatches arrive together, and later."),
-    (_averaging_instead, "All workers wait for the slowest."),
-    (_local_moments, "Each worker keeps its own moments; the accuracy is usually the same."),
-    (_bfloat16, "Changes keep 8 significant bits; the next message makes up for the rest."),
-    (_overlap, "Averages are applied late: watch the loss, lower the learning rate if it rises."),
-    (_less_often(10), "Replicas drift apart a little more."),
-    (_less_often(20), "Replicas drift far apart: compare the accuracy with frequent averaging."),
-    (_less_often(50), "The same, still farther."),
-    (_int8, "Changes become 8-bit integers; the next message makes up for the rest."),
-    (_sharing_instead, "Updates arrive late; results differ from run to run, even with a seed."),
+_CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"communication": "ring"}, "Executors must be able to open ports to one another."),
+    ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
+    ({"class": Averaging}, "All workers wait for the slowest."),
+    ({"updater": "local"}, "Each worker keeps its own moments; accuracy is usually the same."),
+    ({"exchange_precision": "bfloat16"}, "Rounded to 8 bits; the next message makes up for it."),
+    ({"averaging_delay": 1}, "Averages are applied late: watch the loss, lower the learning rate."),
+    ({"averaging_frequency": 10}, "Replicas drift apart a little more."),
+    (
+        {"averaging_frequency": 20, _OUTER: OuterOptimizer()},
+        "Replicas drift far apart: compare the accuracy with frequent averaging.",
+    ),
+    ({"averaging_frequency": 50, _OUTER: OuterOptimizer()}, "The same, still farther."),
+    ({"exchange_precision": "int8"}, "Rounded more; the next message makes up for it."),
+    ({"class": SharedTrainingMaster}, "Updates arrive late; results differ from run to run."),
 )
+# What goes further comes later; what is not named is as far as it goes.
+_FURTHER = {
+    "communication": ("spark", "ring"),
+    "updater": ("average", "local"),
+    "exchange_precision": ("float32", "bfloat16", "int8"),
+}
+
+
+def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster | None:
+    """The master with these options; None if they are not its own, or it goes as far already."""
+    if "class" in options:
+        kind = options["class"]
+        return None if isinstance(master, kind) else kind(**_common(master))
+    name, value = next(iter(options.items()))
+    if not hasattr(master, name) or getattr(master, "piece_minibatches", None):
+        return None
+    was = getattr(master, name)
+    order = _FURTHER.get(name, ())
+    if was in order:
+        if order.index(value) <= order.index(was):
+            return None
+    elif order or value <= (was or 0):
+        return None
+    if isinstance(master, Averaging):
+        options = {**options, "outer_optimizer": master.outer_optimizer or options.get(_OUTER)}
+        if name in ("updater", "exchange_precision", "averaging_delay"):
+            # They need both, also where these make nothing faster by themselves.
+            updater = "local" if master.updater == "average" else master.updater
+            options |= {"communication": "ring", "updater": updater}
+    return replace(master, **options)
 
 
 def _memory_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:

@@ -212,9 +212,9 @@ class Outlook:
         """The recommendation, and the alternatives in a fold."""
         if self.advice is None:
             return ""
-        heads, *rows = self.advice.rows()
-        last = len(heads) - 1
-        table = html_table(heads, rows, label="Alternatives", text_columns={last})
+        (alternatives,) = self.advice.report().tables
+        heads, *rows = alternatives.rows
+        table = html_table(heads, rows, label="Alternatives", text_columns={len(heads) - 1})
         return (
             f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.advice.reason)}</p>'
             f"<details><summary>Alternatives, the safest first</summary>{table}</details>"
