@@ -78,6 +78,9 @@ def test_contents_are_gathered_by_rank_and_vectors_broadcast(ring_of: RingOf, si
     rings = ring_of(size)
     contents = [bytes([rank]) * (1000 * rank) for rank in range(size)]  # the first is empty
     assert each(rings, lambda rank, ring: ring.all_gather(contents[rank])) == [contents] * size
+    equal = [bytes([rank]) * 9 for rank in range(size)]
+    found = each(rings, lambda rank, ring: ring.all_gather(equal[rank], same_size=True))
+    assert found == [equal] * size
     for source, length in itertools.product(range(size), LENGTHS):
         vectors = np.random.default_rng(source).normal(size=(size, length))
         expected = vectors[source].copy()

@@ -89,11 +89,15 @@ class Ring:
         for link in (*self._onward, *self._inward):
             link.connection.close()
 
-    def all_gather(self, content: bytes) -> list[bytes]:
-        """Every worker's `content`, in the order of ranks (the lengths may differ).
+    def all_gather(self, content: bytes, *, same_size: bool = False) -> list[bytes]:
+        """Every worker's `content`, in the order of ranks.
 
         Workers meet here: it waits for the slowest as long as it takes. A dead one's connection
         closes, and the coordinator has the ring of a silent one aborted.
+
+        Args:
+            content: this worker's, at most 256 KiB.
+            same_size: whether the sizes are equal, which saves sending them first; default False.
         """
         if self._aborted:
             raise NetworkError(f"the ring broke at worker {self.rank}: it was aborted.")
@@ -101,15 +105,20 @@ class Ring:
         found[self.rank] = content
         for step in range(self.size - 1):
             mine = found[(self.rank - step) % self.size]
-            length = bytearray(_LENGTH.size)
-            self.exchange(_LENGTH.pack(len(mine)), length, meeting=True)
-            (expected,) = _LENGTH.unpack(length)
-            if expected > _BLOCK_BYTES:
-                raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
+            expected = len(content) if same_size else self._size_of_next(mine)
             theirs = bytearray(expected)
             self.exchange(mine, theirs, meeting=True)
             found[(self.rank - step - 1) % self.size] = bytes(theirs)
         return found
+
+    def _size_of_next(self, mine: bytes) -> int:
+        """The size of what comes after this, for that of `mine`."""
+        length = bytearray(_LENGTH.size)
+        self.exchange(_LENGTH.pack(len(mine)), length, meeting=True)
+        (expected,) = _LENGTH.unpack(length)
+        if expected > _BLOCK_BYTES:
+            raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
+        return expected
 
     def all_reduce(self, vector: NDArray[Any]) -> None:
         """Replace the contiguous `vector` by the sum of all workers' vectors, in place.

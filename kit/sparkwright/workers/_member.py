@@ -506,13 +506,13 @@ class RunMember:
 def exchanged(ring: Ring, mine: Meta, layout: struct.Struct) -> list[Meta]:
     """What each worker of the ring tells the others, by rank; `layout` is that of a named tuple."""
     kind: Any = type(mine)
-    return [kind(*layout.unpack(content)) for content in ring.all_gather(layout.pack(*mine))]
+    contents = ring.all_gather(layout.pack(*mine), same_size=True)
+    return [kind(*layout.unpack(content)) for content in contents]
 
 
 def _broadcast_bytes(ring: Ring, content: bytes, *, source: int) -> bytes:
-    lengths = [
-        int.from_bytes(raw, "little") for raw in ring.all_gather(len(content).to_bytes(8, "little"))
-    ]
+    sizes = ring.all_gather(len(content).to_bytes(8, "little"), same_size=True)
+    lengths = [int.from_bytes(raw, "little") for raw in sizes]
     buffer = np.frombuffer(content, np.uint8).copy() if ring.rank == source else None
     if buffer is None:
         buffer = np.empty(lengths[source], np.uint8)
