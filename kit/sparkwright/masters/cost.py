@@ -27,9 +27,9 @@ LOOPBACK_BYTES_PER_S = 2.5e9
 TEN_GIGABIT_BYTES_PER_S = 1.25e9
 # An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
 _SPARK_AVERAGING_S = 0.35
-# Messages that a worker waits for, by the number of the others: first who trained how much (a
-# length, and its content), then the vector, added up and handed on.
-_STEPS = 4
+# Messages that a worker waits for, by the number of the others: who trained how much, then the
+# vector, added up and handed on.
+_STEPS = 3
 # The log's rows travel ten times a second at most, heartbeats once a second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
@@ -230,7 +230,7 @@ class ExchangeCost:
 def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> ExchangeCost:
     """Return what an exchange of the workers of `plan` costs.
 
-    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after as many in which the
+    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 in which the
     workers meet. So do rounded averagings, with a message from each worker to each other one. A
     message of gradient sharing reaches all others along a tree, and each worker applies an update
     of each other one; counted is the worker that passes on most.

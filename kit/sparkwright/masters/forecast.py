@@ -434,7 +434,7 @@ def predict_scaling(
         ...     step_s=0.1, vector_bytes=100_000_000, workers=[1, 8, 64],
         ... )
         >>> [round(point.speed_up, 1) for point in found.points]
-        [1.0, 5.6, 42.2]
+        [1.0, 5.6, 42.6]
     """
     check_positive("step_s", step_s)
     check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
