@@ -75,20 +75,26 @@ def advise(
     master = master or ParameterAveragingTrainingMaster()
     workers = workers or _workers(master, spark)
     sources = list[str]()
+    sizes: dict[str, int]
     if isinstance(network, int) and not isinstance(network, bool):
         if step_s is None:
             raise ConfigurationError(
                 "`step_s` is needed with a number of parameters: seconds of one minibatch. "
                 "Received: step_s=None. Give it, or a compiled network to measure."
             )
-        sizes = vector_bytes(network), updater_bytes(network, "Adam")
-    elif step_s is None:
-        model = network.build() if isinstance(network, NetworkSpec) else network
-        found = measure_step(model, master.batch_size_per_worker, xla=master.xla)
-        sizes, step_s = (found.vector_bytes, found.updater_bytes), found.seconds
-        sources.append(f"Step time: measured on this machine, {found.device}, {found.cores} cores.")
+        sizes = {
+            "vector_bytes": vector_bytes(network),
+            "updater_bytes": updater_bytes(network, "Adam"),
+        }
     else:
-        sizes = _sizes(network.build() if isinstance(network, NetworkSpec) else network)
+        model = network.build() if isinstance(network, NetworkSpec) else network
+        sizes = sizes_of(model)
+        if step_s is None:
+            found = measure_step(model, master.batch_size_per_worker, xla=master.xla)
+            step_s = found.seconds
+            sources.append(
+                f"Step time: measured on this machine, {found.device}, {found.cores} cores."
+            )
     costs = costs or ScalingCosts()
     between = costs.exchange
     is_measured = spark is not None and workers > 1 and bandwidth_bytes_per_s is None
@@ -107,12 +113,29 @@ def advise(
         master,
         workers=workers,
         step_s=step_s,
-        vector_bytes=sizes[0],
-        updater_bytes=sizes[1],
         costs=replace(costs, exchange=between),
         target=target,
         sources=sources,
+        **sizes,
     )
+
+
+def sizes_of(model: Any) -> dict[str, int]:
+    """Bytes of a compiled model's parameters and of its optimizer's state, as `advise` takes them.
+
+    Raises:
+        ConfigurationError: if it is something else.
+    """
+    from sparkwright.networks.state import ModelState
+
+    if getattr(model, "optimizer", None) is None:
+        raise ConfigurationError(
+            "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "
+            f"of parameters. Received: {model!r:.99}."
+        )
+    state = ModelState.of(model)
+    item = state.dtype.itemsize
+    return {"vector_bytes": state.averaged_size * item, "updater_bytes": state.updater_size * item}
 
 
 def _workers(master: "TrainingMaster", spark: "SparkSession | None") -> int:
@@ -125,16 +148,3 @@ def _workers(master: "TrainingMaster", spark: "SparkSession | None") -> int:
             "of task slots. Give `workers`."
         )
     return found
-
-
-def _sizes(model: Any) -> tuple[int, int]:
-    """Bytes of the parameters, and of the optimizer's state."""
-    from sparkwright.networks.state import ModelState
-
-    if getattr(model, "optimizer", None) is None:
-        raise ConfigurationError(
-            "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "
-            f"of parameters. Received: network={model!r:.99}."
-        )
-    state = ModelState.of(model)
-    return state.averaged_size * state.dtype.itemsize, state.updater_size * state.dtype.itemsize

@@ -23,11 +23,11 @@ from sparkwright.masters import (
     predict_scaling,
 )
 from sparkwright.networks import ModelDefinition, NetworkSpec, lenet
-from sparkwright.networks.state import ModelState
 from sparkwright.options import check_count, check_number
 from sparkwright.spark import SparkNetwork
 from sparkwright.timeline import PhaseCode
 
+from ._advise import sizes_of
 from ._fit import FitOrders, fit_on_an_executor
 from ._network import NetworkSpeed, measure_network
 from ._result import BenchmarkResult, Facts
@@ -90,12 +90,7 @@ class Benchmark:
         self._spark, self._metric, self._target = spark, metric, target
         self._master = master or ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
         self._definition, self._weights = ModelDefinition.of(built), built.get_weights()
-        state = ModelState.of(built)
-        item = state.dtype.itemsize
-        self._sizes: dict[str, Any] = {
-            "vector_bytes": state.averaged_size * item,
-            "updater_bytes": state.updater_size * item,
-        }
+        self._sizes: dict[str, Any] = sizes_of(built)
         self._budget_s, self._most = budget_s, max(self._counts)
         self._costs: ScalingCosts | None = None
         self._notes = list[str]()
