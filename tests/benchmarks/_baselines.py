@@ -1,6 +1,6 @@
-"""What training costs without Sparkwright, each in a process of its own: a loop and `model.fit`.
+"""What training costs without Sparkwright, each in a process of its own.
 
-python tests/benchmarks/_baselines.py loop|fit   prints examples a second
+python tests/benchmarks/_baselines.py loop|fit|elephas   prints examples a second
 """
 
 import os
@@ -67,5 +67,35 @@ def _loop(images: Any, labels: Any, steps: int) -> float:
     return calls * steps * BATCH / (time.perf_counter() - began_s)
 
 
+def elephas(images: Any, labels: Any) -> float:
+    """Elephas, synchronous, with two workers on Spark; epochs after the first.
+
+    Released versions pin an older TensorFlow: install it without dependencies.
+    """
+    import keras
+    from elephas.spark_model import SparkModel  # pyright: ignore[reportMissingImports]
+    from elephas.utils.rdd_utils import to_simple_rdd  # pyright: ignore[reportMissingImports]
+    from pyspark import SparkConf, SparkContext
+
+    import sparkwright as sw
+
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "2g"}
+    context = SparkContext(conf=SparkConf().setMaster("local[2]").setAll(list(settings.items())))
+    model, ends = sw.networks.lenet(), []
+    # Elephas makes the loss from its name again.
+    model.compile(keras.optimizers.Adam(), "sparse_categorical_crossentropy", ["accuracy"])
+    data = to_simple_rdd(context, images, labels).cache()
+    trainer = SparkModel(model, frequency="epoch", mode="synchronous", num_workers=2)
+    for _ in range(EPOCHS):
+        trainer.fit(data, epochs=1, batch_size=BATCH, verbose=0, validation_split=0.0)
+        ends.append(time.perf_counter())
+    context.stop()
+    return len(images) * (EPOCHS - 1) / (ends[-1] - ends[0])
+
+
 if __name__ == "__main__":
-    print({"loop": best_loop, "fit": plain_fit}[sys.argv[1]](*digits_arrays(EXAMPLES)))
+    print(
+        {"loop": best_loop, "fit": plain_fit, "elephas": elephas}[sys.argv[1]](
+            *digits_arrays(EXAMPLES)
+        )
+    )

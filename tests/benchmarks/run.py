@@ -40,6 +40,7 @@ from tests.benchmarks.timeline import timeline  # noqa: E402
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "lenet": training.lenet,
     "start": training.start,
+    "peers": training.peers,
     "ring": training.ring,
     "workers": training.workers,
     "panel": training.panel,

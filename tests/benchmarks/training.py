@@ -1,10 +1,13 @@
 """Training LeNet by averaging: throughput, start-up, memory, exchanges; each with its baseline."""
 
+import math
 import multiprocessing
+import os
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -58,6 +61,25 @@ def lenet() -> Iterator[Row]:
             target=f">= {target}",
             runs=found,
         )
+
+
+def peers() -> Iterator[Row]:
+    """LeNet with two workers, against Elephas, which is installed for this if it can be."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        installed = subprocess.run([*command, "--target", folder, "elephas"], check=False)
+        if installed.returncode:
+            yield row("Elephas could not be installed", math.nan, "")
+            return
+        spark = sw.start_spark(workers=2)
+        network, data = _network(spark)
+        found: dict[str, list[float]] = {"ours": [], "elephas": []}
+        for _ in range(REPEATS):
+            found["ours"].append(steady(trained(network, data)))
+            found["elephas"].append(_baseline("elephas", folder))
+        spark.stop()
+    what = "LeNet, 2 workers, against Elephas, synchronous"
+    yield compared(what, "examples/s", found["ours"], found["elephas"], runs=found)
 
 
 def panel() -> Iterator[Row]:
@@ -159,11 +181,17 @@ def workers() -> Iterator[Row]:
         yield row(f"LeNet averaging, {count} workers", average_ms, "ms", target=target)
 
 
-def _baseline(what: str) -> float:
-    """Examples/s without Sparkwright, in a process of its own."""
+def _baseline(what: str, packages: str = "") -> float:
+    """Examples/s without Sparkwright, in a process that also finds what lies in `packages`."""
     script = "tests/benchmarks/_baselines.py"
+    paths = filter(None, (packages, os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(
-        [sys.executable, script, what], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, script, what],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
     return float(done.stdout.strip().splitlines()[-1])
 

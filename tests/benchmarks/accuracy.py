@@ -1,0 +1,157 @@
+"""Accuracy after equal epochs with options for slow networks: two data sets, three seeds.
+
+    python -m tests.benchmarks.accuracy               a table
+    python -m tests.benchmarks.accuracy picture.png   and a picture
+    python -m tests.benchmarks.accuracy "" digits     one of the data sets
+
+The second data set is generated: a network with random weights labels points, and replicas that
+learn it drift apart so far that plain averaging every 50 minibatches loses accuracy.
+"""
+
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tests.benchmarks._harness import Row, row, show
+
+import sparkwright as sw
+
+WORKERS, SEEDS = 4, (1, 2, 3)
+_LOCAL: dict[str, Any] = {"updater": "local"}
+_SELDOM: dict[str, Any] = {"averaging_frequency": 50, "synchronous_epochs": 1}
+_OUTER: dict[str, Any] = {"outer_optimizer": sw.OuterOptimizer()}
+MASTERS: dict[str, dict[str, Any]] = {
+    "every 5, the default": {},
+    "every 5, local moments": _LOCAL,
+    "every 5, bfloat16": {**_LOCAL, "exchange_precision": "bfloat16"},
+    "every 5, int8": {**_LOCAL, "exchange_precision": "int8"},
+    "every 5, delay 4": {**_LOCAL, "averaging_delay": 4},
+    "every 5, int8, delay 4": {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4},
+    "every 50": {"averaging_frequency": 50},
+    "every 50, outer optimizer": {**_LOCAL, **_OUTER, "averaging_frequency": 50},
+    "every 50, all": {
+        **_LOCAL,
+        **_OUTER,
+        **_SELDOM,
+        "exchange_precision": "int8",
+        "averaging_delay": 5,
+    },
+}
+
+
+def digits() -> tuple[sw.DataSet, sw.DataSet, int, int]:
+    """Training and test data, the minibatch size and epochs: scikit-learn's digits."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    order = np.random.default_rng(0).permutation(len(bunch.images))
+    x = (bunch.data[order] / 16).astype(np.float32)
+    y = bunch.target[order].astype(np.int32)
+    return sw.DataSet(x[:1437], y[:1437]), sw.DataSet(x[1437:], y[1437:]), 8, 8
+
+
+def teacher() -> tuple[sw.DataSet, sw.DataSet, int, int]:
+    """Likewise: points in 30 dimensions, labeled by a random network of two hidden layers."""
+    random = np.random.default_rng(7)
+    x = random.normal(size=(20_000, 30)).astype(np.float32)
+    values = x
+    for width in (64, 64):
+        values = np.tanh(values @ random.normal(size=(values.shape[1], width)) / 3)
+    y = np.argmax(values @ random.normal(size=(64, 8)), axis=1).astype(np.int32)
+    return sw.DataSet(x[:16_000], y[:16_000]), sw.DataSet(x[16_000:], y[16_000:]), 16, 6
+
+
+DATA = {"digits": digits, "teacher": teacher}
+
+
+def _network(inputs: int, classes: int, seed: int) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential(
+        [
+            keras.Input((inputs,)),
+            keras.layers.Dense(128, "relu"),
+            keras.layers.Dense(128, "relu"),
+            keras.layers.Dense(classes, "softmax"),
+        ]
+    )
+    model.compile(
+        keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
+    return model
+
+
+def accuracy(only: str = "") -> Iterator[Row]:
+    """Mean accuracy over the seeds on test data, beside that of the default."""
+    for name, load in DATA.items():
+        if only not in name:
+            continue
+        train, test, batch_size, epochs = load()
+        x, y = train.features["features"], train.labels["labels"]
+        shape = x.shape[1], int(y.max()) + 1
+        default = 0.0
+        with sw.ParallelWrapper(
+            _network(*shape, seed=0),
+            sw.ParameterAveragingTrainingMaster(batch_size_per_worker=batch_size),
+            workers=WORKERS,
+            cores_per_worker=1,
+        ) as wrapper:
+            wrapper.fit(train)  # so that all that follow reuse its processes
+            for what, options in MASTERS.items():
+                found: list[float] = []
+                for seed in SEEDS:
+                    master = sw.ParameterAveragingTrainingMaster(
+                        batch_size_per_worker=batch_size, seed=seed, **options
+                    )
+                    model = _network(*shape, seed=seed)
+                    with sw.ParallelWrapper(
+                        model, master, workers=WORKERS, cores_per_worker=1
+                    ) as each:
+                        each.fit(train, epochs=epochs)
+                    _, score = model.evaluate(
+                        test.features["features"], test.labels["labels"], verbose=0
+                    )
+                    found.append(100 * score)
+                mean = statistics.mean(found)
+                default = default or mean
+                yield row(f"{name}: {what}", mean, "%", default, runs=found, target=_spread(found))
+
+
+def _spread(values: list[float]) -> str:
+    return f"± {statistics.stdev(values):.1f}"
+
+
+def draw(rows: list[Row], path: str) -> None:
+    """The means, with the seeds' values as dots, a panel for each data set."""
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(each["what"].partition(":")[0] for each in rows))
+    figure, panels = plt.subplots(1, len(names), figsize=(9, 3.4), sharey=True, squeeze=False)
+    for panel, name in zip(panels[0], names, strict=True):
+        mine = [each for each in rows if each["what"].startswith(f"{name}:")][::-1]
+        labels = [each["what"].partition(": ")[2] for each in mine]
+        panel.barh(labels, [each["value"] for each in mine], color="#9dc3e6", height=0.6)
+        for place, each in enumerate(mine):
+            panel.plot(each["runs"], [place] * len(each["runs"]), "o", color="#1f4e79", ms=4)
+        low = min(min(each["runs"]) for each in mine)
+        high = max(max(each["runs"]) for each in mine)
+        panel.set_xlim(low - (high - low) / 3, high + (high - low) / 6)
+        panel.set_xlabel("accuracy on test data, %")
+        panel.set_title(name)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main(path: str = "", only: str = "") -> None:
+    """Print the table, and draw it."""
+    rows = show(accuracy(only))
+    if path:
+        draw(rows, path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
