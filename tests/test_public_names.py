@@ -45,6 +45,8 @@ PUBLIC = {
     "TrainingHook",
     "TrainingRun",
     "adapt",
+    "advise",
+    "benchmark",
     "compare",
     "data",
     "errors",

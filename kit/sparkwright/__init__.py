@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
+from .benchmark import advise as advise, benchmark as benchmark
 from .doctor import doctor as doctor
 
 if TYPE_CHECKING:

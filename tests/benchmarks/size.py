@@ -22,7 +22,7 @@ ORDER = (
     ("workers",),
     ("runs",),
     ("spark", "local"),
-    ("experiments", "doctor"),
+    ("experiments", "doctor", "benchmark"),
 )
 _LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
 

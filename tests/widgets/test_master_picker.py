@@ -386,3 +386,20 @@ def test_a_saved_notebook_tells_what_was_chosen() -> None:
     assert "checkpoint.every_rounds" in bundle["text/html"]
     assert "/data/&lt;b&gt;7" in bundle["text/html"]
     assert "<b>7" not in bundle["text/html"]
+
+
+def test_the_recommended_settings_are_shown_and_taken_over() -> None:
+    picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(seed=7))
+    picker.set_context(network=network(30_000), slots=2)
+    assert picker.recommend_button.disabled
+    assert "Advice" not in picker.outlook
+    picker.assumptions.set({"step_ms": 10.0, "bandwidth_gbit": 1.0})
+    picker._assumed("step_ms")
+    assert 'Advice: Set `updater="local"' in picker.outlook
+    assert "Alternatives, the safest first" in picker.plan.value
+    picker.recommend_button.click()
+    assert isinstance(picker.master, ParameterAveragingTrainingMaster)
+    assert (picker.master.updater, picker.master.seed) == ("local", 7)
+    # The recommended settings need no further change.
+    assert picker.recommend_button.disabled
+    assert "Advice: Keep the settings" in picker.outlook

@@ -8,6 +8,7 @@ from sparkwright.mesh.time_sources import (
 
 from ._early_stopping import EarlyStopping as EarlyStopping
 from ._shared_training import SharedTrainingMaster as SharedTrainingMaster
+from .advice import Advice as Advice, Alternative as Alternative, advise as advise
 from .checkpointing import Checkpointing as Checkpointing
 from .cost import (
     ExchangeCosts as ExchangeCosts,

@@ -5,8 +5,10 @@ worker. From one exchange to the next a worker takes
 
     interval = minibatches x step + waiting + exchange
 
-and no less than the driver needs for the events of all n workers, which runs beside it. `prospect`
-applies this to the rows of one run, `predict_scaling` to any number of workers.
+and no less than the driver needs for the events of all n workers, which runs beside it. Of an
+averaging with a delay, the time on the network counts only as far as it takes longer than the
+minibatches trained meanwhile; the work of the processor counts in any case. `prospect` applies this
+to the rows of one run, `predict_scaling` to any number of workers, `advise` to other masters.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from math import log, sqrt
 from sparkwright.configuration import Configuration, configuration, option
 
 from .mesh_config import MeshConfig
-from .plan import TrainingPlan
+from .plan import Precision, TrainingPlan
 from .training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
@@ -25,6 +27,9 @@ LOOPBACK_BYTES_PER_S = 2.5e9
 TEN_GIGABIT_BYTES_PER_S = 1.25e9
 # An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
 _SPARK_AVERAGING_S = 0.35
+# Messages that a worker waits for, by the number of the others: who trained how much, then the
+# vector, added up and handed on.
+_STEPS = 3
 # The log's rows travel ten times a second at most, heartbeats once a second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
@@ -54,16 +59,29 @@ class ExchangeCosts(Configuration):
     averaging_s_per_byte: float = option(
         default=0.75e-9, above=0, help="Reading, adding and writing back a vector."
     )
+    bfloat16_s_per_byte: float = option(
+        default=0.9e-9,
+        above=0,
+        help="Rounding to bfloat16, and adding what others have rounded, by bytes in float32; 25 "
+        "million numbers take 73 to 110 ms.",
+    )
+    int8_s_per_byte: float = option(
+        default=1.1e-9, above=0, help="Likewise to 8-bit integers: 100 to 125 ms."
+    )
+    outer_s_per_byte: float = option(
+        default=0.5e-9, above=0, help="A step of an outer optimizer; 51 ms for 100 MB."
+    )
     message_s: float = option(
-        default=2.5e-3,
+        default=1e-3,
         above=0,
         help="A message of gradient sharing of any size. Encoding, sending and applying updates of "
         "LeNet (1.7 MB) takes 3 to 4 ms.",
     )
     message_s_per_byte: float = option(
-        default=0.5e-9,
+        default=1.8e-9,
         above=0,
-        help="Searching a vector for what is to be sent; encoding 100 MB takes 50 ms.",
+        help="Adding to a vector of residuals, searching it for what is to be sent, and applying "
+        "that; 100 MB take 187 to 220 ms.",
     )
 
 
@@ -129,11 +147,12 @@ class ScalingPoint:
         interval_s: seconds from one exchange to the next.
         training_s: of these, training.
         waiting_s: waiting for the slowest, and for a core.
-        exchange_s: exchanging, and applying what others have sent.
+        exchange_s: exchanging, and applying what others have sent; not what training hides.
         driver_s: what the interval costs the driver; more than the rest if the driver holds up
             all workers.
         bytes_per_s: that a worker sends.
         speed_up: how many times as fast as one worker that exchanges nothing.
+        hidden_s: seconds of the exchange that pass while minibatches train.
     """
 
     workers: int
@@ -144,6 +163,7 @@ class ScalingPoint:
     driver_s: float
     bytes_per_s: float
     speed_up: float
+    hidden_s: float = 0.0
 
     @property
     def efficiency(self) -> float:
@@ -192,17 +212,38 @@ def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> in
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
 
-def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> tuple[int, float]:
-    """Return the bytes that a worker sends in an exchange, and the seconds that it takes.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExchangeCost:
+    """What one exchange takes of each worker.
 
-    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps. A message of gradient
-    sharing reaches all others along a tree, and each worker applies an update of each other one;
-    counted is the worker that passes on most. With `communication="driver"` the driver's machine
-    receives, and sends, all that any worker sends.
+    Attributes:
+        sent_bytes: that the worker sends.
+        wire_s: sending and waiting for answers: what can pass while minibatches train.
+        handling_s: reading, rounding, adding and writing back, the work of the processor.
+    """
+
+    sent_bytes: int = 0
+    wire_s: float = 0.0
+    handling_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of it, if the worker waits."""
+        return self.wire_s + self.handling_s
+
+
+def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> ExchangeCost:
+    """Return what an exchange of the workers of `plan` costs.
+
+    A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 in which the
+    workers meet. So do rounded averagings, with a message from each worker to each other one. A
+    message of gradient sharing reaches all others along a tree, and each worker applies an update
+    of each other one; counted is the worker that passes on most. With `communication="driver"`
+    the driver's machine receives, and sends, all that any worker sends.
     """
     others, one = plan.workers - 1, costs.exchange
     if others == 0:
-        return 0, 0.0
+        return ExchangeCost()
     bandwidth, by_driver = one.bandwidth_bytes_per_s, master.exchange.among == "driver"
     if plan.kind == "sharing":
         size = plan.bytes_per_minibatch
@@ -210,18 +251,24 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         # The first of the others is part of the cost of a message.
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
-        busiest = others * size * plan.workers
-        if not by_driver:
-            busiest = _relayed(master.mesh, others, size)
-        return others * size, handling_s + busiest / bandwidth
-    if master.exchange.among == "spark":
-        return plan.vector_bytes, _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
-    sent = plan.bytes_per_round
+        busiest = others * size * plan.workers if by_driver else _relayed(master.mesh, others, size)
+        wire_s = busiest / bandwidth
+        return ExchangeCost(sent_bytes=others * size, wire_s=wire_s, handling_s=handling_s)
+    how = master.exchange
+    if how.among == "spark":
+        wire_s = _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
+        return ExchangeCost(sent_bytes=plan.vector_bytes, wire_s=wire_s)
+    sent, whole_bytes = plan.bytes_per_round, plan.vector_bytes / how.density
     latency_s, busiest = one.latency_s, sent
     if by_driver:
         latency_s, busiest = 2 * latency_s, plan.workers * sent
-    handling_s = one.averaging_s_per_byte * plan.vector_bytes + 2 * others * latency_s
-    return sent, handling_s + busiest / bandwidth
+    wire_s = _STEPS * others * latency_s + busiest / bandwidth
+    # The processor's work takes time from training, whichever thread does it.
+    handling_s = one.averaging_s_per_byte * whole_bytes
+    handling_s += _rounding_s_per_byte(how.precision, one) * whole_bytes
+    if getattr(master, "outer_optimizer", None) is not None:
+        handling_s += one.outer_s_per_byte * whole_bytes
+    return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
 
 
 def interval(
@@ -236,19 +283,19 @@ def interval(
         costs: the constants.
     """
     workers, minibatches = plan.workers, minibatches_per_exchange(master, step_s)
-    sent, exchange_s = exchange(master, plan, costs)
+    cost = exchange(master, plan, costs)
     training_s, waiting_s = minibatches * step_s, 0.0
     if workers > 1 and plan.kind != "sharing":
         # The largest of n normal deviations is about sqrt(2 ln n) of them.
         waiting_s = costs.jitter * step_s * sqrt(minibatches) * sqrt(2 * log(workers))
-    if costs.cores is not None:
-        crowd = max(1.0, workers / costs.cores)
-        exchange_s *= crowd
-        waiting_s += (crowd - 1) * costs.processor_share * training_s
+    crowd = 1.0 if costs.cores is None else max(1.0, workers / costs.cores)
+    waiting_s += (crowd - 1) * costs.processor_share * training_s
+    hidden_s = min(crowd * cost.wire_s, master.exchange.delay * step_s)
+    exchange_s = crowd * cost.seconds - hidden_s
     busy_s = training_s + waiting_s + exchange_s
     driver_s = _driver_s(master, workers, busy_s, busy_s / minibatches, costs)
     if master.exchange.among == "driver":
-        driver_s += workers * sent * costs.relay_s_per_byte
+        driver_s += workers * cost.sent_bytes * costs.relay_s_per_byte
     interval_s = max(busy_s, driver_s)
     return ScalingPoint(
         workers=workers,
@@ -257,9 +304,17 @@ def interval(
         waiting_s=waiting_s,
         exchange_s=exchange_s,
         driver_s=driver_s,
-        bytes_per_s=sent / interval_s,
+        bytes_per_s=cost.sent_bytes / interval_s,
         speed_up=workers * training_s / interval_s,
+        hidden_s=hidden_s,
     )
+
+
+def _rounding_s_per_byte(precision: Precision, costs: ExchangeCosts) -> float:
+    """Return the seconds that rounding adds, for each byte of the vector in float32."""
+    if precision == "bfloat16":
+        return costs.bfloat16_s_per_byte
+    return costs.int8_s_per_byte if precision == "int8" else 0.0
 
 
 def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:

@@ -10,6 +10,7 @@ from sparkwright.timeline.summary import seconds_text
 
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
+    ExchangeCost,
     ExchangeCosts,
     ScalingCosts,
     ScalingPoint,
@@ -219,7 +220,7 @@ class Prospect:
     def _exchange_text(self) -> str:
         if self.plan.kind == "sharing":
             return "a message"
-        return f"an averaging of {_size_text(self.vector_bytes or 0)}"
+        return f"an averaging of {size_text(self.vector_bytes or 0)}"
 
     def _open_verdict(self) -> str:
         wanted_s = self.worthwhile_step_s
@@ -361,8 +362,8 @@ def prospect(
     if step_s is not None:
         check_positive("step_s", step_s)
     check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
-    if vector_bytes is not None and _averages_updater(master):
-        vector_bytes += updater_bytes
+    if vector_bytes is not None:
+        vector_bytes = averaged_bytes(master, vector_bytes, updater_bytes)
     count = len(rows) if rows is not None else workers or 1
     per_exchange = minibatches_per_exchange(master, step_s)
     plan = master.plan(
@@ -381,7 +382,7 @@ def prospect(
     if vector_bytes is None:
         return found
     costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
-    sent, exchange_s = exchange(master, plan, costs)
+    cost = exchange(master, plan, costs)
     if (first := _synchronous(master)) is not None:
         parts: dict[str, Any] = {
             "rows": rows,
@@ -393,9 +394,9 @@ def prospect(
         found = replace(found, synchronous=early)
     return replace(
         found,
-        exchange_s=exchange_s,
-        bytes_per_exchange=sent,
-        worthwhile_step_s=_worthwhile_step_s(master, exchange_s) if exchange_s else exchange_s,
+        exchange_s=cost.seconds,
+        bytes_per_exchange=cost.sent_bytes,
+        worthwhile_step_s=_worthwhile_step_s(master, cost) if cost.seconds else 0.0,
         point=None if step_s is None else interval(master, plan, step_s, costs),
     )
 
@@ -433,7 +434,7 @@ def predict_scaling(
         ...     step_s=0.1, vector_bytes=100_000_000, workers=[1, 8, 64],
         ... )
         >>> [round(point.speed_up, 1) for point in found.points]
-        [1.0, 5.6, 42.9]
+        [1.0, 5.6, 42.6]
     """
     check_positive("step_s", step_s)
     check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
@@ -441,7 +442,7 @@ def predict_scaling(
     if bandwidth_bytes_per_s is not None:
         between = replace(costs.exchange, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
         costs = replace(costs, exchange=between)
-    size = vector_bytes + (updater_bytes if _averages_updater(master) else 0)
+    size = averaged_bytes(master, vector_bytes, updater_bytes)
     for count in workers:
         check_count("workers", count)
     rows = minibatches_per_exchange(master, step_s) * master.batch_size_per_worker
@@ -459,19 +460,33 @@ def _synchronous(master: TrainingMaster) -> TrainingMaster | None:
     """Return what trains the synchronous epochs; None: there are none."""
     if not isinstance(master, ParameterAveragingTrainingMaster) or not master.synchronous_epochs:
         return None
-    return replace(master, averaging_frequency=1, synchronous_epochs=0)
+    return replace(
+        master,
+        averaging_frequency=1,
+        averaging_delay=min(1, master.averaging_delay),
+        synchronous_epochs=0,
+    )
 
 
-def _averages_updater(master: TrainingMaster) -> bool:
-    return master.exchange.kind == "averaging" and "moments" in master.exchange.what
+def averaged_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:
+    """Return the bytes that `master` averages or shares, as float32."""
+    how = master.exchange
+    averages_updater = how.kind == "averaging" and "moments" in how.what
+    return vector_bytes + (updater_bytes if averages_updater else 0)
 
 
-def _worthwhile_step_s(master: TrainingMaster, exchange_s: float) -> float:
+def _worthwhile_step_s(master: TrainingMaster, cost: ExchangeCost) -> float:
     """Return the shortest minibatch with which exchanging takes a tenth of the time."""
-    training_s = _SHARE_TRAINING / (1 - _SHARE_TRAINING) * exchange_s
+    ratio, delay = (1 - _SHARE_TRAINING) / _SHARE_TRAINING, master.exchange.delay
+
+    def enough_s(count: int) -> float:
+        """For so many minibatches between exchanges; those of a delay hide what they can."""
+        waits_s = cost.seconds / (ratio * count + delay)
+        return max(waits_s, cost.handling_s / (ratio * count))
+
     # Quick minibatches share a message: as many as do so when they take that long.
     most = minibatches_per_exchange(master, 1e-9)
-    steps_s = ((count, training_s / count) for count in range(most, 0, -1))
+    steps_s = ((count, enough_s(count)) for count in range(most, 0, -1))
     return next(s for count, s in steps_s if minibatches_per_exchange(master, s) >= count)
 
 
@@ -479,7 +494,8 @@ def _minibatches_text(count: int) -> str:
     return "1 minibatch" if count == 1 else f"{count:,} minibatches"
 
 
-def _size_text(size_bytes: int) -> str:
+def size_text(size_bytes: int) -> str:
+    """Format a number of bytes to three digits, in the unit that suits it."""
     for exponent, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size_bytes >= 1 << exponent:
             return f"{size_bytes / (1 << exponent):.3g} {unit}"

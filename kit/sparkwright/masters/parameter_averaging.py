@@ -157,8 +157,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
             )
         if delay and self.communication == "spark":
             raise ConfigurationError(
-                '`averaging_delay` needs `communication="ring"` or "driver". Received: averaging_delay='
-                f'{delay}, communication="spark".'
+                '`averaging_delay` needs `communication="ring"` or "driver". Received: '
+                f'averaging_delay={delay}, communication="spark".'
             )
         if delay and self.updater == "average":
             raise ConfigurationError(

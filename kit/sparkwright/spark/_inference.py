@@ -29,7 +29,7 @@ from sparkwright.workers.requests import (
     Scoring,
 )
 
-from ._tasks import device_of
+from .gpus import device_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

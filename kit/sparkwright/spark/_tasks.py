@@ -15,6 +15,8 @@ from sparkwright.workers.pool import TrainerPool, driver_secret
 from sparkwright.workers.requests import Answer, RoundRequest, TrainRequest
 from sparkwright.workers.shard import ShardWriter
 
+from .gpus import device_of
+
 # (order key, "train" or "validation", Arrow bytes): what a training task reads.
 Element = tuple[tuple[int, ...], str, bytes]
 
@@ -129,12 +131,3 @@ class Shards:
             writers = {"train": train, "validation": validation}
             for key, kind, chunk in elements:
                 writers[kind].append(from_bytes(chunk), key=key)
-
-
-def device_of(context: Any) -> dict[str, Any]:
-    """The device that this task was given, and its cores, as `TrainerPool.borrow` takes them."""
-    gpu = context.resources().get("gpu")
-    return {
-        "device": f"gpu-{gpu.addresses[0]}" if gpu is not None else "cpu",
-        "cores": max(1, context.cpus()),
-    }

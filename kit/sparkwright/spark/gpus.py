@@ -218,3 +218,12 @@ def _profile(conf: Any) -> Any:
         executors: Any = ExecutorResourceRequests()
         builder.require(executors.resource("gpu", int(amount), script, vendor))
     return builder.build
+
+
+def device_of(context: Any) -> dict[str, Any]:
+    """The device that this task was given, and its cores, as `TrainerPool.borrow` takes them."""
+    gpu = context.resources().get("gpu")
+    return {
+        "device": f"gpu-{gpu.addresses[0]}" if gpu is not None else "cpu",
+        "cores": max(1, context.cpus()),
+    }

@@ -5,9 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkwright.masters import (
+    Advice,
+    ExchangeCosts,
     Prospect,
+    ScalingCosts,
     SharedTrainingMaster,
     TrainingMaster,
+    advise,
     prospect,
     updater_bytes,
     vector_bytes,
@@ -17,6 +21,7 @@ from sparkwright.options import Option
 from sparkwright.partitions import plan_repartition
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._table import html_table
 
 # What the plan assumes of the machines.
 ASSUMPTIONS = (
@@ -115,22 +120,39 @@ class Surroundings:
             bandwidth_bytes_per_s=self.bandwidth_bytes_per_s,
         )
 
+    def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
+        """What to set instead; None while the workers, the network or its step are not known."""
+        workers = self.workers(master, parallel=parallel)
+        if workers is None or workers < 2 or self.step_s is None or not self.vector_bytes:
+            return None
+        between = ExchangeCosts(bandwidth_bytes_per_s=self.bandwidth_bytes_per_s)
+        return advise(
+            master,
+            workers=workers,
+            step_s=self.step_s,
+            vector_bytes=self.vector_bytes,
+            updater_bytes=self.updater_bytes,
+            costs=ScalingCosts(exchange=between),
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """A prospect as a person reads it.
+    """A prospect, and advice, as a person reads them.
 
     Attributes:
         figures: labels and values.
         word: the verdict in a word or two, with an icon.
         sentence: the verdict with its arithmetic.
         remarks: what else to know, such as workers without data.
+        advice: which settings are recommended, with the alternatives; None: too little is known.
     """
 
     figures: tuple[tuple[str, str], ...]
     word: tuple[str, str]
     sentence: str
     remarks: tuple[str, ...] = ()
+    advice: Advice | None = None
 
     @classmethod
     def of(
@@ -139,6 +161,7 @@ class Outlook:
         *,
         slots: int | None = None,
         cores: int | None = None,
+        advice: Advice | None = None,
     ) -> "Outlook":
         """Describe a prospect.
 
@@ -146,6 +169,7 @@ class Outlook:
             found: None: of a run of which nothing is known.
             slots: task slots of Spark, if it runs there; default None: unknown.
             cores: of the machine, if it runs on one; default None: on several.
+            advice: which settings to use instead; default None.
         """
         if found is None:
             return cls(
@@ -159,6 +183,7 @@ class Outlook:
             word=_WORDS[found.pays],
             sentence=found.verdict,
             remarks=tuple(_remarks(found, slots, cores)),
+            advice=advice,
         )
 
     def html(self) -> str:
@@ -174,13 +199,26 @@ class Outlook:
             f"{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
-            f"{escaped(self.sentence)}</p>{remarks}</section>"
+            f"{escaped(self.sentence)}</p>{remarks}{self._advice_html()}</section>"
         )
 
     def text(self) -> str:
         """The same as lines of plain text."""
         lines = [f"{label}: {value}" for label, value in self.figures]
-        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *self.remarks])
+        advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
+        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *self.remarks, *advice])
+
+    def _advice_html(self) -> str:
+        """The recommendation, and the alternatives in a fold."""
+        if self.advice is None:
+            return ""
+        (alternatives,) = self.advice.report().tables
+        heads, *rows = alternatives.rows
+        table = html_table(heads, rows, label="Alternatives", text_columns={len(heads) - 1})
+        return (
+            f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.advice.reason)}</p>'
+            f"<details><summary>Alternatives, the safest first</summary>{table}</details>"
+        )
 
 
 def _figures(found: Prospect) -> list[tuple[str, str]]:

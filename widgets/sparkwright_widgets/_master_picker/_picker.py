@@ -109,6 +109,9 @@ class TrainingMasterPicker(Part):
             "Measure one step", self.measure, "Train a copy of the network for two seconds"
         )
         self.measure_reason = widgets.HTML()
+        self.recommend_button = self.new_button(
+            "Use the recommended settings", self.use_recommended, "Set what the advice names"
+        )
         self.text = TextEditor("Training master", self._write, self._take_text, awake=False)
         self.text_fold = Fold("As YAML or JSON", [self.text])
         self.text_fold.button.on_click(lambda _button: self.text.refresh())
@@ -118,6 +121,7 @@ class TrainingMasterPicker(Part):
             self.explanation,
             self.form_box,
             self.plan,
+            self.recommend_button,
             self.assumptions,
             row(self.measure_button, self.measure_reason),
             self.text_fold,
@@ -196,6 +200,12 @@ class TrainingMasterPicker(Part):
         )
         if not begun:
             self._offer_measuring()
+
+    def use_recommended(self) -> None:
+        """Set the training master that the advice recommends, if there is any."""
+        if (advice := self._outlook().advice) is not None:
+            self.master = advice.master
+            self._changed()
 
     def close(self) -> None:
         """Free the forms of both kinds; the box holds only that of the chosen one."""
@@ -307,12 +317,16 @@ class TrainingMasterPicker(Part):
 
     def _outlook(self) -> Outlook:
         found = self._around.prospect(self._master, parallel=self.parallel)
+        advice = self._around.advice(self._master, parallel=self.parallel)
         if self.parallel:
-            return Outlook.of(found, cores=self._around.cores)
-        return Outlook.of(found, slots=self._around.slots)
+            return Outlook.of(found, cores=self._around.cores, advice=advice)
+        return Outlook.of(found, slots=self._around.slots, advice=advice)
 
     def _show_outlook(self) -> None:
-        self.plan.value = self._outlook().html()
+        outlook = self._outlook()
+        self.plan.value = outlook.html()
+        advice = outlook.advice
+        self.recommend_button.disabled = advice is None or advice.recommended == 0
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:

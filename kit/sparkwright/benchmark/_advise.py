@@ -1,0 +1,150 @@
+"""`sw.advise`: measure what is not given, then recommend a training master."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.options import check_positive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sparkwright.masters import Advice, ScalingCosts, TrainingMaster
+
+
+def advise(
+    network: Any,
+    *,
+    master: "TrainingMaster | None" = None,
+    spark: "SparkSession | None" = None,
+    workers: int | None = None,
+    step_s: float | None = None,
+    bandwidth_bytes_per_s: float | None = None,
+    latency_s: float | None = None,
+    target: float = 0.9,
+    costs: "ScalingCosts | None" = None,
+) -> "Advice":
+    """Recommend averaging frequency, moments, precision and overlap for a network and a cluster.
+
+    The safest setting counts that lets workers train for a share of the time, `target`. Step time
+    is measured on this machine if it is not given, bandwidth and latency between the executors of
+    `spark`, by one job of a few seconds; without Spark they are assumed.
+
+    Args:
+        network: a SparkNetwork, a compiled keras.Model, a NetworkSpec, or a number of parameters,
+            whose optimizer is then taken to be Adam.
+        master: the settings to begin with; default None: the SparkNetwork's, else parameter
+            averaging.
+        spark: the session; default None: the SparkNetwork's, else none.
+        workers: how many train; default None: the master's, else all task slots of `spark`.
+        step_s: seconds of one minibatch on one worker; default None: measured.
+        bandwidth_bytes_per_s: what a worker can send; default None: measured, or 10 Gbit/s.
+        latency_s: until a neighbor's answer arrives; default None: measured, or 0.1 ms.
+        target: the efficiency to reach, from 0 to 1; default 0.9.
+        costs: other constants of the cost model; default None.
+
+    Returns:
+        The advice: `print` it, take `advice.master`, or look at `advice.table`.
+
+    Raises:
+        ConfigurationError: if an argument is invalid, or the number of workers or the step time
+            is not known.
+
+    Example:
+        advice = sw.advise(network)
+        print(advice)
+        network.master = advice.master
+    """
+    # `sparkwright` imports this module at once, and the rest of the kit at its first use.
+    from sparkwright.masters import (
+        ParameterAveragingTrainingMaster,
+        ScalingCosts,
+        advise as recommend,
+        updater_bytes,
+        vector_bytes,
+    )
+    from sparkwright.networks import NetworkSpec
+    from sparkwright.spark import SparkNetwork
+    from sparkwright.workers.step_time import measure_step
+
+    from ._network import measure_network
+
+    if isinstance(network, SparkNetwork):
+        master, spark = master or network.master, spark or network.spark
+        network = network.model
+    master = master or ParameterAveragingTrainingMaster()
+    workers = workers or _workers(master, spark)
+    sources = list[str]()
+    sizes: dict[str, int]
+    if isinstance(network, int) and not isinstance(network, bool):
+        if step_s is None:
+            raise ConfigurationError(
+                "`step_s` is needed with a number of parameters: seconds of one minibatch. "
+                "Received: step_s=None. Give it, or a compiled network to measure."
+            )
+        sizes = {
+            "vector_bytes": vector_bytes(network),
+            "updater_bytes": updater_bytes(network, "Adam"),
+        }
+    else:
+        model = network.build() if isinstance(network, NetworkSpec) else network
+        sizes = sizes_of(model)
+        if step_s is None:
+            found = measure_step(model, master.batch_size_per_worker, xla=master.xla)
+            step_s = found.seconds
+            sources.append(
+                f"Step time: measured on this machine, {found.device}, {found.cores} cores."
+            )
+    costs = costs or ScalingCosts()
+    between = costs.exchange
+    is_measured = spark is not None and workers > 1 and bandwidth_bytes_per_s is None
+    if spark is not None and is_measured:
+        speed = measure_network(spark, workers=workers, mesh=master.mesh)
+        bandwidth_bytes_per_s = speed.bandwidth_bytes_per_s
+        latency_s = latency_s or speed.latency_s
+        sources.append(f"Network: measured between {workers} tasks.")
+    elif bandwidth_bytes_per_s is None:
+        sources.append("Network: assumed; give `bandwidth_bytes_per_s`, or `spark` to measure it.")
+    for name, value in (("bandwidth_bytes_per_s", bandwidth_bytes_per_s), ("latency_s", latency_s)):
+        if value is not None:
+            check_positive(name, value)
+            between = replace(between, **{name: value})
+    return recommend(
+        master,
+        workers=workers,
+        step_s=step_s,
+        costs=replace(costs, exchange=between),
+        target=target,
+        sources=sources,
+        **sizes,
+    )
+
+
+def sizes_of(model: Any) -> dict[str, int]:
+    """Bytes of a compiled model's parameters and of its optimizer's state, as `advise` takes them.
+
+    Raises:
+        ConfigurationError: if it is something else.
+    """
+    from sparkwright.networks.state import ModelState
+
+    if getattr(model, "optimizer", None) is None:
+        raise ConfigurationError(
+            "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "
+            f"of parameters. Received: {model!r:.99}."
+        )
+    state = ModelState.of(model)
+    item = state.dtype.itemsize
+    return {"vector_bytes": state.averaged_size * item, "updater_bytes": state.updater_size * item}
+
+
+def _workers(master: "TrainingMaster", spark: "SparkSession | None") -> int:
+    from sparkwright.cluster.slots import task_slots
+
+    found = master.workers or (None if spark is None else task_slots(spark))
+    if found is None:
+        raise ConfigurationError(
+            "`workers` is not known. Received: workers=None, and no session with a fixed number "
+            "of task slots. Give `workers`."
+        )
+    return found

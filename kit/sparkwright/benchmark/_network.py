@@ -1,0 +1,151 @@
+"""Bandwidth and latency between executors, over the connections of a ring of workers."""
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sparkwright.cluster.jobs import run_job
+from sparkwright.cluster.slots import is_dynamic, wait_for_slots
+from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.masters import MeshConfig
+from sparkwright.mesh.port import PeerPort, address_in
+from sparkwright.mesh.ring import Ring, RingPort
+from sparkwright.options import check_count
+from sparkwright.spark.launcher import bind_address, worker_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WARM_UP, _PINGS = 5, 40
+_SMALLEST_BYTES, _LARGEST_BYTES = 1 << 20, 256 << 20
+_LONG_ENOUGH_S, _REPEATS = 0.2, 3
+
+
+class NetworkSpeed(NamedTuple):
+    """What each worker can send while all others do, when a neighbor's bytes arrive, and hosts."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    hosts: tuple[str, ...]
+
+
+def measure_network(
+    spark: "SparkSession", *, workers: int, mesh: MeshConfig, timeout_s: float = 60.0
+) -> NetworkSpeed:
+    """Measure bandwidth and latency between `workers` tasks, all of them sending at once.
+
+    One Spark job of a few seconds, whose tasks connect as the workers of a run do.
+
+    Raises:
+        ConfigurationError: with fewer than two workers, or with dynamic allocation, where Spark
+            does not run such jobs.
+        SlotsError: if there are not so many task slots.
+        RunTimeoutError: if the tasks are not over within `timeout_s`.
+        NetworkError: if they do not reach one another.
+    """
+    check_count("workers", workers, minimum=2)
+    if is_dynamic(spark.sparkContext.getConf()):
+        raise ConfigurationError(
+            "the network can be measured only while the number of executors is fixed. Received: "
+            "spark.dynamicAllocation.enabled=true. Give the bandwidth instead."
+        )
+    wait_for_slots(spark, workers)
+    numbers: Any = spark.sparkContext.parallelize(range(workers), workers)
+    task = _task(
+        secrets.token_bytes(32),
+        mesh,
+        (bind_address(spark, mesh), worker_address(spark, mesh)),
+        timeout_s,
+    )
+    deadline_s = time.monotonic() + timeout_s
+
+    def late() -> BaseException | None:
+        if time.monotonic() < deadline_s:
+            return None
+        return RunTimeoutError(
+            f"the driver waited {timeout_s:g} s for {workers} tasks that measure the network. "
+            "See that other jobs leave them slots, or allow more time."
+        )
+
+    action = numbers.barrier().mapPartitions(task).collect
+    found = run_job(spark, action, description="measure the network", error=late)
+    hosts, bandwidths, latencies = zip(*found, strict=True)
+    return NetworkSpeed(statistics.median(bandwidths), statistics.median(latencies), hosts)
+
+
+def _task(
+    secret: bytes, mesh: MeshConfig, places: tuple[str, str], timeout_s: float
+) -> Callable[[Iterable[Any]], list[tuple[str, float, float]]]:
+    """Return the function of a barrier task; `places` are the driver, and where to listen."""
+
+    def task(_: Iterable[Any]) -> list[tuple[str, float, float]]:
+        from pyspark import BarrierTaskContext
+
+        context: Any = BarrierTaskContext.get()
+        rank = context.partitionId()
+        port = PeerPort(
+            secret=secret,
+            worker=rank,
+            host=_host(*places),
+            ports=mesh.ports_from(os.environ),
+            name="sparkwright-benchmark",
+            encrypt=mesh.encrypt,
+        )
+        with contextlib.closing(port):
+            rings = RingPort(port, authenticate=mesh.authenticate)
+            addresses = [json.loads(each) for each in context.allGather(json.dumps(port.address))]
+            ring = rings.join(
+                generation=0,
+                rank=rank,
+                addresses=[(str(host), int(number)) for host, number in addresses],
+                workers=range(len(addresses)),
+                connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
+                peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
+            )
+            with contextlib.closing(rings), ring:
+                return [(socket.gethostname(), *_speed(ring))]
+
+    return task
+
+
+def _host(driver: str, listen: str) -> str:
+    """Where a task listens: as told, else at the address that leads to the driver."""
+    if listen:
+        return address_in(listen) if "/" in listen else listen
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((driver, 9))  # sends nothing: only a route is chosen
+        return str(sock.getsockname()[0])
+
+
+def _speed(ring: Ring) -> tuple[float, float]:
+    """Bandwidth and latency, measured by all workers of a ring at the same time."""
+    few = partial(ring.exchange, bytes(8), bytearray(8))
+    latency_s = statistics.median([_seconds(few) for _ in range(_WARM_UP + _PINGS)][_WARM_UP:])
+    size = _SMALLEST_BYTES
+    while True:
+        block, other = np.zeros(size, np.uint8), np.empty(size, np.uint8)
+        took_s = math.inf
+        # The fastest counts: memory is mapped, windows of TCP have grown, nothing else ran.
+        for _ in range(_REPEATS):
+            mine_s = _seconds(partial(ring.exchange, block.data, other.data))
+            slowest_s = max(float(each) for each in ring.all_gather(repr(mine_s).encode()))
+            took_s = min(took_s, slowest_s)
+        if took_s >= _LONG_ENOUGH_S or size >= _LARGEST_BYTES:
+            return size / took_s, latency_s
+        size *= 4
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    act()
+    return time.perf_counter() - began_s

@@ -1,0 +1,167 @@
+"""What a benchmark has found: a table, a figure and JSON that a user can send."""
+
+import json
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sparkwright.evaluation.plots import COLORS, THIN_LINE, finish, new_axes
+from sparkwright.evaluation.reports import Report, Table
+from sparkwright.masters import Advice
+from sparkwright.storage.files import write_bytes
+from sparkwright.timeline.summary import percent_text, seconds_text
+
+# Options that hold addresses, paths or URLs.
+_PLACES = {"mesh", "checkpoint", "export_directory", "time_source"}
+_HEADS = (
+    *("workers", "examples/s", "minibatch", "round", "averaging", "times faster"),
+    *("efficiency", "predicted"),
+)
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class BenchmarkResult:
+    """What `sw.benchmark` has measured; what was not is None.
+
+    Attributes:
+        date: when, in UTC.
+        seconds: that it took.
+        environment: versions and the operating system.
+        cluster: `master` (its kind), `executors`, `slots`, `machines`; `hosts` if asked for.
+        model: `name`, `parameters`, `vector_bytes`, `updater_bytes`, `batch_size`.
+        master: the settings of the training master.
+        network: `bandwidth_bytes_per_s`, that each worker sends while all others do, `latency_s`.
+        fit: `model.fit` on one executor: `step_s` of a minibatch in the fastest epoch, `epochs`,
+            `seconds`, `reached_s` of the target, `best` value, `cores`, `device`.
+        runs: for each number of `workers`: `examples_per_s` of all together, `minibatch_s` with
+            its share of the averaging, `round_s`, `averaging_s` of it, `times_faster` than one
+            worker, `efficiency`, and that `predicted` by the cost model.
+        goal: time to a value of a metric on validation data: `metric`, `target`, `workers`,
+            `fit_s` of `model.fit`, `workers_s` from the call to train to its end, and the `best`
+            value that the workers reached.
+        advice: the recommended settings for all workers.
+        notes: what was shortened or left out, and why.
+    """
+
+    date: str
+    seconds: float
+    environment: Facts
+    cluster: Facts
+    model: Facts
+    master: Facts
+    network: Facts | None
+    fit: Facts | None
+    runs: tuple[Facts, ...]
+    goal: Facts | None
+    advice: Advice | None
+    notes: tuple[str, ...]
+
+    @property
+    def table(self) -> Any:
+        """A pandas DataFrame with a row for each number of workers."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.runs))
+
+    def to_dict(self) -> Facts:
+        """JSON-able fields, without addresses, paths and URLs."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        advice = None if self.advice is None else self.advice.to_dict()
+        return _without_places({**found, "advice": advice})
+
+    def to_json(self, url: str | None = None) -> str:
+        """Return JSON, and write it to `url`, a path or any URL, if that is given.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False)
+        if url is not None:
+            write_bytes(url, text.encode())
+        return text
+
+    def figure(self) -> Any:
+        """Draw examples/s and efficiency by number of workers; return matplotlib's Figure.
+
+        Raises:
+            ConfigurationError: if matplotlib is not installed.
+        """
+        axes = new_axes(8.5, 3.8)
+        spec = axes.get_subplotspec().subgridspec(1, 2)
+        axes.set_subplotspec(spec[0])
+        other = axes.figure.add_subplot(spec[1])
+        lines = ((axes, "examples_per_s", 0), (other, "efficiency", 0), (other, "predicted", 1))
+        for each, name, color in lines:
+            # What was not measured is a gap.
+            known = [(run["workers"], run[name] or math.nan) for run in self.runs] or [(0, 0)]
+            label, style = name.replace("_per_s", "/s"), "so"[not color] + "-"
+            each.plot(*zip(*known, strict=True), style, color=COLORS[color], label=label)
+        if self.fit is not None:
+            axes.axhline(self._fit_rate, color=COLORS[1], linestyle="--", label="model.fit")
+        other.axhline(1, **THIN_LINE)
+        for each, label in ((axes, "examples/s"), (other, "efficiency")):
+            each.set_ylim(bottom=0)
+            each.set_xticks([run["workers"] for run in self.runs])
+            finish(each, x="workers", y=label, legend=2)
+        return axes.figure
+
+    def report(self) -> Report:
+        """All of it as text and a table."""
+        model, cluster, facts = self.model, self.cluster, list[str]()
+        if (net := self.network) is not None:
+            facts.append(
+                f"Network: {net['bandwidth_bytes_per_s'] / 1.25e8:.3g} Gbit/s, latency "
+                f"{seconds_text(net['latency_s'])}; machines: {cluster['machines']}."
+            )
+        if self.fit is not None:
+            facts.append(
+                f"`model.fit` on one executor: {seconds_text(self.fit['step_s'])} a minibatch, "
+                f"{self._fit_rate:,.0f} examples/s."
+            )
+        if (goal := self.goal) is not None:
+            fit, all_of_them = (
+                "not reached" if each is None else seconds_text(each)
+                for each in (goal["fit_s"], goal["workers_s"])
+            )
+            facts.append(
+                f"Time to {goal['metric']} of {goal['target']:g}: `model.fit` on one executor "
+                f"{fit}, {goal['workers']} workers {all_of_them}."
+            )
+        facts += [] if self.advice is None else [f"Advice: {self.advice.reason}"]
+        facts += [*self.notes, f"Measured in {seconds_text(self.seconds)}."]
+        rows = [_HEADS, *(_row(run) for run in self.runs)]
+        return Report(
+            title=f"{model['name']}, {model['parameters']:,} parameters, minibatches of "
+            f"{model['batch_size']}; {cluster['master']}, {cluster['slots']} task slots",
+            notes=facts,
+            tables=[Table(rows=rows)],
+        )
+
+    @property
+    def _fit_rate(self) -> float:
+        """Examples/s of `model.fit`."""
+        return 0.0 if self.fit is None else self.model["batch_size"] / self.fit["step_s"]
+
+    def __repr__(self) -> str:
+        return self.report().text()
+
+    def _repr_html_(self) -> str:
+        return self.report().html()
+
+
+def _without_places(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_places(v) for name, v in value.items() if name not in _PLACES}
+    return [_without_places(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _row(run: Facts) -> list[str]:
+    texts = {
+        "workers": str,
+        "examples_per_s": "{:,.0f}".format,
+        **dict.fromkeys(("minibatch_s", "round_s", "averaging_s"), seconds_text),
+        "times_faster": "{:.2f}".format,
+        **dict.fromkeys(("efficiency", "predicted"), percent_text),
+    }
+    return ["?" if run[name] is None else text(run[name]) for name, text in texts.items()]

@@ -1,0 +1,357 @@
+"""The safest training master that keeps workers busy, with the alternatives beside it; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from math import ceil
+from typing import Any
+
+from sparkwright.configuration import Configuration, to_code
+from sparkwright.evaluation.reports import Report, Table
+from sparkwright.options import MAX_BYTES, check_count, check_number, check_positive
+from sparkwright.timeline.summary import seconds_text
+
+from ._shared_training import SharedTrainingMaster
+from .cost import ScalingCosts, ScalingPoint, exchange, interval, minibatches_per_exchange
+from .forecast import averaged_bytes, size_text
+from .outer_optimizer import OuterOptimizer
+from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
+from .plan import TrainingPlan
+from .training_master import TrainingMaster
+
+_ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
+_FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
+_COLUMNS = ("settings", "sent each time", "minibatch", "efficiency", "memory", "what it may cost")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """A training master, what it is predicted to do, and what it may cost.
+
+    Attributes:
+        master: the training master.
+        settings: options that differ from the first alternative's, as code; "" of the first one.
+        sent_bytes: that each worker sends in an exchange: an averaging, or a message.
+        minibatches: of a worker from one exchange to the next.
+        point: the predicted interval between exchanges.
+        memory_bytes: that each worker needs for exchanges beyond what the first alternative needs.
+        risks: what it may cost in accuracy or otherwise, a sentence each.
+        follows: the number of the alternative that it changes; None: it is the given one.
+    """
+
+    master: TrainingMaster
+    settings: str
+    sent_bytes: int
+    minibatches: int
+    point: ScalingPoint
+    memory_bytes: int
+    risks: tuple[str, ...]
+    follows: int | None
+
+    @property
+    def minibatch_s(self) -> float:
+        """Seconds of a minibatch of each worker, its share of the exchange included."""
+        return self.point.interval_s / self.minibatches
+
+    @property
+    def efficiency(self) -> float:
+        """The share of the time in which workers train, from 0 to 1."""
+        return self.point.efficiency
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Advice:
+    """The recommended training master, and what else there is to choose from; see `advise`.
+
+    Attributes:
+        alternatives: the given training master, then others, each less safe than the ones before.
+        recommended: the number of the recommended one, from 0.
+        target: the efficiency that it should reach.
+        workers: how many train.
+        step_s: seconds of one minibatch on one worker.
+        vector_bytes: of the parameters and what else is averaged, as float32.
+        updater_bytes: of the optimizer's state.
+        costs: the constants of the prediction.
+        sources: what was measured and what was assumed, a sentence each.
+    """
+
+    alternatives: tuple[Alternative, ...]
+    recommended: int
+    target: float
+    workers: int
+    step_s: float
+    vector_bytes: int
+    updater_bytes: int
+    costs: ScalingCosts
+    sources: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Alternative:
+        """The recommended alternative."""
+        return self.alternatives[self.recommended]
+
+    @property
+    def master(self) -> TrainingMaster:
+        """The recommended training master."""
+        return self.best.master
+
+    @property
+    def reaches_target(self) -> bool:
+        """Whether the recommended training master is predicted to reach the target."""
+        return self.best.efficiency >= self.target
+
+    @property
+    def reason(self) -> str:
+        """The recommendation in a sentence or two."""
+        first, best = self.alternatives[0], self.best
+        if self.workers == 1:
+            return "Keep the settings: one worker exchanges nothing."
+        if not self.reaches_target:
+            what = f"`{best.settings}` is best" if best.settings else "the given settings are best"
+            return (
+                f"No setting reaches {self.target:.0%}; {what}, with {best.efficiency:.0%}. "
+                "Larger minibatches, fewer workers or a faster network help more."
+            )
+        if not best.settings:
+            return f"Keep the settings: workers train {best.efficiency:.0%} of the time."
+        return (
+            f"Set `{best.settings}`: workers train {best.efficiency:.0%} of the time instead of "
+            f"{first.efficiency:.0%}. It is the safest setting that reaches {self.target:.0%}."
+        )
+
+    @property
+    def table(self) -> Any:
+        """A pandas DataFrame with a row for each alternative."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict()["alternatives"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able fields."""
+        plain = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "bandwidth_bytes_per_s": self.costs.exchange.bandwidth_bytes_per_s,
+            "latency_s": self.costs.exchange.latency_s,
+            "sources": list(self.sources),
+            "alternatives": [
+                {
+                    "recommended": each is self.best,
+                    **{name: getattr(each, name) for name in _FIGURES},
+                    "risks": " ".join(each.risks),
+                }
+                for each in self.alternatives
+            ],
+        }
+
+    def report(self) -> Report:
+        """The recommendation, what it rests on, and a table of the alternatives."""
+        between = self.costs.exchange
+        facts = (
+            f"{self.workers:,} workers, minibatches of {seconds_text(self.step_s)}, "
+            f"{size_text(self.vector_bytes)} of parameters, "
+            f"{between.bandwidth_bytes_per_s / 1.25e8:.3g} Gbit/s, "
+            f"latency {seconds_text(between.latency_s)}."
+        )
+        table = Table(rows=[_COLUMNS, *map(self._row, self.alternatives)], text_columns={5})
+        return Report(title=self.reason, notes=[facts, *self.sources], tables=[table])
+
+    def _row(self, each: Alternative) -> tuple[str, ...]:
+        """An alternative as texts, with what it adds to the one that it follows."""
+        added = "as given"
+        if each.follows is not None:
+            before = self.alternatives[each.follows].master
+            sign = "+ " if each.follows and type(before) is type(each.master) else ""
+            added = sign + _settings(each.master, before)
+        return (
+            f"{'→' if each is self.best else ' '} {added}",
+            size_text(each.sent_bytes),
+            seconds_text(each.minibatch_s),
+            f"{each.efficiency:.0%}",
+            f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
+            " ".join(each.risks[-1:]),
+        )
+
+    def __repr__(self) -> str:
+        return self.report().text()
+
+    def _repr_html_(self) -> str:
+        return self.report().html()
+
+
+def advise(
+    master: TrainingMaster | None = None,
+    *,
+    workers: int,
+    step_s: float,
+    vector_bytes: int,
+    updater_bytes: int = 0,
+    costs: ScalingCosts | None = None,
+    target: float = 0.9,
+    sources: Sequence[str] = (),
+) -> Advice:
+    """Recommend the safest training master that reaches an efficiency.
+
+    The order of safety: the settings as given, moments kept by each worker, bfloat16, averaging
+    beside training, fewer averagings, 8-bit integers, gradient sharing. A change that makes
+    training no faster is not part of those after it. Without any that reaches the target, the
+    most efficient one is recommended, or a safer one within 1 %.
+
+    Args:
+        master: to begin with; its other options are kept. Default None: parameter averaging.
+        workers: how many train.
+        step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
+        vector_bytes: of the parameters and what else is averaged, as float32.
+        updater_bytes: of the optimizer's state; default 0.
+        costs: constants of the prediction, such as the bandwidth; default None: those that were
+            measured once, and 10 Gbit/s.
+        target: the efficiency to reach, from 0 to 1; default 0.9.
+        sources: what was measured and what was assumed, to be shown with the advice.
+
+    Raises:
+        ConfigurationError: if an argument is invalid.
+
+    Example:
+        >>> from sparkwright.masters import ExchangeCosts, ScalingCosts
+        >>> slow = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=1.25e8))
+        >>> found = advise(
+        ...     workers=8, step_s=0.1, vector_bytes=2_000_000, updater_bytes=4_000_000, costs=slow
+        ... )
+        >>> found.best.settings, round(found.best.efficiency, 2)
+        ('updater="local"', 0.94)
+    """
+    check_count("workers", workers)
+    check_positive("step_s", step_s)
+    check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
+    check_count("updater_bytes", updater_bytes, minimum=0, maximum=MAX_BYTES)
+    check_number("target", target, above=0, maximum=1)
+    given, costs = master or Averaging(), costs or ScalingCosts()
+    memory_bytes = _memory_bytes(given, vector_bytes, updater_bytes)
+
+    def plan_of(each: TrainingMaster) -> TrainingPlan:
+        """All workers have as much to train."""
+        rows = minibatches_per_exchange(each, step_s) * each.batch_size_per_worker
+        size = averaged_bytes(each, vector_bytes, updater_bytes)
+        return each.plan([rows] * workers, vector_bytes=size)
+
+    def predicted(each: TrainingMaster, risks: tuple[str, ...], follows: int | None) -> Alternative:
+        return Alternative(
+            master=each,
+            settings=_settings(each, given),
+            sent_bytes=exchange(each, plan_of(each), costs).sent_bytes,
+            minibatches=minibatches_per_exchange(each, step_s),
+            point=interval(each, plan_of(each), step_s, costs),
+            memory_bytes=_memory_bytes(each, vector_bytes, updater_bytes) - memory_bytes,
+            risks=risks,
+            follows=follows,
+        )
+
+    found, last = [predicted(given, (), None)], 0
+    for options, risk in _CHANGES:
+        changed = _changed(found[last].master, options)
+        if isinstance(changed, Averaging) and changed.averaging_delay:
+            # The shortest delay that hides an exchange, as far as one can.
+            wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
+            delay = max(1, min(changed.averaging_frequency, wanted))
+            changed = replace(changed, averaging_delay=delay)
+        if changed is None or changed in [each.master for each in found]:
+            continue
+        found.append(predicted(changed, (*found[last].risks, risk), last))
+        is_better = found[-1].efficiency > found[last].efficiency
+        if is_better or type(changed) is not type(found[last].master):
+            last = len(found) - 1
+    most = max(each.efficiency for each in found)
+    enough = target if most >= target else (1 - _ALIKE) * most
+    return Advice(
+        alternatives=tuple(found),
+        recommended=next(n for n, each in enumerate(found) if each.efficiency >= enough),
+        target=target,
+        workers=workers,
+        step_s=step_s,
+        vector_bytes=vector_bytes,
+        updater_bytes=updater_bytes,
+        costs=costs,
+        sources=tuple(sources),
+    )
+
+
+_OUTER = "outer_optimizer"
+# What to change, the safest first, and what it may cost.
+_CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"communication": "ring"}, "Executors must be able to open ports to one another."),
+    ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
+    ({"class": Averaging}, "All workers wait for the slowest."),
+    ({"updater": "local"}, "Each worker keeps its own moments; accuracy is usually the same."),
+    ({"exchange_precision": "bfloat16"}, "Rounded to 8 bits; the next message makes up for it."),
+    ({"averaging_delay": 1}, "Averages are applied late: watch the loss, lower the learning rate."),
+    ({"averaging_frequency": 10}, "Replicas drift apart a little more."),
+    (
+        {"averaging_frequency": 20, _OUTER: OuterOptimizer()},
+        "Replicas drift far apart: compare the accuracy with frequent averaging.",
+    ),
+    ({"averaging_frequency": 50, _OUTER: OuterOptimizer()}, "The same, still farther."),
+    ({"exchange_precision": "int8"}, "Rounded more; the next message makes up for it."),
+    ({"class": SharedTrainingMaster}, "Updates arrive late; results differ from run to run."),
+)
+# What goes further comes later; what is not named is as far as it goes.
+_FURTHER = {
+    "communication": ("spark", "ring"),
+    "updater": ("average", "local"),
+    "exchange_precision": ("float32", "bfloat16", "int8"),
+}
+
+
+def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster | None:
+    """The master with these options; None if they are not its own, or it goes as far already."""
+    if "class" in options:
+        kind = options["class"]
+        return None if isinstance(master, kind) else kind(**_common(master))
+    name, value = next(iter(options.items()))
+    if not hasattr(master, name) or getattr(master, "piece_minibatches", None):
+        return None
+    was = getattr(master, name)
+    order = _FURTHER.get(name, ())
+    if was in order:
+        if order.index(value) <= order.index(was):
+            return None
+    elif order or value <= (was or 0):
+        return None
+    if isinstance(master, Averaging):
+        options = {**options, "outer_optimizer": master.outer_optimizer or options.get(_OUTER)}
+        if name in ("updater", "exchange_precision", "averaging_delay"):
+            # They need both, also where these make nothing faster by themselves.
+            updater = "local" if master.updater == "average" else master.updater
+            options |= {"communication": "ring", "updater": updater}
+    return replace(master, **options)
+
+
+def _memory_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:
+    """Return what a worker holds for exchanges, about: vectors beside the network's own."""
+    if not isinstance(master, Averaging):
+        return 3 * vector_bytes  # what was sent, what is left to send, what arrives
+    size = averaged_bytes(master, vector_bytes, updater_bytes)
+    vectors = 2 + bool(master.averaging_delay) + master.exchange.is_rounded
+    return vectors * size + 2 * master.velocity_size(vector_bytes)
+
+
+def _settings(master: TrainingMaster, given: TrainingMaster) -> str:
+    """Return the options that differ, as code."""
+    if type(master) is not type(given):
+        changed = _settings(master, type(master)(**_common(given)))
+        return f"{type(master).__name__}({changed})"
+    changed = {
+        each.name: new
+        for each in fields(master)
+        if (new := getattr(master, each.name)) != getattr(given, each.name)
+    }
+    return ", ".join(f"{name}={_code(value)}" for name, value in changed.items())
+
+
+def _code(value: Any) -> str:
+    if isinstance(value, Configuration):
+        return to_code(value)
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _common(master: TrainingMaster) -> dict[str, Any]:
+    """The options that all training masters have."""
+    return {each.name: getattr(master, each.name) for each in fields(TrainingMaster)}
