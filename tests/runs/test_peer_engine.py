@@ -36,8 +36,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
     launcher: Any = SimpleNamespace(**common, **hosts, **of_launcher)
     start: Any = SimpleNamespace(
-        thresholds=(),
-        iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
+        thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
     return PeerEngine(
         run="run-1",

@@ -31,6 +31,8 @@ from ._replica_base import Replica
 _DENSE = 1 / 64
 # A message of so few words costs as much as an empty one.
 _SMALL_WORDS = 1024
+# After so many empty messages in a row, thresholds that were chosen are chosen again.
+_MOST_EMPTY = 4
 
 
 class SharedParameters:
@@ -64,7 +66,9 @@ class SharedParameters:
         state = replica.state
         self.vector = np.zeros(state.trainable_size, state.dtype)
         segments = state.trainable if per_variable else 1
-        self._states: list[ThresholdState] = [algorithm.init()] * segments
+        first = algorithm.init()
+        self._states: list[ThresholdState] = [first] * segments
+        self._chooses, self._empty, self._has_sent = first.to_choose > 0, 0, False
         self._subtract_at = SparseSubtraction(state.averaged[: state.trainable])
         self._delta: NDArray[Any] = np.empty(0, state.dtype)
 
@@ -72,6 +76,12 @@ class SharedParameters:
     def thresholds(self) -> list[float]:
         """What the next message is encoded with."""
         return [state.threshold for state in self._states]
+
+    @property
+    def adapted(self) -> list[float]:
+        """`thresholds` once this worker has sent some and they need not be chosen; else none."""
+        ready = self._has_sent and not any(state.to_choose for state in self._states)
+        return self.thresholds if ready else []
 
     def continue_from(self, thresholds: Sequence[float]) -> None:
         """Take over thresholds that have adapted already, unless there is another number."""
@@ -92,7 +102,7 @@ class SharedParameters:
     def encode(self, *, step: int) -> Encoded:
         """The message for what has been learnt since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()
-        if any(state.to_choose for state in self._states):
+        if any(state.to_choose for state in self._states) or self._empty >= _MOST_EMPTY:
             self._choose(views)
         thresholds = self.thresholds
         one = thresholds[0] if len(thresholds) == 1 else thresholds
@@ -104,6 +114,8 @@ class SharedParameters:
         if excess is not None and excess[0].size:
             # local += excess, as a subtraction
             self._subtract_at(excess[0], -excess[1])
+        self._has_sent = True
+        self._empty = 0 if encoded.selected or not self._chooses else self._empty + 1
         # Nothing is gained if a small message becomes smaller.
         is_small = encoded.words.size <= _SMALL_WORDS
         most = expected_sparsity(self._algorithm) if is_small else 1.0

@@ -295,7 +295,7 @@ class SharingWorker:
                 "iterations": self._replica.iterations,
                 "wants_more": wants_more,
                 "wanted": self._wanted,
-                "thresholds": self._shared.thresholds if self._messages else (),
+                "thresholds": self._shared.adapted,
             },
         )
 
