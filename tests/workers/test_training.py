@@ -119,27 +119,6 @@ def test_thresholds_are_carried_from_one_fit_to_the_next(blobs: DataSet) -> None
         assert set(other.history["threshold"]) == {0.125}
 
 
-def test_a_checkpoint_gives_its_thresholds_to_a_run_that_adapts_alike(
-    blobs: DataSet, tmp_path: Path
-) -> None:
-    def first_threshold(epochs: int, **options: Any) -> tuple[float, float]:
-        master = sharing(
-            threshold=sw.AdaptiveThreshold(**options),
-            minibatches_per_message=1,
-            checkpoint=sw.Checkpointing(str(tmp_path), every_rounds=1),
-        )
-        resume = None if epochs == 1 else str(tmp_path)
-        run = fit(dense(), master, blobs, epochs=epochs, resume=resume)
-        rows = run.history[run.history["epoch"] == epochs]
-        return run.thresholds[0], float(rows["threshold"].iloc[0])
-
-    ended, _ = first_threshold(1, decay=0.5)
-    _, resumed = first_threshold(2, decay=0.5)
-    assert resumed == pytest.approx(ended, rel=1e-6)
-    _, other = first_threshold(3, initial=0.5)
-    assert other == 0.5
-
-
 def test_fit_for_each_epoch_learns_what_one_fit_does(blobs: DataSet) -> None:
     def loss(calls: int) -> float:
         model = dense("adam")
