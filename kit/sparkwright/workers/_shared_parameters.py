@@ -53,6 +53,7 @@ class SharedParameters:
         algorithm: ThresholdAlgorithm,
         clipping: ResidualClipping | None,
         per_variable: bool,
+        in_place: bool = True,
     ) -> None:
         """Begin with zeros; `reset` gives them values.
 
@@ -61,8 +62,10 @@ class SharedParameters:
             algorithm: chooses thresholds.
             clipping: bounds the residual; None: does not.
             per_variable: one threshold for each variable instead of one for all.
+            in_place: whether nothing else can hold the variables' memory; default True.
         """
         self._replica, self._algorithm, self._clipping = replica, algorithm, clipping
+        self._in_place = in_place
         state = replica.state
         self.vector = np.zeros(state.trainable_size, state.dtype)
         segments = state.trainable if per_variable else 1
@@ -113,7 +116,7 @@ class SharedParameters:
         del views
         if excess is not None and excess[0].size:
             # local += excess, as a subtraction
-            self._subtract_at(excess[0], -excess[1])
+            self._subtract_at(excess[0], -excess[1], self._windows())
         self._has_sent = True
         self._empty = 0 if encoded.selected or not self._chooses else self._empty + 1
         # Nothing is gained if a small message becomes smaller.
@@ -146,6 +149,9 @@ class SharedParameters:
         views = self._replica.state.trainable_views()
         return residual_statistics(self.vector, views, self.thresholds[0], exact=exact)
 
+    def _windows(self) -> list[NDArray[Any]] | None:
+        return self._replica.state.trainable_windows() if self._in_place else None
+
     def absorb(self, messages: Sequence[NDArray[np.int32]]) -> None:
         """Take over what others sent.
 
@@ -153,6 +159,11 @@ class SharedParameters:
             NetworkError: if one of the messages is none; then nothing of it is taken over.
         """
         if not messages:
+            return
+        windows = self._windows()
+        if windows is not None:
+            for words in messages:
+                apply(words, self.vector, windows)
             return
         size = self.vector.size
         selected = sum(s.selected for words in messages for s in describe(words, size))
