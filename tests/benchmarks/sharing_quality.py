@@ -103,7 +103,7 @@ def loss(problem: Problem, optimizer: str, *, workers: int, seed: int, **options
         keras.utils.set_random_seed(seed)
         sizes = {"batch_size": problem.batch_size, "epochs": problem.epochs}
         model.fit(x, y, verbose=0, **sizes)
-    return float(model.evaluate(x, y, verbose=0, batch_size=500))
+    return float(np.ravel(model.evaluate(x, y, verbose=0, batch_size=500))[0])
 
 
 def sharing_quality(name: str = "", seeds: int = SEEDS, **options: Any) -> Iterator[Row]:

@@ -9,18 +9,19 @@ from sparkwright.updates import AdaptiveThreshold, ThresholdAlgorithm
 from sparkwright.workers._shared_parameters import SharedParameters
 
 SIZE = 5_000
+LARGE = 4_000_000  # so many that a bitmap of them is long
 
 
 class FakeReplica:
     """One variable in NumPy, which a test moves as training would."""
 
-    def __init__(self) -> None:
-        self.values = np.zeros(SIZE, np.float32)
+    def __init__(self, size: int = SIZE) -> None:
+        self.values = np.zeros(size, np.float32)
         self.state = SimpleNamespace(
-            trainable_size=SIZE,
+            trainable_size=size,
             trainable=1,
             dtype=np.dtype(np.float32),
-            averaged=[np.empty(SIZE, np.float32)],
+            averaged=[np.empty(size, np.float32)],
             trainable_views=lambda: [self.values],
         )
 
@@ -55,3 +56,15 @@ def test_a_threshold_far_too_large_is_chosen_again() -> None:
     assert sent["chosen"][:4] == [0, 0, 0, 0]
     assert sent["chosen"][4] > 0
     assert sent["given"] == [0] * 6
+
+
+def test_a_threshold_far_too_small_for_a_large_network_is_chosen_again() -> None:
+    replica, random = FakeReplica(LARGE), np.random.default_rng(0)
+    parameters = shared(replica, AdaptiveThreshold())
+    parameters.continue_from([1e-6])
+    sent: list[int] = []
+    for step in range(3):
+        replica.values -= random.normal(size=LARGE).astype(np.float32)
+        sent.append(parameters.encode(step=step).words.size)
+    assert sent[0] > LARGE / 17
+    assert max(sent[1:]) < 0.015 * LARGE  # it aims at a hundredth, on a sample

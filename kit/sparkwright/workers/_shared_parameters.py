@@ -31,8 +31,9 @@ from ._replica_base import Replica
 _DENSE = 1 / 64
 # A message of so few words costs as much as an empty one.
 _SMALL_WORDS = 1024
-# After so many empty messages in a row, thresholds that were chosen are chosen again.
-_MOST_EMPTY = 4
+# Thresholds that were chosen are chosen again after so many empty messages in a row, or after a
+# message of so many times the wanted size that is also long in itself.
+_MOST_EMPTY, _MOST_TIMES, _LONG_WORDS = 4, 2, 1 << 16
 
 
 class SharedParameters:
@@ -72,6 +73,7 @@ class SharedParameters:
         first = algorithm.init()
         self._states: list[ThresholdState] = [first] * segments
         self._chooses, self._empty, self._has_sent = first.to_choose > 0, 0, False
+        self._choose_again = False
         self._subtract_at = SparseSubtraction(state.averaged[: state.trainable])
         self._delta: NDArray[Any] = np.empty(0, state.dtype)
 
@@ -105,7 +107,7 @@ class SharedParameters:
     def encode(self, *, step: int) -> Encoded:
         """The message for what has been learnt since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()
-        if any(state.to_choose for state in self._states) or self._empty >= _MOST_EMPTY:
+        if any(state.to_choose for state in self._states) or self._choose_again:
             self._choose(views)
         thresholds = self.thresholds
         one = thresholds[0] if len(thresholds) == 1 else thresholds
@@ -118,7 +120,10 @@ class SharedParameters:
             # local += excess, as a subtraction
             self._subtract_at(excess[0], -excess[1], self._windows())
         self._has_sent = True
-        self._empty = 0 if encoded.selected or not self._chooses else self._empty + 1
+        self._empty = 0 if encoded.selected else self._empty + 1
+        wanted = expected_sparsity(self._algorithm) * self.vector.size
+        is_long = encoded.words.size > max(_LONG_WORDS, _MOST_TIMES * wanted)
+        self._choose_again = self._chooses and (is_long or self._empty >= _MOST_EMPTY)
         # Nothing is gained if a small message becomes smaller.
         is_small = encoded.words.size <= _SMALL_WORDS
         most = expected_sparsity(self._algorithm) if is_small else 1.0
