@@ -3,7 +3,8 @@
     python -m tests.benchmarks.sharing_quality          all of it, about half an hour
     python -m tests.benchmarks.sharing_quality table 2  problems whose name begins so, and seeds
 
-Both see every example as often, in minibatches of one size. Ratios are of the means over the seeds.
+Both see every example as often, in minibatches of one size. Ratios are of
+the medians over the seeds: now and then a run of either ends with a minibatch that was too much for it.
 """
 
 import sys
@@ -74,7 +75,7 @@ def lenet(seed: int) -> Any:
 PROBLEMS = {
     "table: blobs": Problem(blobs, table, 8, 8, (0.05, 0.01, 5e-3)),
     "table: iris": Problem(iris, table, 5, 10, (0.05, 0.01, 5e-3)),
-    "LeNet: digits": Problem(digits, lenet, 32, 6, (0.02, 0.003, 5e-4)),
+    "LeNet: digits": Problem(digits, lenet, 32, 6, (0.01, 1e-3, 3e-4)),
 }
 
 
@@ -120,7 +121,7 @@ def sharing_quality(name: str = "", seeds: int = SEEDS, **options: Any) -> Itera
                 ]
                 yield row(
                     f"{title}, {optimizer}, workers: {workers}",
-                    *(float(np.mean(found)), "loss", float(np.mean(plain))),
+                    *(float(np.median(found)), "loss", float(np.median(plain))),
                     target="<= 1.05",
                     runs={"sharing": found, "plain": plain},
                 )
