@@ -3,8 +3,8 @@
     python -m tests.benchmarks.sharing_quality          all of it, about half an hour
     python -m tests.benchmarks.sharing_quality table 2  problems whose name begins so, and seeds
 
-Both see every example as often, in minibatches of one size. Ratios are of
-the medians over the seeds: now and then a run of either ends with a minibatch that was too much for it.
+Both see every example as often, in minibatches of one size. Ratios are of the medians over the
+seeds: now and then a run of either ends with a minibatch that was too much for it.
 """
 
 import sys
