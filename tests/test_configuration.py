@@ -149,9 +149,13 @@ def test_unknown_and_missing_options_are_refused(cls: Any) -> None:
 @pytest.mark.parametrize("cls", MASTERS)
 def test_nested_settings_are_taken_apart_and_put_together(cls: Any) -> None:
     saved = cls(checkpoint=Checkpointing("/data/runs/7"), time_source=NtpClock()).to_dict()
+    off: dict[str, Any] = {
+        "outer_optimizer": OuterOptimizer(),
+        "residual_clipping": ResidualClipping(),
+    }
     for option in nested_options(cls):
-        if option.name == "outer_optimizer":
-            saved[option.name] = OuterOptimizer().to_dict()
+        if option.name in off:
+            saved[option.name] = off[option.name].to_dict()
         kind, inside = option.read(saved[option.name])
         assert kind is not None
         assert [each.name for each in plain_options(option.kinds[kind])] == list(inside)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, compared, digits_arrays, row, steady, trained
+from tests.benchmarks._harness import Row, compared, digits_arrays, row, show, steady, trained
 
 import sparkwright as sw
 
@@ -18,6 +18,7 @@ def sharing() -> Iterator[Row]:
     """Steady examples/s for LeNet, then milliseconds a step for 25 million parameters."""
     yield from _lenet()
     yield from _large()
+    yield from adam()
 
 
 def _lenet() -> Iterator[Row]:
@@ -85,3 +86,39 @@ def _large() -> Iterator[Row]:
         yield row(what, medians[name], "ms", baseline, runs=step_ms[name])
     what = "25 M parameters: exchange's part of a step, sharing/dense"
     yield row(what, shared - alone, "ms", dense - alone)
+
+
+def adam() -> Iterator[Row]:
+    """A step of 25 million parameters with Adam and small minibatches, against training alone."""
+    import keras
+
+    model = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(WIDTH)])
+    model.compile(keras.optimizers.Adam(1e-4), "mse")
+    random = np.random.default_rng(0)
+    x = random.normal(size=(768, WIDTH)).astype(np.float32)
+    data = sw.DataSet(x, (x[:, ::-1] * 0.5).copy())
+    masters: dict[str, Any] = {
+        "alone": sw.ParameterAveragingTrainingMaster(
+            batch_size_per_worker=16, averaging_frequency=1_000, seed=1
+        ),
+        "sharing": sw.SharedTrainingMaster(batch_size_per_worker=16, seed=1),
+    }
+    step_ms: dict[str, list[float]] = {name: [] for name in masters}
+    for _ in range(REPEATS):
+        for name, master in masters.items():
+            with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+                history = trained(wrapper, data, epochs=3).history
+            last = history[history.epoch == 3].groupby("worker").time_s
+            step_ms[name].append(
+                float(1e3 * ((last.max() - last.min()) / (last.count() - 1)).mean())
+            )
+    yield compared(
+        "25 M parameters, Adam, batch 16: sharing against training alone",
+        *("ms", step_ms["sharing"], step_ms["alone"]),
+        target="<= 1.25",
+        runs=step_ms,
+    )
+
+
+if __name__ == "__main__":
+    show(adam())

@@ -9,7 +9,7 @@ import pytest
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, SharedTrainingMaster
 from sparkwright.partitions import DefaultRepartitioner
-from sparkwright.updates import AdaptiveThreshold, ResidualClipping
+from sparkwright.updates import AdaptiveThreshold
 
 MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
 COMMON = {
@@ -50,7 +50,7 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     | {
         "workers_per_node": None,
         "threshold": AdaptiveThreshold(initial=None, min_sparsity=1e-4, max_sparsity=1e-2),
-        "residual_clipping": ResidualClipping(multiple=5.0, every=5),
+        "residual_clipping": None,
         "minibatches_per_message": None,
         "communication": "mesh",
         "per_variable_thresholds": False,

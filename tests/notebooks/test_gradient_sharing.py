@@ -67,7 +67,7 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
 def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, results):
     # The picker, with what differs from the defaults and with its plan.
     assert "Gradient sharing on Spark." in html
-    assert "threshold.initial" in html
+    assert "batch_size_per_worker" in html
     # The panel of the sharing run draws what messages carried.
     assert "What else was logged." in html
     for quantity in ("threshold", "sparsity (%)", "staleness (minibatches)"):

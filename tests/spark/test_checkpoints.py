@@ -1,5 +1,6 @@
 """Checkpoints while training, and going on from them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,27 @@ def test_a_resumed_run_of_gradient_sharing_goes_on_where_it_was(
     assert second.history["examples"].sum() == 6 * 120
     first = second.history[second.history["epoch"] == 1]["loss"].mean()
     assert second.history[second.history["epoch"] == 6]["loss"].mean() < first
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_checkpoint_gives_its_thresholds_to_a_run_that_adapts_alike(
+    blobs: DataSet, tmp_path: Path
+) -> None:
+    def first_threshold(epochs: int, threshold: sw.AdaptiveThreshold) -> float:
+        """The first one in the run's last epoch."""
+        master = sharing(tmp_path, threshold=threshold, minibatches_per_message=1)
+        resume = None if epochs == 1 else str(tmp_path)
+        with sw.ParallelWrapper(model_of(), master, workers=2) as wrapper:
+            run = wrapper.start(blobs, epochs=epochs, resume=resume)
+            run.wait(60)
+        return float(run.history[run.history["epoch"] == epochs]["threshold"].iloc[0])
+
+    # Far too large, so that each message halves it.
+    falling = sw.AdaptiveThreshold(initial=1e3, decay=0.5)
+    assert first_threshold(1, falling) == 1e3
+    assert first_threshold(2, falling) < 100
+    # The checkpoint may lie a few messages before the epoch's end.
+    assert first_threshold(3, replace(falling, initial=1e3, decay=0.99)) > 500
 
 
 @pytest.mark.usefixtures("in_process")

@@ -16,7 +16,7 @@ from sparkwright.masters import (
 )
 from sparkwright.options import Option
 from sparkwright.spark import SparkSettings
-from sparkwright.updates import TargetSparsity
+from sparkwright.updates import ResidualClipping, TargetSparsity
 from sparkwright_widgets._partition_preview._choice import Choice
 from sparkwright_widgets._ui import (
     Checkbox,
@@ -146,14 +146,14 @@ def test_a_form_holds_any_configuration_set_or_typed(cls: Any, data: Any) -> Non
 
 def test_changed_options_are_those_that_are_not_default() -> None:
     master = SharedTrainingMaster(
-        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=None
+        workers=2, threshold=TargetSparsity(target=0.01), residual_clipping=ResidualClipping()
     )
     assert changed_options(SharedTrainingMaster, values_of(SharedTrainingMaster())) == {}
     assert changed_options(SharedTrainingMaster, values_of(master)) == {
         ("workers",): 2,
         ("threshold",): "target",
         ("threshold", "target"): 0.01,
-        ("residual_clipping",): None,
+        ("residual_clipping",): "on",
     }
 
 

@@ -45,3 +45,45 @@ def test_the_whole_vector_is_subtracted_from_the_trainable_variables() -> None:
     change = np.arange(before.size, dtype=np.float32)
     state.subtract(change)
     np.testing.assert_array_equal(state.read(updater=False), before - change)
+
+
+def small_model() -> Any:
+    import keras
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+def test_windows_change_the_trainable_variables_in_place() -> None:
+    state = ModelState.of(small_model())
+    windows = state.trainable_windows()
+    assert windows is not None
+    before = state.read(updater=True)
+    for window in windows:
+        window -= 1
+    del windows, window
+    expected = before.copy()
+    expected[: state.trainable_size] -= 1
+    np.testing.assert_array_equal(state.read(updater=True), expected)
+
+
+def test_there_are_no_windows_on_memory_that_two_variables_share() -> None:
+    import tensorflow as tf
+
+    model = small_model()
+    state = ModelState.of(model)
+    kernel, other = model.trainable_variables[0].value, model.optimizer.variables[2].value
+    tf.raw_ops.AssignVariableOp(resource=other.handle, value=kernel.read_value())
+    assert kernel.shape == other.shape
+    assert state.trainable_windows() is None
+    other.assign(2 * kernel)
+    assert state.trainable_windows() is not None
+
+
+def test_there_are_no_windows_on_variables_that_sparse_operations_have_changed() -> None:
+    model = small_model()
+    state = ModelState.of(model)
+    kernel = model.trainable_variables[0].value
+    kernel.scatter_nd_sub([[0, 0]], [1.0])
+    assert state.trainable_windows() is None

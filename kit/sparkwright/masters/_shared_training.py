@@ -86,22 +86,22 @@ class SharedTrainingMaster(TrainingMaster):
         "slows down; too small fills the network.",
     )
     residual_clipping: ResidualClipping | None = option(
-        default_factory=ResidualClipping,
+        default=None,
         none_text="never",
         label="Clip what waits to be sent",
         group=THRESHOLD,
-        help="Bounds the residual, so that no change is sent long after it was of use. Leave it "
-        "on.",
+        help="Bounds the residual, so that no change is sent long after it was of use. What it "
+        "cuts off is lost, so a network learns more slowly with it.",
     )
     minibatches_per_message: int | None = option(
         default=None,
         minimum=1,
-        none_text="as many as are over in 40 ms, at most 5 and at most `max_staleness`",
+        none_text="so many that messages cost a fifth of training, at most 5 and `max_staleness`",
         unit="minibatches",
         group=MESSAGES,
         help="Minibatches that a worker trains before it sends an update. 1 is DL4J's way. "
-        "A message costs a millisecond or two whatever it holds, so quick minibatches should share "
-        "one.",
+        "A message costs a millisecond or two whatever it holds, and half a millisecond for each "
+        "megabyte of parameters, so quick minibatches should share one.",
     )
     communication: SharingCommunication = option(
         default="mesh",

@@ -12,7 +12,7 @@ to the rows of one run, `predict_scaling` to any number of workers, `advise` to 
 """
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import ceil, log, sqrt
 
 from sparkwright.configuration import Configuration, configuration, option
 
@@ -36,9 +36,9 @@ _MOST_HEARTBEATS = 0.99  # of the driver's time
 # A piece of work takes about this long if its size is not given: asking for the next one takes a
 # millisecond.
 PIECE_S = 0.1
-# Quick minibatches share a message, unless an option sets their number: the cost of a message does
-# not depend on them, and no worker is out of date after so short a time.
-_MESSAGE_S, _MOST_GATHERED = 0.04, 5
+# Minibatches share a message, unless an option sets their number, so that messages cost at most a
+# fifth of training. Each more makes the others' parameters older, so they are no more than needed.
+_MESSAGE_SHARE, _MOST_GATHERED = 0.2, 5
 
 
 @configuration
@@ -180,22 +180,25 @@ class ScalingPoint:
         return worst if costs[worst] > 0 else ""
 
 
-def gathered(step_s: float, max_staleness: int | None) -> int:
+def gathered(step_s: float, message_s: float, max_staleness: int | None) -> int:
     """Return how many minibatches share a message; workers and predictions use the same rule.
 
     Args:
         step_s: seconds of one minibatch.
+        message_s: seconds that a message costs a worker, and others' that come meanwhile.
         max_staleness: minibatches that a worker may be ahead of the slowest; None: any number.
 
     Example:
-        >>> [gathered(step_s, None) for step_s in (0.001, 0.01, 0.1)], gathered(0.001, 2)
-        ([5, 4, 1], 2)
+        >>> [gathered(step_s, 0.004, None) for step_s in (0.001, 0.01, 0.1)]
+        [5, 2, 1]
     """
     most = _MOST_GATHERED if max_staleness is None else min(_MOST_GATHERED, max_staleness)
-    return max(1, min(most, int(_MESSAGE_S / step_s)))
+    return max(1, min(most, ceil(message_s / (_MESSAGE_SHARE * step_s))))
 
 
-def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> int:
+def minibatches_per_exchange(
+    master: TrainingMaster, step_s: float | None, vector_bytes: int | None = None
+) -> int:
     """Return the minibatches of a worker between two averagings or messages.
 
     Averagings are those after the synchronous epochs.
@@ -203,11 +206,14 @@ def minibatches_per_exchange(master: TrainingMaster, step_s: float | None) -> in
     Args:
         master: how to train.
         step_s: seconds of one minibatch; None: unknown.
+        vector_bytes: of the parameters; default None: unknown.
     """
     found = master.exchange.every
     if found is None:
+        costs = ExchangeCosts()
+        message_s = costs.message_s + costs.message_s_per_byte * (vector_bytes or 0)
         staleness = getattr(master, "max_staleness", None)
-        found = 1 if step_s is None else gathered(step_s, staleness)
+        found = 1 if step_s is None else gathered(step_s, message_s, staleness)
     # A message never holds minibatches of two pieces.
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
@@ -282,7 +288,8 @@ def interval(
         step_s: seconds of one minibatch on one worker.
         costs: the constants.
     """
-    workers, minibatches = plan.workers, minibatches_per_exchange(master, step_s)
+    workers = plan.workers
+    minibatches = minibatches_per_exchange(master, step_s, plan.vector_bytes)
     cost = exchange(master, plan, costs)
     training_s, waiting_s = minibatches * step_s, 0.0
     if workers > 1 and plan.kind != "sharing":

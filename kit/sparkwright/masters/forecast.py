@@ -365,7 +365,7 @@ def prospect(
     if vector_bytes is not None:
         vector_bytes = averaged_bytes(master, vector_bytes, updater_bytes)
     count = len(rows) if rows is not None else workers or 1
-    per_exchange = minibatches_per_exchange(master, step_s)
+    per_exchange = minibatches_per_exchange(master, step_s, vector_bytes)
     plan = master.plan(
         rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
         vector_bytes=vector_bytes or 0,
@@ -445,7 +445,7 @@ def predict_scaling(
     size = averaged_bytes(master, vector_bytes, updater_bytes)
     for count in workers:
         check_count("workers", count)
-    rows = minibatches_per_exchange(master, step_s) * master.batch_size_per_worker
+    rows = minibatches_per_exchange(master, step_s, size) * master.batch_size_per_worker
     plans = [master.plan([rows] * count, vector_bytes=size) for count in workers]
     return Scaling(
         kind=master.exchange.kind,

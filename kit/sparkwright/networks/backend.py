@@ -1,5 +1,6 @@
 """Keras' backend of this process, and the values of its variables as NumPy arrays."""
 
+import ctypes
 import functools
 from typing import Any, Literal
 
@@ -68,10 +69,27 @@ class Variables:
         tensor = self._tf.cast(self._tf.convert_to_tensor(value), held.dtype)
         self._ops.AssignSubVariableOp(resource=held.handle, value=tensor)
 
-    def subtract_at(self, held: Any, places: Array, values: Array) -> None:
-        """Subtract (n,) `values` at (n, rank) `places`; repeated places add up."""
+    def window(self, held: Any) -> Array | None:
+        """Return the value's own memory, flat, to be changed in place; None if that cannot be had.
+
+        It must be released before the next step, as what `read` returns. On a GPU there is none,
+        nor for a variable that sparse operations have changed: TensorFlow copies it at each read.
+        TensorFlow may let variables and tensors share memory until one of them changes.
+        """
+        if "CPU" not in held.device:
+            return None
+        value, again = self.read(held), self.read(held)
+        if not value.size or value.ctypes.data != again.ctypes.data:
+            return None
+        memory: Any = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
+        memory.owner = value  # which keeps it alive
+        return np.frombuffer(memory, value.dtype)
+
+    def subtract_at(self, held: Any, offsets: Array, values: Array) -> None:
+        """Subtract (n,) `values` at (n,) `offsets` of the flat value; repeated ones add up."""
         changes = values.astype(held.dtype.as_numpy_dtype, copy=False)
         if held.shape.rank:
+            places = np.stack(np.unravel_index(offsets, held.shape), axis=1)
             self._ops.ResourceScatterNdSub(ref=held.handle, indices=places, updates=changes)
         else:
             self._ops.AssignSubVariableOp(resource=held.handle, value=changes.sum())
@@ -104,12 +122,13 @@ class _JaxVariables(Variables):
     def subtract(self, held: Any, value: Array) -> None:
         self.assign(held, self.read(held) - value.astype(self.dtype(held), copy=False))
 
-    def subtract_at(self, held: Any, places: Array, values: Array) -> None:
+    def window(self, held: Any) -> None:
+        del held
+
+    def subtract_at(self, held: Any, offsets: Array, values: Array) -> None:
         changed = np.array(self.read(held))
-        flat = np.zeros(len(values), np.int64)
-        if changed.ndim:
-            flat = np.ravel_multi_index(tuple(places.T), changed.shape)
-        np.subtract.at(changed.reshape(-1), flat, values.astype(changed.dtype, copy=False))
+        flat = changed.reshape(-1)
+        np.subtract.at(flat, offsets, values.astype(changed.dtype, copy=False))
         self.assign(held, changed)
 
 

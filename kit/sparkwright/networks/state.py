@@ -192,6 +192,21 @@ class ModelState:
         values = _values(self._spans[: self.trainable])
         return [value.astype(self.dtype, copy=False) for _, value in values]
 
+    def trainable_windows(self) -> list[Vector] | None:
+        """As `trainable_views`, to be changed in place; None if not all can be changed so.
+
+        A variable cannot if another one, such as its moving average, has its memory for now.
+        """
+        access = variables()
+        windows = [access.window(span.held) for span in self._spans[: self.trainable]]
+        found = [each for each in windows if each is not None and each.dtype.char in "fd"]
+        others = [access.held(variable) for variable in self.fixed]
+        others += [span.held for span in self._spans[self.trainable :]]
+        if len(found) < len(windows):
+            return None
+        places = [each.ctypes.data for each in (*found, *map(access.read, others))]
+        return found if len(set(places)) == len(places) else None
+
     def write(self, vector: Vector) -> None:
         """Set the variables from what `read` returned, or from its beginning.
 

@@ -98,8 +98,11 @@ class RunBeginning:
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), StartState(model, master)
         if isinstance(master, SharedTrainingMaster):
-            if previous is not None and _adapts_as(previous, master):
+            if previous is not None and _adapt_alike(previous.configuration["master"], master):
                 self.start.thresholds = previous.thresholds
+            if self.resume is not None and not _adapt_alike(self.resume.master, master):
+                progress = replace(self.resume.progress, thresholds=())
+                self.resume = replace(self.resume, progress=progress)
             _refuse_low_precision(self.start.state)
         seed = None if self.resume is None else self.resume.master.get("seed")
         self.master = seeded(master, otherwise=seed)
@@ -228,10 +231,9 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
             )
 
 
-def _adapts_as(previous: TrainingRun, master: SharedTrainingMaster) -> bool:
-    """Whether thresholds of the run before are where this one would get to."""
+def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:
+    """Whether thresholds of a run with settings `before` are where `master` would get to."""
     given = master.to_dict()
-    before = previous.configuration["master"]
     return all(before.get(n) == given[n] for n in ("threshold", "per_variable_thresholds"))
 
 

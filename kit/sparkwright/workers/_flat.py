@@ -18,38 +18,38 @@ Vector = NDArray[np.floating[Any]]
 class SparseSubtraction:
     """Subtracts values at places of the flat vector of some variables.
 
-    The places are worked out in NumPy for all variables at once, and each variable is changed by
-    one bare operation: calling a compiled function takes longer than all of them together.
+    Each variable is changed by one bare operation: calling a compiled function takes longer than
+    all of them together.
     """
 
     def __init__(self, of: Sequence[Any]) -> None:
         """Work out where each of the variables `of` lies in their flat vector."""
         self._variables = of
-        shapes = [tuple(variable.shape) or (1,) for variable in of]
-        rank = max(map(len, shapes), default=1)
-        sizes = [int(np.prod(shape)) for shape in shapes]
+        sizes = [int(np.prod(tuple(variable.shape))) for variable in of]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        # Of each variable, right-aligned: how long its axes are, and how far apart they lie.
-        self._lengths = np.ones((len(shapes), rank), np.int64)
-        for row, shape in zip(self._lengths, shapes, strict=True):
-            row[rank - len(shape) :] = shape
-        inner = np.c_[self._lengths[:, 1:], np.ones(len(shapes), np.int64)]
-        self._strides = np.cumprod(inner[:, ::-1], axis=1)[:, ::-1]
 
-    def __call__(self, indices: NDArray[np.int64], values: NDArray[Any]) -> None:
-        """Subtract `values` at `indices` of the vector; repeated places add up."""
+    def __call__(
+        self,
+        indices: NDArray[np.int64],
+        values: NDArray[Any],
+        windows: Sequence[Vector] | None = None,
+    ) -> None:
+        """Subtract `values` at `indices` of the vector; repeated places add up.
+
+        Into `windows` on the variables' memory, if there are such.
+        """
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]
         bounds = np.searchsorted(indices, self._starts)
-        owners = np.repeat(np.arange(len(self._variables)), np.diff(bounds))
-        offsets = (indices - self._starts[owners])[:, None]
-        places = offsets // self._strides[owners] % np.maximum(1, self._lengths[owners])
         access = variables()
-        for variable, start, stop in zip(self._variables, bounds, bounds[1:], strict=False):
-            if start == stop:
-                continue
-            own = places[start:stop, places.shape[1] - len(variable.shape) :]
-            access.subtract_at(access.held(variable), own, values[start:stop])
+        for number, variable in enumerate(self._variables):
+            start, stop = bounds[number : number + 2]
+            if start < stop:
+                offsets = indices[start:stop] - self._starts[number]
+                if windows is not None:
+                    np.subtract.at(windows[number], offsets, values[start:stop])
+                    continue
+                access.subtract_at(access.held(variable), offsets, values[start:stop])
 
 
 def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:

@@ -31,6 +31,9 @@ from ._replica_base import Replica
 _DENSE = 1 / 64
 # A message of so few words costs as much as an empty one.
 _SMALL_WORDS = 1024
+# Thresholds that were chosen are chosen again after so many empty messages in a row, or after a
+# message of so many times the wanted size that is also long in itself.
+_MOST_EMPTY, _MOST_TIMES, _LONG_WORDS = 4, 2, 1 << 16
 
 
 class SharedParameters:
@@ -51,6 +54,7 @@ class SharedParameters:
         algorithm: ThresholdAlgorithm,
         clipping: ResidualClipping | None,
         per_variable: bool,
+        in_place: bool = True,
     ) -> None:
         """Begin with zeros; `reset` gives them values.
 
@@ -59,12 +63,17 @@ class SharedParameters:
             algorithm: chooses thresholds.
             clipping: bounds the residual; None: does not.
             per_variable: one threshold for each variable instead of one for all.
+            in_place: whether nothing else can hold the variables' memory; default True.
         """
         self._replica, self._algorithm, self._clipping = replica, algorithm, clipping
+        self._in_place = in_place
         state = replica.state
         self.vector = np.zeros(state.trainable_size, state.dtype)
         segments = state.trainable if per_variable else 1
-        self._states: list[ThresholdState] = [algorithm.init()] * segments
+        first = algorithm.init()
+        self._states: list[ThresholdState] = [first] * segments
+        self._chooses, self._empty, self._has_sent = first.to_choose > 0, 0, False
+        self._choose_again = False
         self._subtract_at = SparseSubtraction(state.averaged[: state.trainable])
         self._delta: NDArray[Any] = np.empty(0, state.dtype)
 
@@ -72,6 +81,12 @@ class SharedParameters:
     def thresholds(self) -> list[float]:
         """What the next message is encoded with."""
         return [state.threshold for state in self._states]
+
+    @property
+    def adapted(self) -> list[float]:
+        """`thresholds` once this worker has sent some and they need not be chosen; else none."""
+        ready = self._has_sent and not any(state.to_choose for state in self._states)
+        return self.thresholds if ready else []
 
     def continue_from(self, thresholds: Sequence[float]) -> None:
         """Take over thresholds that have adapted already, unless there is another number."""
@@ -92,7 +107,7 @@ class SharedParameters:
     def encode(self, *, step: int) -> Encoded:
         """The message for what has been learnt since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()
-        if any(state.to_choose for state in self._states):
+        if any(state.to_choose for state in self._states) or self._choose_again:
             self._choose(views)
         thresholds = self.thresholds
         one = thresholds[0] if len(thresholds) == 1 else thresholds
@@ -103,7 +118,12 @@ class SharedParameters:
         del views
         if excess is not None and excess[0].size:
             # local += excess, as a subtraction
-            self._subtract_at(excess[0], -excess[1])
+            self._subtract_at(excess[0], -excess[1], self._windows())
+        self._has_sent = True
+        self._empty = 0 if encoded.selected else self._empty + 1
+        wanted = expected_sparsity(self._algorithm) * self.vector.size
+        is_long = encoded.words.size > max(_LONG_WORDS, _MOST_TIMES * wanted)
+        self._choose_again = self._chooses and (is_long or self._empty >= _MOST_EMPTY)
         # Nothing is gained if a small message becomes smaller.
         is_small = encoded.words.size <= _SMALL_WORDS
         most = expected_sparsity(self._algorithm) if is_small else 1.0
@@ -134,6 +154,9 @@ class SharedParameters:
         views = self._replica.state.trainable_views()
         return residual_statistics(self.vector, views, self.thresholds[0], exact=exact)
 
+    def _windows(self) -> list[NDArray[Any]] | None:
+        return self._replica.state.trainable_windows() if self._in_place else None
+
     def absorb(self, messages: Sequence[NDArray[np.int32]]) -> None:
         """Take over what others sent.
 
@@ -141,6 +164,11 @@ class SharedParameters:
             NetworkError: if one of the messages is none; then nothing of it is taken over.
         """
         if not messages:
+            return
+        windows = self._windows()
+        if windows is not None:
+            for words in messages:
+                apply(words, self.vector, windows)
             return
         size = self.vector.size
         selected = sum(s.selected for words in messages for s in describe(words, size))

@@ -44,8 +44,11 @@ _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
 # How often a longer wait looks whether it still makes sense.
 _LOOK_S = 0.2
-# How often the residual is measured when nobody debugs the encoding.
-_STATISTICS_S = 1.0
+# How often the residual is measured when nobody debugs the encoding, and at most how much of the
+# time that takes.
+_STATISTICS_S, _STATISTICS_SHARE = 1.0, 0.02
+# Weight of the latest message's cost in the mean of all.
+_LATEST = 0.2
 # What precedes an update's words: minibatches that its sender has trained.
 _CLOCK = struct.Struct("<q")
 # The clock of a worker that has nothing to train: nobody needs to wait for it.
@@ -82,6 +85,8 @@ class SharingWorker:
             algorithm=settings.master.threshold,
             clipping=settings.master.residual_clipping,
             per_variable=settings.master.per_variable_thresholds,
+            # A hook may keep what it has read of a variable.
+            in_place=not settings.master.hooks,
         )
         self._me = (settings.worker, settings.attempt)
         self._mesh = UpdateMesh(
@@ -110,7 +115,9 @@ class SharingWorker:
         self._in_epoch = 0
         self._resting = False
         self._met = True  # the last meeting came to its end
-        self._statistics_s = 0.0
+        self._statistics_s = 0.0  # when the residual is to be measured next
+        self._absorbed_s = 0.0  # taken by others' messages since this worker's last one
+        self._message_s = math.nan  # what a message costs here, with those of others
         self._measured_s = -math.inf
         self._collected_s = time.monotonic()
         self._feeder = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
@@ -292,7 +299,7 @@ class SharingWorker:
                 "iterations": self._replica.iterations,
                 "wants_more": wants_more,
                 "wanted": self._wanted,
-                "thresholds": self._shared.thresholds if self._messages else (),
+                "thresholds": self._shared.adapted,
             },
         )
 
@@ -357,8 +364,9 @@ class SharingWorker:
         except Exception as error:
             self._fail(error)
             return
-        trained_s = time.monotonic()
+        step_s = (time.monotonic() - began_s) / size
         residual = self._residual_columns()
+        trained_s = time.monotonic()
         encoded = self._shared.encode(step=self._messages)
         self._messages += 1
         self._clock += size
@@ -375,7 +383,10 @@ class SharingWorker:
             seconds=ended_s - began_s,
             columns=self._encoding_columns(encoded, residual, size),
         )
-        self._adapt((ended_s - began_s) / size)
+        cost_s, self._absorbed_s = ended_s - trained_s + self._absorbed_s, 0.0
+        before_s = cost_s if math.isnan(self._message_s) else self._message_s
+        self._message_s = before_s + _LATEST * (cost_s - before_s)
+        self._adapt(step_s)
         if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
@@ -395,7 +406,7 @@ class SharingWorker:
         """Minibatches to a message and to a piece, now that one is known to take so long."""
         settings = self._settings
         if settings.master.minibatches_per_message is None:
-            self._per_message = gathered(step_s, settings.master.max_staleness)
+            self._per_message = gathered(step_s, self._message_s, settings.master.max_staleness)
         if settings.master.piece_minibatches is None:
             self._wanted = max(self._per_message, int(PIECE_S / step_s))
 
@@ -445,7 +456,7 @@ class SharingWorker:
                 messages.append(words)
         self._shared.absorb(messages)
         if messages:
-            self._phases.since(PhaseCode.APPLY, began_s)
+            self._absorbed_s += self._phases.since(PhaseCode.APPLY, began_s) - began_s
 
     @property
     def _staleness(self) -> int:
@@ -465,10 +476,11 @@ class SharingWorker:
     def _residual_columns(self) -> dict[str, float]:
         """How much waits to be sent, before it is encoded; measured now and then, or always."""
         debug, now_s = self._settings.master.encoding_debug_mode, time.monotonic()
-        if not (debug or now_s - self._statistics_s >= _STATISTICS_S):
+        if not (debug or now_s >= self._statistics_s):
             return dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
-        self._statistics_s = now_s
         statistics = self._shared.statistics(exact=debug)
+        took_s = time.monotonic() - now_s
+        self._statistics_s = now_s + max(_STATISTICS_S, took_s / _STATISTICS_SHARE)
         if debug:
             self._control.send("debug", {"step": self._clock + 1, "line": statistics.line()})
         median, _, p99, *_ = statistics.percentiles

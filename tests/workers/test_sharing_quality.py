@@ -1,0 +1,19 @@
+"""Gradient sharing's defaults learn what plain Keras does; the long form is a benchmark."""
+
+import numpy as np
+import pytest
+from tests.benchmarks.sharing_quality import PROBLEMS, loss
+from tests.support.in_process import InProcessPool
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_the_defaults_reach_the_loss_of_plain_keras(
+    optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    problem = PROBLEMS["table: iris"]
+    plain = [loss(problem, optimizer, workers=0, seed=seed) for seed in range(2)]
+    shared = [loss(problem, optimizer, workers=4, seed=seed) for seed in range(2)]
+    # Measured on three seeds were 0.99 and 1.06; from run to run and seed to seed the ratio varies
+    # by 5 %. With nothing sent, or with `combine="mean"`, the loss is twice as high.
+    assert np.mean(shared) <= 1.12 * np.mean(plain)
