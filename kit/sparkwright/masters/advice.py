@@ -227,9 +227,12 @@ def advise(
     given, costs = master or Averaging(), costs or ScalingCosts()
     memory_bytes = _memory_bytes(given, vector_bytes, updater_bytes)
 
+    def minibatches_of(each: TrainingMaster) -> int:
+        return minibatches_per_exchange(each, step_s, vector_bytes)
+
     def plan_of(each: TrainingMaster) -> TrainingPlan:
         """All workers have as much to train."""
-        rows = minibatches_per_exchange(each, step_s) * each.batch_size_per_worker
+        rows = minibatches_of(each) * each.batch_size_per_worker
         size = averaged_bytes(each, vector_bytes, updater_bytes)
         return each.plan([rows] * workers, vector_bytes=size)
 
@@ -238,7 +241,7 @@ def advise(
             master=each,
             settings=_settings(each, given),
             sent_bytes=exchange(each, plan_of(each), costs).sent_bytes,
-            minibatches=minibatches_per_exchange(each, step_s),
+            minibatches=minibatches_of(each),
             point=interval(each, plan_of(each), step_s, costs),
             memory_bytes=_memory_bytes(each, vector_bytes, updater_bytes) - memory_bytes,
             risks=risks,
