@@ -24,6 +24,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     host = "127.0.0.1"
     common = {
         "workers": 1,
+        "required": 1,
         "slots": 1,
         "facts": {},
         "stream": None,
@@ -36,8 +37,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     hosts = {"bind_host": host, "advertised_host": host, "worker_host": host}
     launcher: Any = SimpleNamespace(**common, **hosts, **of_launcher)
     start: Any = SimpleNamespace(
-        thresholds=(),
-        iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
+        thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
     return PeerEngine(
         run="run-1",

@@ -10,7 +10,7 @@ from sparkwright.masters.checkpointing import CopySchedule
 from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.mesh.ring import Ring
 from sparkwright.timeline import PhaseCode
-from sparkwright.workers.protocol import Ending, Group
+from sparkwright.workers.protocol import Ending, Group, Progress
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
 from ._control import Dismissed
@@ -81,6 +81,7 @@ class AveragingWorker:
 
     def close(self) -> None:
         """End all threads."""
+        self._member.shards.close()  # ends a wait for another worker's data
         self._trainer.close()
         self._member.close()
 
@@ -91,6 +92,7 @@ class AveragingWorker:
 
         def work(ring: Ring) -> Ending:
             self._member.use_shards(group)
+            self._trainer.forget_lent()
             self._seconds = {}
             self._member.synchronise(ring, group)
             return self._train(ring, group)
@@ -113,7 +115,7 @@ class AveragingWorker:
                 if progress.opened <= progress.epoch:
                     self._replica.reset_metrics()
                 member.progress = progress.with_epoch_opened(totals)
-            while shares := self._shares(group):
+            while shares := self._shares(group, member.progress):
                 if self._round(ring, group, shares) or self._call_back(ring, group):
                     return "stopped"
             if member.progress.epoch == epochs:
@@ -141,20 +143,30 @@ class AveragingWorker:
         member.send_checkpoint(ring, group, write=False)
         return member.await_callbacks(ring)
 
-    def _shares(self, group: Group) -> dict[int, Span]:
+    def _shares(self, group: Group, progress: Progress) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        progress = self._member.progress
         frequency = settings.master.frequency_in(progress.epoch)
+        lend = settings.master.share_work
+        if group.has_joined:
+            left = sum(span.size for span in progress.todo)
+            lend, frequency = True, min(frequency, max(1, -(-left // len(members))))
         quotas = dict.fromkeys(members, frequency)
         if settings.master.share_work:
             quotas = quotas_by_speed(self._seconds, members=members, frequency=frequency)
-        shares = share_out(
-            progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
-        )
+        shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=lend)
         if isinstance(self._member.shard, StreamedShard):  # nobody else can draw from it
             return {worker: span for worker, span in shares.items() if span.owner == worker}
         return shares
+
+    def _lent_next(self, group: Group, shares: dict[int, Span]) -> Span | None:
+        """What this worker, if it has joined, will train after this round if all goes well."""
+        worker = self._settings.worker
+        if worker < group.owners:
+            return None
+        done = {each: (share.size, 0) for each, share in shares.items()}
+        progress = self._member.progress.after_round(shares, done, iterations=0)
+        return self._shares(group, progress).get(worker)
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
         """One averaging; True if it was the last one because somebody wants to stop."""
@@ -163,7 +175,9 @@ class AveragingWorker:
         began_s = time.monotonic()
         with self._control.activity.compute():
             done = self._trainer.round(
-                shares.get(self._settings.worker), stopping=self._control.stopping
+                shares.get(self._settings.worker),
+                lent_next=self._lent_next(group, shares),
+                stopping=self._control.stopping,
             )
             finite = may_be_averaged(
                 done,
@@ -227,7 +241,7 @@ class AveragingWorker:
         mine = _Meta(
             minibatches=len(done.losses),
             examples=int(done.examples.sum()),
-            stopping=self._control.stopping.is_set(),
+            stopping=self._control.stopping.is_set() or self._control.paused >= group.generation,
             checkpoint=plan is not None
             and plan.due(self._rounds_since + 1, time.monotonic() - self._checkpoint_s),
             copy=self._copies is not None
