@@ -23,6 +23,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "max_sparsity": st.floats(1e-3, 1.0),
     "patience": st.integers(1, 100),
     "workers_per_node": st.none(),
+    "max_workers": st.none(),  # at least `workers`, and of one communication
     "export_directory": st.none(),
     "updater": st.sampled_from(["average", "reset"]),  # "local" goes with one communication
     "exchange_precision": st.just("float32"),  # others go with some updaters

@@ -26,7 +26,7 @@ from sparkwright.networks.normalizing import (
 from sparkwright.options import check_count
 from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning, check_direct
+from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refuse_joining
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
@@ -72,7 +72,8 @@ class ParallelWrapper:
     Attributes:
         model: the keras.Model; training changes it in place.
         master: how to train.
-        workers: how many processes.
+        workers: how many processes, those that join included.
+        required: how many of them hold data, and must be there.
         devices: what each computes on: "cpu" or "gpu-ADDRESS".
         normalizer: applied to all data that is trained on; None: none.
 
@@ -86,7 +87,7 @@ class ParallelWrapper:
         model: Any,
         master: TrainingMaster,
         *,
-        workers: int | None = None,
+        workers: int | tuple[int, int] | None = None,
         cores_per_worker: int | None = None,
         devices: str | Sequence[int | str] = "cpu",
         normalizer: Normalizer | None = None,
@@ -97,7 +98,9 @@ class ParallelWrapper:
             model: a compiled keras.Model, or a function without arguments that builds and compiles
                 one; see `SparkNetwork`.
             master: how to train; repartitioning is always balanced here.
-            workers: default None: the master's number, or one a core; with GPUs one for each.
+            workers: default None: the master's number, or one a core; with GPUs one for each. Or at
+                least and at most, such as (2, 4): training begins with 2, which hold the data, and
+                the others join it when their processes are ready.
             cores_per_worker: default None: the machine's cores shared out evenly.
             devices: "cpu" (default); "gpu": all GPUs of the machine that CUDA_VISIBLE_DEVICES does
                 not hide; or the GPUs' addresses. Each worker has one of them to itself. Call
@@ -111,8 +114,12 @@ class ParallelWrapper:
         """
         cores = os.cpu_count() or 1
         gpus = _addresses(devices)
-        self.workers = workers or master.workers or (len(gpus) or cores)
-        check_count("workers", self.workers)
+        if isinstance(workers, tuple):
+            workers, most = workers
+            master = replace(master, workers=workers, max_workers=most)
+        self.required = workers or master.workers or (len(gpus) or cores)
+        check_count("workers", self.required)
+        self.workers = master.workers_at_most(self.required)
         if gpus and len(gpus) < self.workers:
             raise ConfigurationError(
                 "each worker must have a GPU of its own. Received: "
@@ -171,6 +178,8 @@ class ParallelWrapper:
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
         training, validating = self._parts(data, given)
+        if isinstance(training, TfData):
+            refuse_joining(self.master)
         if self.normalizer is not None:
             training = (
                 replace(training, normalizer=self.normalizer)
@@ -193,13 +202,14 @@ class ParallelWrapper:
         launcher = LocalLauncher(
             pool=self._open(),
             devices=self.devices,
+            required=self.required,
             cores=self._cores,
             data=training,
             validation=validating,
         )
         return beginning.run(
             beginning.peer_engine(launcher),
-            title=f"{self.model.name} on {self.workers} processes",
+            title=f"{self.model.name} on {count_text(launcher)} processes",
             workers=self.workers,
             configuration={},
             display=given["display"],
@@ -257,18 +267,19 @@ class LocalLauncher:
         *,
         pool: TrainerPool,
         devices: Sequence[str],
+        required: int,
         cores: int,
         data: DataSet | TfData,
         validation: DataSet | None,
     ) -> None:
         """Nothing starts before `prepare`."""
-        self.workers = workers = len(devices)
-        self.slots: int | None = workers
+        self.workers, self.required = len(devices), required
+        self.slots: int | None = self.workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
         self.consume = False
         self.stream = data if isinstance(data, TfData) else None
         self._data = None if isinstance(data, TfData) else data
-        self.facts = _facts(self._data, validation, workers)
+        self.facts = _facts(self._data, validation, required)
         self._pool, self._cores, self._devices = pool, cores, tuple(devices)
         self._validation = validation
         self._folder = pool.scratch()
@@ -286,13 +297,14 @@ class LocalLauncher:
         enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
-            for worker, part in enumerate(_blocks(dataset, self.workers)):
+            parts = itertools.chain(_blocks(dataset, self.required), itertools.repeat(None))
+            for worker, part in zip(range(self.workers), parts, strict=False):
                 with ShardWriter(self._folder / f"{kind}-{worker}", worker=worker) as writer:
                     if part is not None:
                         writer.append(part)
         if self.stream is not None:
-            return self.stream.rows(self.workers)
-        return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.workers))
+            return self.stream.rows(self.required)
+        return tuple(0 if b is None else len(b) for b in _blocks(self._data, self.required))
 
     def launch(
         self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
@@ -316,10 +328,20 @@ class LocalLauncher:
 
         threading.Thread(target=work, name=f"sparkwright-local-{worker}", daemon=True).start()
 
+    def withdraw(self, worker: int) -> None:
+        """Let the worker go, also while its process starts; see `Launcher.withdraw`."""
+        with self._changed:
+            self._give_up(each for each, of in self._running.items() if of == worker)
+
     def finish(self, timeout_s: float) -> bool:
         """Wait until no task is left; see `Launcher.finish`."""
+
+        def is_over() -> bool:
+            # One that still waits for its process finds out by itself that nobody wants it.
+            return all(a in self._given_up and a not in self._trainers for a in self._running)
+
         with self._changed:
-            return self._changed.wait_for(lambda: not self._running, timeout_s)
+            return self._changed.wait_for(is_over, timeout_s)
 
     def cancel(self) -> None:
         """Hang up on the trainers, which then let go."""

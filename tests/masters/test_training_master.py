@@ -14,6 +14,7 @@ from sparkwright.updates import AdaptiveThreshold
 MASTERS = [ParameterAveragingTrainingMaster, SharedTrainingMaster]
 COMMON = {
     "workers": None,
+    "max_workers": None,
     "batch_size_per_worker": 16,
     "prefetch_batches": 2,
     "repartition": "always",

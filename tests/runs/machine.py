@@ -107,6 +107,7 @@ class RunMachine(RuleBasedStateMachine):
     """What happens to a run, in any order; the coordinator and its workers are the subclass's."""
 
     epochs = EPOCHS
+    required = WORKERS  # hold data; the others join and leave
     calls_back = False
     frequency = 0
     judge: Judge | None = None
@@ -131,6 +132,7 @@ class RunMachine(RuleBasedStateMachine):
         self.answered = 0  # how many of them have run
         common: dict[str, Any] = {
             "workers": WORKERS,
+            "required": self.required,
             "judge": self.judge,
             "rendezvous_timeout_s": 1e9,
             "queue_timeout_s": 1e9,
@@ -138,7 +140,7 @@ class RunMachine(RuleBasedStateMachine):
             "max_failures": 1 << 30,
         }
         self.coordinator = self.coordinate(common)
-        for worker in range(WORKERS):
+        for worker in range(self.required):
             self.begin(worker, attempt=0)
 
     # -- what the subclass says -------------------------------------------------------------
@@ -190,6 +192,14 @@ class RunMachine(RuleBasedStateMachine):
                 validation_rows=validation_rows,
             )
         )
+
+    def launch(self, worker: int, *, replaces: bool) -> None:
+        """A retry of a required worker's task is left to the rules; a joining one's begins here."""
+        latest = self.latest.get(worker)
+        if latest is not None and replaces:  # the task is cancelled, and the trainer with it
+            latest.alive = False
+        if worker >= self.required:
+            self.begin(worker, attempt=0 if latest is None else latest.attempt + 1)
 
     def one(self, data: st.DataObject, suits: Any = lambda worker: True) -> Any:
         """One of those alive that suit, or None."""

@@ -10,7 +10,9 @@ from sparkwright.runs._decisions import (
     Dismiss,
     EndRun,
     ForgetHistory,
+    LaunchTask,
     SendGroup,
+    SendPause,
     SendStop,
 )
 from sparkwright.workers.protocol import Failure
@@ -239,3 +241,29 @@ def test_workers_lost_after_a_failure_are_not_waited_for() -> None:
 
 
 # -- delivering -----------------------------------------------------------------------------
+
+
+def test_a_worker_that_joins_waits_for_the_average_of_the_round_in_progress() -> None:
+    script = AveragingScript(3, required=2)
+    script.register(0)
+    assert script.register(1)[0] == LaunchTask(worker=2)
+    pauses = [SendPause(connection=script.connection(w), generation=1) for w in (0, 1)]
+    assert script.register(2) == pauses
+    assert script.report(0, "stopped", after(4)) == NOTHING
+    groups = script.report(1, "stopped", after(4))
+    assert [action.connection for action in groups] == [0, 10, 20]  # pyright: ignore[reportAttributeAccessIssue]
+    assert script.progress == after(4)
+
+
+def test_a_worker_that_joins_after_the_last_averaging_is_not_waited_for() -> None:
+    script = AveragingScript(3, required=2)
+    for worker in range(3):
+        script.register(worker)
+    assert script.finish(0, 1) == script.request(0)
+
+
+def test_a_loss_ends_the_pause() -> None:
+    script = AveragingScript(3, required=2)
+    for worker in range(3):
+        script.register(worker)
+    assert script.lose(1) == script.regroups(1, 0)

@@ -42,6 +42,7 @@ from sparkwright.runs._decisions import (
     RunCallbacks,
     SendAnswer,
     SendGroup,
+    SendPause,
     SendRegroup,
     SendStop,
     SendVerdict,
@@ -77,6 +78,8 @@ class Worker(Attempt):
     rounds: int = 0  # averagings in this ring
     progress: Progress | None = None
     stopping: bool = False
+    paused: int = 0  # a generation
+    required: int = WORKERS
     epochs: int = EPOCHS
     ends: bool = False
     hung: bool = False  # its training thread, not the one that reads and sends heartbeats
@@ -97,6 +100,8 @@ class Worker(Attempt):
                     self.leave("broken")
             case SendStop():
                 self.stopping = True
+            case SendPause(generation=generation):
+                self.paused = generation
             case RequestSnapshot():
                 if self.has_average:
                     self.sent.append(ResultReceived(connection=self.connection))
@@ -149,7 +154,7 @@ class Worker(Attempt):
                 self.leave(ending)
                 return True
             ring.contributed[self.connection] += 1
-            if self.stopping:
+            if self.stopping or self.paused >= ring.group.generation:
                 ring.stopping.add(self.rounds)
         elif min(ring.contributed.get(c, 0) for c in ring.connections) > self.rounds:
             self.average(ring)
@@ -177,7 +182,7 @@ class Worker(Attempt):
                     return "stopped"
                 self.progress = self.progress.after_callbacks(answer.learning_rate)
             if self.progress.epoch < self.epochs:
-                self.progress = self.progress.with_epoch_opened([MINIBATCHES] * WORKERS)
+                self.progress = self.progress.with_epoch_opened([MINIBATCHES] * self.required)
             if self.shares(ring):
                 return None
             if self.progress.epoch == self.epochs:
@@ -187,7 +192,8 @@ class Worker(Attempt):
     def shares(self, ring: AveragingRing) -> dict[int, Span]:
         assert self.progress is not None
         quotas = {seat.worker: 1 for seat in ring.group.seats}
-        return share_out(self.progress.todo, epoch=self.progress.epoch, quotas=quotas, lend=False)
+        lend = ring.group.has_joined
+        return share_out(self.progress.todo, epoch=self.progress.epoch, quotas=quotas, lend=lend)
 
     def average(self, ring: AveragingRing) -> None:
         assert self.progress is not None
@@ -227,10 +233,10 @@ class Runs(RunMachine):
         return Coordinator(**common)
 
     def new_worker(self, **fields: Any) -> Worker:
-        return Worker(epochs=self.epochs, **fields)
+        return Worker(epochs=self.epochs, required=self.required, **fields)
 
     def rows(self, worker: int) -> tuple[int, int]:
-        return MINIBATCHES, 0
+        return MINIBATCHES if worker < self.required else 0, 0
 
     # -- the driver's side ------------------------------------------------------------------
 
@@ -260,8 +266,7 @@ class Runs(RunMachine):
                 case KeepCheckpoint(progress=progress):
                     self.copy = max(self.copy, progress, key=lambda found: found.order)
                 case LaunchTask(worker=worker, replaces=replaces):
-                    if replaces:  # the task is cancelled, and the trainer's process with it
-                        self.latest[worker].alive = False
+                    self.launch(worker, replaces=replaces)
                 case Drop(connection=connection):
                     self.handle(ConnectionLost(connection=connection, silent=True))
                 case ShowStalled():
@@ -273,6 +278,7 @@ class Runs(RunMachine):
                 case (
                     SendGroup(connection=c)
                     | SendRegroup(connection=c)
+                    | SendPause(connection=c)
                     | SendStop(connection=c)
                     | SendVerdict(connection=c)
                     | KeepBest(connection=c)
@@ -298,6 +304,7 @@ class Runs(RunMachine):
     def check(self, group: Group, actions: list[Action]) -> None:
         sent = [action.connection for action in actions if isinstance(action, SendGroup)]
         assert group.generation == self.generation + 1
+        assert any(seat.worker < self.required for seat in group.seats), "nobody has data"
         assert sorted(sent) == sorted(seat.port for seat in group.seats)
         workers = [seat.worker for seat in group.seats]
         assert workers == sorted(set(workers))
@@ -397,7 +404,7 @@ class Runs(RunMachine):
 
     def check_the_end(self, progress: Progress) -> None:
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
-        assert sum(progress.examples) == EPOCHS * MINIBATCHES * WORKERS
+        assert sum(progress.examples) == EPOCHS * MINIBATCHES * self.required
 
     def everything_goes_well_for_a_moment(self) -> None:
         for latest in list(self.latest.values()):
@@ -433,6 +440,12 @@ class Runs(RunMachine):
         return bool(left) or not all(member.alive for member in members)
 
 
+class JoinedRuns(Runs):
+    """Runs with a worker that joins and leaves."""
+
+    required = WORKERS - 1
+
+
 class JudgedRuns(Judged, Runs):
     """Runs with early stopping."""
 
@@ -465,6 +478,7 @@ class CalledBackAtAveragingsRuns(CalledBackRuns):
 
 
 TestRuns = case_of(Runs, examples=200, steps=60)
+TestJoinedRuns = case_of(JoinedRuns, examples=200, steps=60)
 TestJudgedRuns = case_of(JudgedRuns, examples=60, steps=60)
 TestCalledBackRuns = case_of(CalledBackRuns, examples=60, steps=60)
 TestCalledBackAtAveragingsRuns = case_of(CalledBackAtAveragingsRuns, examples=60, steps=60)

@@ -24,6 +24,7 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     host = "127.0.0.1"
     common = {
         "workers": 1,
+        "required": 1,
         "slots": 1,
         "facts": {},
         "stream": None,

@@ -305,6 +305,14 @@ class Runs(RunMachine):
         self.deliverer: Worker | None = None
         super().__init__()
 
+    @property
+    def minibatches(self) -> int:
+        """Of all workers in an epoch."""
+        return sum(MINIBATCHES[: self.required])
+
+    def everything(self, epochs: int) -> Learnt:
+        return {part for part in everything(epochs) if part[0] < self.required}
+
     def coordinate(self, common: dict[str, Any]) -> SharingCoordinator:
         return SharingCoordinator(
             **common,
@@ -320,6 +328,8 @@ class Runs(RunMachine):
         return Worker(**fields)
 
     def rows(self, worker: int) -> tuple[int, int]:
+        if worker >= self.required:
+            return 0, 0
         return MINIBATCHES[worker], worker + (self.judge is not None)
 
     def ring(self, group: Group, order: SendMeeting | None) -> Meeting:
@@ -366,8 +376,7 @@ class Runs(RunMachine):
                 self.end = action
                 return
             case LaunchTask(worker=worker, replaces=replaces):
-                if replaces:  # the task is cancelled, and the trainer's process with it
-                    self.latest[worker].alive = False
+                self.launch(worker, replaces=replaces)
                 return
             case ShowStalled():
                 return
@@ -382,7 +391,7 @@ class Runs(RunMachine):
             case KeepCheckpoint(progress=progress):
                 assert self.arrived is not None
                 left = {part for span in progress.todo for part in members(span)}
-                opened = everything(progress.opened)
+                opened = self.everything(progress.opened)
                 assert self.arrived.learnt >= opened - left, "what counts is not in it"
                 self.kept = self.arrived.learnt
                 return
@@ -413,7 +422,7 @@ class Runs(RunMachine):
         places = [part for span in spans for part in members(span)]
         assert len(places) == len(set(places)), "pieces overlap"
         if self.end is None:
-            assert len(places) + sum(progress.steps) == progress.opened * sum(MINIBATCHES)
+            assert len(places) + sum(progress.steps) == progress.opened * self.minibatches
 
     # -- what may happen --------------------------------------------------------------------
 
@@ -469,9 +478,9 @@ class Runs(RunMachine):
 
     def check_the_end(self, progress: Progress) -> None:
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
-        assert sum(progress.steps) == sum(progress.examples) == len(everything(EPOCHS))
+        assert sum(progress.steps) == sum(progress.examples) == EPOCHS * self.minibatches
         assert self.deliverer is not None
-        assert self.deliverer.learnt == everything(EPOCHS)
+        assert self.deliverer.learnt == self.everything(EPOCHS)
         if not self.any_lost:
             assert self.validated == [*range(1, progress.validated + 1)]
             assert self.asked_to_stop or progress.validated == EPOCHS
@@ -496,6 +505,12 @@ class Runs(RunMachine):
             self.handle(TimerFired())
         if self.end is None and self.answered < len(self.called):
             self.the_callbacks_answer()
+
+
+class JoinedRuns(Runs):
+    """Runs with a worker that joins and leaves."""
+
+    required = 2
 
 
 class JudgedRuns(Judged, Runs):
@@ -529,5 +544,6 @@ class CalledBackRuns(CalledBack, Runs):
 
 
 TestRuns = case_of(Runs, examples=200)
+TestJoinedRuns = case_of(JoinedRuns, examples=200)
 TestJudgedRuns = case_of(JudgedRuns, examples=60)
 TestCalledBackRuns = case_of(CalledBackRuns, examples=60)

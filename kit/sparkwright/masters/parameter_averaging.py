@@ -127,6 +127,12 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     def _check(self) -> None:
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
+        if self.max_workers is not None and self.communication == "spark":
+            raise ConfigurationError(
+                '`max_workers` needs `communication="ring"`: a Spark job for each averaging waits '
+                f"for all its tasks. Received: max_workers={self.max_workers}, "
+                'communication="spark".'
+            )
         if self.updater == "local" and self.communication == "spark":
             raise ConfigurationError(
                 '`updater="local"` needs `communication="ring"` or "driver": Spark may run a '

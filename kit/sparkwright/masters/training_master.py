@@ -64,7 +64,18 @@ class TrainingMaster(Configuration):
         minimum=1,
         none_text="all task slots",
         help="Workers in all. Each takes one task slot, and 650 MiB or more for TensorFlow. With "
-        "more workers than slots a run does not start.",
+        "more workers than slots a run does not start. `workers=(2, 8)` stands for `workers=2, "
+        "max_workers=8`.",
+    )
+    max_workers: int | None = option(
+        default=None,
+        minimum=1,
+        none_text="no further ones",
+        group=SPEED,
+        label="Workers at most",
+        help="Further workers join a run whenever task slots are free, up to this many in all. "
+        "They train part of the others' data, and may leave at any time. Results then depend on "
+        "when they join.",
     )
     batch_size_per_worker: int = option(
         default=16,
@@ -206,7 +217,20 @@ class TrainingMaster(Configuration):
         "everybody. Used with `collect_training_stats`.",
     )
 
+    def __post_init__(self) -> None:
+        """Check each option, then all of them together."""
+        given: Any = self.workers
+        if isinstance(given, tuple | list) and len(given) == 2 and self.max_workers is None:  # pyright: ignore[reportUnknownArgumentType]
+            for name, value in zip(("workers", "max_workers"), given, strict=True):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+                object.__setattr__(self, name, value)
+        Configuration.__post_init__(self)  # `slots=True` replaces the class
+
     def _check(self) -> None:
+        if self.max_workers is not None and self.max_workers < (self.workers or 1):
+            raise ConfigurationError(
+                "`max_workers` counts all workers, so it must be at least `workers`. Received: "
+                f"workers={self.workers}, max_workers={self.max_workers}."
+            )
         if self.export_directory is not None and self.training_approach != "export":
             raise ConfigurationError(
                 '`export_directory` is used only with `training_approach="export"`. Received: '
@@ -223,6 +247,10 @@ class TrainingMaster(Configuration):
                 raise ConfigurationError(
                     f"each of `hooks` must have `pre_update` and `post_update`. Received: {hook!r}."
                 )
+
+    def workers_at_most(self, required: int) -> int:
+        """How many workers there may be where `required` hold the data."""
+        return max(required, self.max_workers or 0)
 
     @property
     def exchange(self) -> Exchange:

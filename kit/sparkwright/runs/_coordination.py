@@ -46,7 +46,7 @@ class RunRules(Generic[Member]):
     Attributes:
         phase: where the run is; each coordinator has phases of its own.
         generation: the current group's number, 0 before the first.
-        workers: how many belong to the run.
+        workers: how many belong to the run, those that may join it included.
         exact: whether what is logged beyond `progress` is done again, so that it does not count.
     """
 
@@ -58,6 +58,7 @@ class RunRules(Generic[Member]):
         self,
         *,
         workers: int,
+        required: int | None = None,
         slots: int | None = None,
         judge: Judge | None = None,
         replacement_grace_s: float = 2.0,
@@ -67,7 +68,9 @@ class RunRules(Generic[Member]):
         """Begin to gather.
 
         Args:
-            workers: how many are to come.
+            workers: how many belong to the run.
+            required: how many of them hold data and are to come; the others, without data, join
+                and leave at any time. Default None: all.
             slots: task slots that Spark is known to have, for messages.
             judge: of early stopping; default None: the run goes on to its last epoch.
             replacement_grace_s: see `MeshConfig`.
@@ -77,7 +80,9 @@ class RunRules(Generic[Member]):
         self.phase = "gathering"
         self.generation = 0
         self.workers = workers
-        self._membership = Membership(workers=workers, slots=slots, now_s=now_s, **membership)
+        self._membership = Membership(
+            workers=workers, required=required, slots=slots, now_s=now_s, **membership
+        )
         self._members: dict[int, Member] = {}  # by connection
         self._judge = judge
         self._grace_s = replacement_grace_s
@@ -135,12 +140,20 @@ class RunRules(Generic[Member]):
         return [Dismiss(connection=event.connection, reason=reason)] if reason else []
 
     def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
-        """Take a worker in; the connection that it replaces, if any, and its dismissal."""
+        """Take a worker in.
+
+        Returns:
+            The connection that it replaces, if any. Its dismissal, and the launch of workers that
+            may join once all others are there.
+        """
         replaced = self._membership.admit(event, self._now_s)
-        if replaced is None:
-            return None, []
-        reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
-        return replaced, [Dismiss(connection=replaced, reason=reason)]
+        actions: list[Action] = []
+        if replaced is not None:
+            reason = f"attempt {event.attempt} of worker {event.worker} has taken its place"
+            actions.append(Dismiss(connection=replaced, reason=reason))
+        if self._replaces_lost:
+            actions += self._membership.launch_joining()
+        return replaced, actions
 
     def _relaunch(self, worker: int) -> list[Action]:
         return [*self._membership.launch(worker)] if self._replaces_lost else []
@@ -162,6 +175,9 @@ class RunRules(Generic[Member]):
         actions: list[Action] = [*self._membership.stalled(self._now_s)]
         if self._replaces_lost:
             actions += self._membership.replace_silent(self._now_s)
+            reason = "a lost worker's replacement may need its slot"
+            for connection in self._membership.cede_slots(self._now_s):
+                actions.append(Dismiss(connection=connection, reason=reason))
         return actions
 
     def _answer(self, event: EpochScored | BestReceived) -> list[Action]:
@@ -200,6 +216,7 @@ class RunRules(Generic[Member]):
             validation_rows=self._membership.all_validation_rows,
             progress=self.progress,
             source=source,
+            required=self._membership.required if self._membership.may_grow else None,
         )
 
     def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:

@@ -1,6 +1,7 @@
 """The rules by which the driver leads a run of parameter averaging: events in, actions out; pure.
 
     gathering --all came--> training <--> regrouping      (a worker was lost, or came back)
+    training --a worker without data joined--> joining --its round is over--> training
     training | regrouping --a worker failed, or a time-out--> halting    (collect the last average)
     training --all ended--> delivering --result--> over
     regrouping --stop--> delivering
@@ -40,6 +41,7 @@ from ._decisions import (
     ResultReceived,
     SendAnswer,
     SendGroup,
+    SendPause,
     SendRegroup,
     SendStop,
     StopRequested,
@@ -55,7 +57,7 @@ from ._decisions import (
 # How long a failing run waits for the others' reports before it takes what has come.
 _REPORTS_S = 4.0
 
-Phase = Literal["gathering", "training", "regrouping", "halting", "delivering", "over"]
+Phase = Literal["gathering", "training", "joining", "regrouping", "halting", "delivering", "over"]
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class Coordinator(RunRules[_Member]):
         """Begin to gather.
 
         Args:
-            workers: how many are to come.
+            workers: how many belong to the run.
             start: where to begin; default None: at the beginning.
             **common: see `RunRules`.
         """
@@ -163,6 +165,8 @@ class Coordinator(RunRules[_Member]):
         self._members[event.connection] = _Member(event.worker)
         if self.phase == "gathering":
             return actions + (self._form() if self._membership.all_present else [])
+        if event.worker >= self._membership.required and self.phase in ("training", "joining"):
+            return actions + self._pause()
         self._fruitless = 0
         return actions + self._regroup()
 
@@ -182,7 +186,7 @@ class Coordinator(RunRules[_Member]):
             return self._deliver_if_reported()
         if event.ending == "broken":
             return self._regroup()
-        if self.phase == "regrouping":
+        if self.phase in ("regrouping", "joining"):
             return self._form_if_ready()
         return self._deliver_if_ended()
 
@@ -220,7 +224,7 @@ class Coordinator(RunRules[_Member]):
         told: list[Action] = [SendStop(connection=connection) for connection in self._members]
         if self.phase == "training":
             return told + self._deliver_if_ended()
-        if self.phase == "regrouping":
+        if self.phase in ("regrouping", "joining"):
             return told + self._form_if_ready()
         return told
 
@@ -233,13 +237,13 @@ class Coordinator(RunRules[_Member]):
             return self._ended(stopped=False, reason=problem)
         if self.phase == "halting" and self._now_s - self._regrouping_since_s > _REPORTS_S:
             return self._deliver()
-        if self.phase not in ("training", "regrouping"):
+        if self.phase not in ("training", "joining", "regrouping"):
             return []
         stalled = self._watch()
         if problem := self._membership.replacement_problem(self._now_s):
             self._timed_out = problem
             return stalled + self._halt(None)
-        return stalled + (self._form_if_ready() if self.phase == "regrouping" else [])
+        return stalled + (self._form_if_ready() if self.phase != "training" else [])
 
     # -- transitions ------------------------------------------------------------------------
 
@@ -248,6 +252,18 @@ class Coordinator(RunRules[_Member]):
         if self.phase != "regrouping":
             self.phase, self._regrouping_since_s = "regrouping", self._now_s
         return self._call_back() + self._form_if_ready()
+
+    def _pause(self) -> list[Action]:
+        """Ask everybody to leave the ring after this round, so that another worker can join."""
+        if self.phase == "joining":
+            return []  # they have been asked
+        self.phase = "joining"
+        paused: list[Action] = [
+            SendPause(connection=connection, generation=self.generation)
+            for connection, member in self._members.items()
+            if member.in_group and member.report is None
+        ]
+        return paused + self._form_if_ready()
 
     def _call_back(self) -> list[Action]:
         actions: list[Action] = []
@@ -265,8 +281,13 @@ class Coordinator(RunRules[_Member]):
                 return self._deliver()
             self._progress = self._start
             return [ForgetHistory(), *self._end()]
+        ends = {m.report.ending for m in self._members.values() if m.report and m.in_group}
+        if self.phase == "joining" and ends == {"finished"}:
+            return self._deliver()  # the others came too late
         grace_over = self._now_s - self._regrouping_since_s >= self._grace_s
-        if not self._members or not (self._membership.all_present or grace_over):
+        if not self._membership.any_data_present or not (
+            self._membership.all_present or grace_over
+        ):
             return []
         return self._form()
 

@@ -184,6 +184,14 @@ class SendRegroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SendPause:
+    """Averaging: tell `connection` to leave the ring of `generation` after its present round."""
+
+    connection: int
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SendStop:
     """Tell `connection` that the run ends with the next averaging."""
 
@@ -312,6 +320,7 @@ Action = (
     | SendPiece
     | SendMeeting
     | SendRegroup
+    | SendPause
     | SendStop
     | RequestResult
     | RequestSnapshot

@@ -42,6 +42,7 @@ from ._decisions import (
     SendAnswer,
     SendGroup,
     SendMeeting,
+    SendPause,
     SendPiece,
     SendRegroup,
     SendStop,
@@ -437,6 +438,8 @@ class CoordinatorServer:
                 self._send_group(number, group)
             case SendRegroup(connection=number, generation=generation):
                 self._send(number, "regroup", {"generation": generation})
+            case SendPause(connection=number, generation=generation):
+                self._send(number, "pause", {"generation": generation})
             case SendStop(connection=number):
                 self._send(number, "stop", {})
             case RequestResult(connection=number):

@@ -111,7 +111,7 @@ class SharingCoordinator(RunRules[_Member]):
         """Begin to gather.
 
         Args:
-            workers: how many are to come.
+            workers: how many belong to the run.
             epochs: passes over the data.
             minibatches: examples of each worker -> minibatches of each in an epoch.
             piece_size: examples of each worker -> minibatches of a piece.
@@ -336,7 +336,8 @@ class SharingCoordinator(RunRules[_Member]):
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
         grace_over = self._now_s - self._without_state_since_s >= self._grace_s
-        if not self._members or not (self._membership.all_present or grace_over):
+        some_data = self._membership.any_data_present
+        if not some_data or not (self._membership.all_present or grace_over):
             return []
         self._without_state_since_s = None
         self._ledger.begin_anew()
@@ -375,10 +376,11 @@ class SharingCoordinator(RunRules[_Member]):
         if not asking and not self._is_state_due:
             return []
         owners = {member.worker for member in ready}
-        # One who is about to have a state brings work along.
-        resting = all(member.asked for member in self._members.values())
+        # One who is about to have a state brings work along, unless it holds no data.
+        coming = [m for m in self._members.values() if m.worker < self._membership.required]
+        resting = all(member.asked for member in (*ready, *coming))
         idle = resting and not ledger.has_work(owners)
-        if idle and not ledger.is_last_epoch_over:
+        if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
             ledger.close_epoch()
             return self._call_meeting()
         if (idle and ledger.is_complete) or self._is_state_due:

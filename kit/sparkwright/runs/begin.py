@@ -26,7 +26,7 @@ from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
-from .peer_engine import PeerEngine, saves_updater
+from .peer_engine import Launcher, PeerEngine, saves_updater
 from .record import RunRecord
 
 
@@ -131,7 +131,7 @@ class RunBeginning:
         if self.resume is not None:
             self._restore(self.resume)
 
-    def peer_engine(self, launcher: Any) -> Engine:
+    def peer_engine(self, launcher: Launcher) -> Engine:
         """The engine whose workers talk to one another."""
         return PeerEngine(
             run=self.id,
@@ -229,6 +229,25 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
             raise ConfigurationError(
                 f'{reason}, so `{name}` must be {instead}. Received: {name}="{refused}".'
             )
+
+
+def refuse_joining(master: TrainingMaster) -> None:
+    """Refuse workers that would have nothing to train: a `TfData` is drawn where it is made.
+
+    Raises:
+        ConfigurationError: if the master has them.
+    """
+    if master.max_workers is not None:
+        raise ConfigurationError(
+            "workers of a `TfData` cannot give others part of their examples, so none can join. "
+            f"Received: max_workers={master.max_workers}. Leave it out."
+        )
+
+
+def count_text(launcher: Launcher) -> str:
+    """How many workers a run has, such as "4" or "2 to 8"."""
+    least, most = launcher.required, launcher.workers
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:

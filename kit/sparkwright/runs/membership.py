@@ -23,6 +23,9 @@ from ._decisions import (
 
 # A further attempt would only repeat these.
 _PERMANENT = ("data", "configuration", "non_finite")
+# After so long without a lost worker's replacement, a worker without data leaves it its slot. Where
+# a slot is free, a replacement takes less.
+_CEDE_SLOT_S = 20.0
 # After so long, the task of a silent worker is replaced.
 _REPLACE_SILENT_S = 10.0
 # While a run is stopping: a worker that trains no minibatch for so long is not waited for.
@@ -40,6 +43,7 @@ class Membership:
 
     Attributes:
         workers: how many belong to the run.
+        required: how many of them hold data; the others may join and leave at any time.
         attempts: worker -> attempts seen; more than one means that it was started again.
         rows: worker -> (examples, validation examples) of every worker that ever came.
     """
@@ -48,6 +52,7 @@ class Membership:
         self,
         *,
         workers: int,
+        required: int | None = None,
         slots: int | None,
         rendezvous_timeout_s: float = 120.0,
         queue_timeout_s: float = 600.0,
@@ -59,10 +64,13 @@ class Membership:
     ) -> None:
         """Begin to wait, now; see `MeshConfig` for the time-outs.
 
-        Every worker has one task at first. After `max_failures` failures of a worker's tasks
-        without a minibatch of it in between, the run ends.
+        The first `required` workers, by default all, have one task at first; the others are
+        launched while all of these are present. After `max_failures` failures of a worker's tasks
+        without a minibatch of it in between, the run ends, or goes on without it if it is not
+        required.
         """
         self.workers = workers
+        self.required = workers if required is None else required
         self.attempts: dict[int, int] = {}
         self.rows: dict[int, tuple[int, int]] = {}
         self._slots = slots
@@ -70,11 +78,13 @@ class Membership:
         self._began_s = now_s
         self._first_came_s: float | None = None
         self._lost_since_s: dict[int, float] = {}
-        self._silent_since_s: dict[int, float] = {}  # of these, whose tasks may not end
+        self._ceded: set[int] = set()  # of these, for whom another worker has left
+        self._silent_since_s: dict[int, float] = {}  # of lost workers, whose tasks may not end
         self._rendezvous_timeout_s = rendezvous_timeout_s
         self._queue_timeout_s = queue_timeout_s
         self._replacement_timeout_s = replacement_timeout_s
-        self._tasks = [1] * workers  # running, of each worker
+        # Running or waiting for a slot, of each worker.
+        self._tasks = [1] * self.required + [0] * (workers - self.required)
         self._failed = [0] * workers  # failures since a minibatch of it counted
         self._steps = [0] * workers  # minibatches that counted at its last failure
         self._max_failures = max_failures
@@ -90,14 +100,30 @@ class Membership:
 
     @property
     def all_present(self) -> bool:
-        """Whether nobody is missing."""
-        return len(self._registered) == self.workers
+        """Whether no required worker is missing."""
+        return self._are_required.issubset(self.present)
+
+    @property
+    def any_data_present(self) -> bool:
+        """Whether any required worker is connected; without one there is nothing to train."""
+        return not self._are_required.isdisjoint(self.present)
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether workers may join that are not required."""
+        return self.workers > self.required
+
+    @property
+    def _are_required(self) -> frozenset[int]:
+        return frozenset(range(self.required))
 
     def refusal(self, event: WorkerRegistered) -> str:
         """Why `event` cannot be admitted; empty if it can."""
         known = self.present.get(event.worker)
         if known is not None and known.attempt >= event.attempt:
             return f"a newer attempt of worker {event.worker} is already at work"
+        if event.worker >= self.required and not self.all_present:
+            return "a lost worker's replacement may need the slot of this one"
         return ""
 
     def admit(self, event: WorkerRegistered, now_s: float) -> int | None:
@@ -109,6 +135,7 @@ class Membership:
         self.rows[event.worker] = (event.rows, event.validation_rows)
         self._lost_since_s.pop(event.worker, None)
         self._silent_since_s.pop(event.worker, None)
+        self._ceded.discard(event.worker)
         self.attempts[event.worker] = self.attempts.get(event.worker, 0) + 1
         if self._first_came_s is None:
             self._first_came_s = now_s
@@ -122,7 +149,8 @@ class Membership:
         self._stalls.forget(connection)
         self._asked.pop(connection, None)
         if found is not None:
-            self._lost_since_s[found.worker] = now_s
+            if found.worker < self.required:
+                self._lost_since_s[found.worker] = now_s
             if silent:
                 self._silent_since_s[found.worker] = now_s
         return found
@@ -143,13 +171,15 @@ class Membership:
         self._silent_since_s.pop(worker, None)
         if failure is None:
             return None
+        is_required = worker < self.required
         if failure.kind in _PERMANENT:
-            return failure
+            self._failed[worker] = self._max_failures
+            return failure if is_required else None
         if steps[worker] > self._steps[worker]:
             self._failed[worker] = 0
         self._steps[worker] = steps[worker]
         self._failed[worker] += 1
-        if self._failed[worker] < self._max_failures:
+        if self._failed[worker] < self._max_failures or not is_required:
             return None
         count = self._failed[worker]
         attempts = f" ({count} attempts failed)" if count > 1 else ""
@@ -162,8 +192,30 @@ class Membership:
         """
         if worker in self.present or self._tasks[worker]:
             return []
+        if worker >= self.required and not self._may_join(worker):
+            return []
         self._tasks[worker] += 1
         return [LaunchTask(worker=worker)]
+
+    def launch_joining(self) -> list[LaunchTask]:
+        """The actions that start workers without data, whose tasks wait until slots are free."""
+        joining = range(self.required, self.workers)
+        return [action for worker in joining for action in self.launch(worker)]
+
+    def _may_join(self, worker: int) -> bool:
+        # A required worker's task comes first: it may need the slot.
+        return self.all_present and self._failed[worker] < self._max_failures
+
+    def cede_slots(self, now_s: float) -> list[int]:
+        """Connections of workers without data whose slots lost required workers may need."""
+        joined = sorted(w for w in self.present if w >= self.required)
+        found: list[int] = []
+        for worker, since_s in self._lost_since_s.items():
+            wait_s = min(_CEDE_SLOT_S, self._replacement_timeout_s / 2)
+            if joined and now_s - since_s >= wait_s and worker not in self._ceded:
+                self._ceded.add(worker)
+                found.append(self.present[joined.pop()].connection)
+        return found
 
     def replace_silent(self, now_s: float) -> list[LaunchTask]:
         """The actions that replace tasks which may hold their slots for ever.
@@ -226,13 +278,16 @@ class Membership:
 
     @property
     def all_rows(self) -> tuple[int, ...]:
-        """Examples of every worker; all must have come once."""
-        return tuple(self.rows[worker][0] for worker in range(self.workers))
+        """Examples of every worker; all required ones must have come once."""
+        return tuple(self._rows_of(worker)[0] for worker in range(self.workers))
 
     @property
     def all_validation_rows(self) -> tuple[int, ...]:
-        """Validation examples of every worker; all must have come once."""
-        return tuple(self.rows[worker][1] for worker in range(self.workers))
+        """Validation examples of every worker; all required ones must have come once."""
+        return tuple(self._rows_of(worker)[1] for worker in range(self.workers))
+
+    def _rows_of(self, worker: int) -> tuple[int, int]:
+        return self.rows[worker] if worker < self.required else (0, 0)
 
     def gathering_problem(self, now_s: float) -> str:
         """Why it makes no sense to wait any longer for the first group; empty if it does."""
@@ -240,9 +295,9 @@ class Membership:
         if self._first_came_s is not None and (
             now_s - self._first_came_s > self._rendezvous_timeout_s
         ):
-            missing = sorted(set(range(self.workers)) - set(self.present))
+            missing = sorted(self._are_required - set(self.present))
             return (
-                f"the driver waited {self._rendezvous_timeout_s:g} s for {self.workers} workers "
+                f"the driver waited {self._rendezvous_timeout_s:g} s for {self.required} workers "
                 f"and {len(self._registered)} came; missing: workers {missing}.{slots} Give Spark "
                 "as many slots as there are workers (`spark.executor.instances`, "
                 "`spark.executor.cores`), or use fewer with `workers=…`; if they are only slow, "

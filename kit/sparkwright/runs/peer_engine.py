@@ -77,7 +77,8 @@ class Launcher(Protocol):
     """Starts the workers' tasks; one for Spark, one for processes of this machine.
 
     Attributes:
-        workers: how many there will be.
+        workers: how many there may be.
+        required: how many of them hold data, and must be there; the others join when they can.
         slots: task slots known to exist; None if unknown.
         bind_host: address on which the coordinator listens.
         worker_host: address on which workers listen; empty: the one that leads to the coordinator.
@@ -90,6 +91,7 @@ class Launcher(Protocol):
     """
 
     workers: int
+    required: int
     max_failures: int
     replacement_timeout_s: float
     slots: int | None
@@ -101,7 +103,10 @@ class Launcher(Protocol):
     stream: TfData | None
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Lay the data out; returns examples of each worker, or None if not yet counted.
+        """Lay the data out.
+
+        Returns:
+            Examples of each required worker, or None if not yet counted.
 
         Args:
             enter: told of each phase of the timeline as it begins; the caller ends the last one.
@@ -120,6 +125,10 @@ class Launcher(Protocol):
                 if it returned or was replaced.
             replaces: end the tasks that the worker still has.
         """
+        ...
+
+    def withdraw(self, worker: int) -> None:
+        """End the tasks of a worker that may be waiting for a slot, without a failure."""
         ...
 
     def finish(self, timeout_s: float) -> bool:
@@ -171,7 +180,13 @@ class PeerEngine:
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
-        self._resume, self._judged = resume, judged
+        self._judged, self._resume = judged, resume
+        if resume is not None:
+            found = resume.progress
+            counts = {"steps": self._of_all(found.steps), "examples": self._of_all(found.examples)}
+            self._resume = replace(
+                resume, rows=self._of_all(resume.rows), progress=replace(found, **counts)
+            )
         self._record: RunRecord  # from `run` on
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
@@ -203,6 +218,7 @@ class PeerEngine:
             rows: tuple[int, ...] | None = None
             try:
                 rows = launcher.prepare(record.times.enter)
+                rows = None if rows is None else self._of_all(rows)
             except Exception:
                 if not self._stop_asked.is_set():
                     raise
@@ -237,17 +253,20 @@ class PeerEngine:
             record.heard_s_ago = self._server.heard_s_ago
             if self._stop_asked.is_set():
                 self._server.stop()
-            record.state_changed("starting", f"waiting for {launcher.workers} workers")
+            record.state_changed("starting", f"waiting for {launcher.required} workers")
             self._request = self._template(secret, self._server.address[1])
             # Before the first worker can have come, with whom the next phase begins.
             record.times.enter(PhaseCode.GATHER)
-            for worker in range(launcher.workers):
+            for worker in range(launcher.required):
                 record.times.expected(worker)
-            for worker in range(launcher.workers):
+            for worker in range(launcher.required):
                 self._launch(worker)
             self._run_callbacks()
             self._ended.wait()
             record.times.enter(PhaseCode.FINISH)
+            for worker in range(launcher.required, launcher.workers):
+                if worker not in coordinator.present:
+                    launcher.withdraw(worker)
             if not launcher.finish(_TASKS_END_S):
                 launcher.cancel()
                 launcher.finish(_TASKS_END_S)
@@ -287,6 +306,7 @@ class PeerEngine:
         launcher, master, mesh = self._launcher, self._master, self._master.mesh
         common: dict[str, Any] = {
             "workers": launcher.workers,
+            "required": launcher.required,
             "slots": launcher.slots,
             "start": self._first_progress(),
             "judge": None if self._judged is None else self._judged.judge,
@@ -328,6 +348,10 @@ class PeerEngine:
             return progress
         plan = self._master.plan(self._rows, epochs=self._epochs)
         return self._callbacks.begin(progress, steps=sum(plan.minibatches))
+
+    def _of_all(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """`counts` of the first workers, and 0 of the others, which may join."""
+        return *counts, *[0] * (self._launcher.workers - len(counts))
 
     def _run_callbacks(self) -> None:
         """Run the callbacks of one moment after the other until the run is over."""
@@ -389,13 +413,20 @@ class PeerEngine:
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
         """Start a task for `worker`; that it cannot be started is a failure like others."""
-        assert self._server is not None
-        ended = partial(self._server.task_ended, worker)
+        ended = partial(self._task_ended, worker)
         try:
             self._launcher.launch(worker, self._request, ended, replaces=replaces)
         except Exception as error:  # such as of a Spark session that has been stopped
             failure = failure_of(error, worker=worker, host="the driver")
             threading.Thread(target=ended, args=(failure,), daemon=True).start()
+
+    def _task_ended(self, worker: int, failure: Failure | None) -> None:
+        assert self._server is not None
+        if failure is not None and worker >= self._launcher.required and not self._ended.is_set():
+            _log.warning(
+                "the run goes on without worker %d on %s: %s", worker, failure.host, failure.reason
+            )
+        self._server.task_ended(worker, failure)
 
     def _template(self, secret: bytes, port: int) -> Any:
         mesh = self._master.mesh
@@ -557,13 +588,15 @@ class PeerEngine:
         self._record.worker_joined(
             event.worker, host=event.host, rows=event.rows, device=event.device, pid=event.pid
         )
-        rows = {w.worker: w.rows for w in self._record.status().workers if w.host}
-        if not self._planned and len(rows) == self._launcher.workers:
-            self._plan(tuple(rows[worker] for worker in range(self._launcher.workers)))
-        if len(rows) == self._launcher.workers and not self._gathered:
+        required = self._record.status().workers[: self._launcher.required]
+        if not all(worker.host for worker in required):
+            return
+        if not self._planned:
+            self._plan(self._of_all(tuple(worker.rows for worker in required)))
+        if not self._gathered:
             self._gathered = True
             self._record.times.enter(PhaseCode.TRAIN)
-        if self._judged is not None and len(rows) == self._launcher.workers:
+        if self._judged is not None:
             self._judged.training_begins()
 
 

@@ -28,7 +28,7 @@ from sparkwright.networks.normalizing import (
     refuse_second_normalizer,
 )
 from sparkwright.runs import TrainingRun
-from sparkwright.runs.begin import RunBeginning, check_direct
+from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refuse_joining
 from sparkwright.runs.engine import Engine
 from sparkwright.runs.fit_options import (
     CheckedOptions,
@@ -179,6 +179,7 @@ class SparkNetwork(EvaluatingNetwork):
         train, validation = self._parts(data, given, seed=master.seed or 0)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
+            refuse_joining(master)
         else:
             self.class_names = dict(train.class_names) or self.class_names
             self.schema = train.schema or self.schema
@@ -197,7 +198,7 @@ class SparkNetwork(EvaluatingNetwork):
         )
         return beginning.run(
             engine,
-            title=f"{self.model.name} on {launcher.workers} workers",
+            title=f"{self.model.name} on {count_text(launcher)} workers",
             workers=launcher.workers,
             configuration=self._configuration(),
             display=given["display"],

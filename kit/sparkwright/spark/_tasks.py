@@ -21,8 +21,10 @@ from .gpus import device_of
 Element = tuple[tuple[int, ...], str, bytes]
 
 
-def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], list[Any]]:
-    """A function for `mapPartitionsWithIndex` that trains its partition.
+def training_task(
+    template: TrainRequest, *, first: int = 0
+) -> Callable[[int, Iterable[Element]], list[Any]]:
+    """A function for `mapPartitionsWithIndex` that trains its partition, as worker `first` + index.
 
     It returns a list with one failure, or an empty list. No failure is raised: Spark would retry
     it at once, and abort the job in the end, where the coordinator knows whether and when a
@@ -35,7 +37,7 @@ def training_task(template: TrainRequest) -> Callable[[int, Iterable[Element]], 
 
         from pyspark import TaskContext
 
-        began_s = time.monotonic()
+        began_s, index = time.monotonic(), first + index
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid(), secret=secret)
         # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.

@@ -63,9 +63,10 @@ class SparkLauncher:
         check_gpus(spark)
         _check_speculation(spark)
         self.slots = task_slots(spark)
-        self.workers = _workers(spark, master, slots=self.slots)
+        self.required = _workers(spark, master, slots=self.slots)
+        self.workers = master.workers_at_most(self.required)
         url = str(spark.sparkContext.master)
-        check_slots(self.workers, slots_at_most(url, spark.sparkContext.getConf()), url)
+        check_slots(self.required, slots_at_most(url, spark.sparkContext.getConf()), url)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
@@ -77,6 +78,7 @@ class SparkLauncher:
         self._spark, self._run, self._master = spark, run, master
         self._data, self._validation, self._export = data, validation, export
         self._tasks: Any = None
+        self._joining: Any = None  # tasks without data
         self._jobs: dict[int, list[SparkJob]] = {}  # by worker
         self._changed = threading.Condition()
         self._lost = LostExecutors(spark)
@@ -90,18 +92,18 @@ class SparkLauncher:
         """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
         # The jobs of this thread, from here on, can be cancelled by it.
         self._spark.sparkContext.addJobTag(self._tag)
-        self.slots = wait_for_slots(self._spark, self.workers, cancelled=lambda: self._cancelled)
+        self.slots = wait_for_slots(self._spark, self.required, cancelled=lambda: self._cancelled)
         try:
             if isinstance(self._data, TfData):
                 self._elements = without_training_data(
-                    self._spark, self._validation, self.workers, enter
+                    self._spark, self._validation, self.required, enter
                 )
-                return self._data.rows(self.workers)
+                return self._data.rows(self.required)
             self.layout = DataLayout(
                 data=self._data,
                 validation=self._validation,
                 master=self._master,
-                workers=self.workers,
+                workers=self.required,
                 export=self._export,
                 enter=enter,
             )
@@ -128,16 +130,36 @@ class SparkLauncher:
                 task = training_task(template)
                 self._lost.__enter__()
                 self._tasks = on_gpus(self._elements.mapPartitionsWithIndex(task))
+            tasks, partition = self._tasks, worker
+            if worker >= self.required:
+                tasks, partition = self._without_data(template), worker - self.required
             replaced = list(self._jobs.get(worker, ())) if replaces else []
             job = SparkJob(
                 self._spark,
-                partial(run_partition, self._tasks, worker),
+                partial(run_partition, tasks, partition),
                 description=f"train {self._run}, worker {worker}",
                 ended=lambda job: self._job_ended(worker, job, ended),
             )
             self._jobs.setdefault(worker, []).append(job)
         for old in replaced:
             threading.Thread(target=old.cancel, name=old.group, daemon=True).start()
+
+    def _without_data(self, template: Any) -> Any:
+        """Tasks of workers that join: of an RDD of their own, so they never wait for a shuffle."""
+        if self._joining is None:
+            nothing: RDD[Element] = self._spark.sparkContext.parallelize(
+                list[Any](), self.workers - self.required
+            )
+            task = training_task(template, first=self.required)
+            self._joining = on_gpus(nothing.mapPartitionsWithIndex(task))
+        return self._joining
+
+    def withdraw(self, worker: int) -> None:
+        """Cancel the worker's jobs, whose task may wait for a slot; see `Launcher.withdraw`."""
+        with self._changed:
+            jobs = list(self._jobs.get(worker, ()))
+        for job in jobs:
+            job.cancel()
 
     def finish(self, timeout_s: float) -> bool:
         """Wait until no job is left; see `Launcher.finish`."""

@@ -22,6 +22,10 @@ from .requests import WorkerSettings
 from .stream import StreamedShard
 
 
+class _GroupEndsError(Exception):
+    """The averaging that has just ended was the last one of this group."""
+
+
 class AveragingWorker:
     """Trains one shard in a group of workers until the run ends."""
 
@@ -46,7 +50,6 @@ class AveragingWorker:
         )
         self._averager = Averager(settings, member)
         self._pending: Averaging | None = None
-        self._stops = False  # a member stopped in the last averaging
         self._seconds: dict[int, float] = {}  # worker -> of a minibatch, in the last round
         self._rounds_since, self._checkpoint_s = 0, time.monotonic()
         self._writes_next = False  # with a delay: whether a checkpoint follows this round
@@ -69,6 +72,7 @@ class AveragingWorker:
 
     def close(self) -> None:
         """End all threads."""
+        self._member.shards.close()  # ends a wait for another worker's data
         self._trainer.close()
         self._averager.close()
         self._member.close()
@@ -80,7 +84,8 @@ class AveragingWorker:
 
         def work(ring: Ring) -> Ending:
             self._member.use_shards(group)
-            self._seconds, self._stops = {}, False
+            self._trainer.forget_lent()
+            self._seconds = {}
             plan = self._settings.master.checkpoint
             self._writes_next = plan is not None and plan.due(1, 0.0)
             self._member.synchronise(ring, group)
@@ -122,7 +127,7 @@ class AveragingWorker:
                 if progress.opened <= progress.epoch:
                     self._replica.reset_metrics()
                 self._progress = progress.with_epoch_opened(totals)
-            while shares := self._shares(group):
+            while shares := self._shares(group, self._progress):
                 if self._round(ring, group, shares) or self._call_back(ring, group):
                     return "stopped"
             if self._progress.epoch == epochs:
@@ -152,20 +157,30 @@ class AveragingWorker:
         member.send_checkpoint(ring, group, write=False)
         return member.await_callbacks(ring)
 
-    def _shares(self, group: Group) -> dict[int, Span]:
+    def _shares(self, group: Group, progress: Progress) -> dict[int, Span]:
         """Who does what in the next round; every worker comes to the same."""
         members, settings = [seat.worker for seat in group.seats], self._settings
-        progress = self._progress
         frequency = settings.master.frequency_in(progress.epoch)
+        lend = settings.master.share_work
+        if group.has_joined:
+            left = sum(span.size for span in progress.todo)
+            lend, frequency = True, min(frequency, max(1, -(-left // len(members))))
         quotas = dict.fromkeys(members, frequency)
         if settings.master.share_work:
             quotas = quotas_by_speed(self._seconds, members=members, frequency=frequency)
-        shares = share_out(
-            progress.todo, epoch=progress.epoch, quotas=quotas, lend=settings.master.share_work
-        )
+        shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=lend)
         if isinstance(self._member.shard, StreamedShard):  # nobody else can draw from it
             return {worker: span for worker, span in shares.items() if span.owner == worker}
         return shares
+
+    def _lent_next(self, group: Group, shares: dict[int, Span]) -> Span | None:
+        """What this worker, if it has joined, will train after this round if all goes well."""
+        worker = self._settings.worker
+        if worker < group.owners:
+            return None
+        done = {each: (share.size, 0) for each, share in shares.items()}
+        progress = self._progress.after_round(shares, done, iterations=0)
+        return self._shares(group, progress).get(worker)
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
         """Train, then average or begin to; True if a member wants to stop.
@@ -180,21 +195,28 @@ class AveragingWorker:
             nonlocal waited_s
             asked_s = time.monotonic()
             with self._control.activity.wait():
-                self._finish(ring, group, trained=mine is not None)
+                ends = self._finish(ring, group, trained=mine is not None)
+            if ends:
+                raise _GroupEndsError
             waited_s += time.monotonic() - asked_s
 
         pause = Pause(delay, finish) if self._pending is not None else None
         with self._control.activity.compute():
             try:
-                done = self._trainer.round(mine, stopping=self._control.stopping, pause=pause)
-            except NonFiniteLossError:
-                with contextlib.suppress(NetworkError):  # what was learned before is not lost
+                done = self._trainer.round(
+                    mine,
+                    stopping=self._control.stopping,
+                    pause=pause,
+                    lent_next=self._lent_next(group, shares),
+                )
+                if self._pending is not None:  # there were fewer minibatches than it may take
                     finish()
-                raise
-            if self._pending is not None:  # there were fewer minibatches than it may take
-                finish()
-            if self._stops:
+            except _GroupEndsError:
                 return True
+            except NonFiniteLossError:
+                with contextlib.suppress(NetworkError, _GroupEndsError):
+                    finish()  # what was learned before is not lost
+                raise
             finite = may_be_averaged(
                 done,
                 self._replica,
@@ -209,13 +231,13 @@ class AveragingWorker:
             planned=counted_as_planned(progress, shares),
             shares=shares,
             done=done,
-            meta=self._meta(ring, done, finite=finite, seconds=computed_s),
+            meta=self._meta(ring, group, done, finite=finite, seconds=computed_s),
             began_s=began_s,
             trained_s=trained_s,
         )
         self._averager.begin(ring, group, averaging)
         self._pending = averaging
-        if delay and not self._writes_next and not self._control.stopping.is_set():
+        if delay and not self._writes_next and not averaging.meta.stopping:
             return False
         return self._finish(ring, group)
 
@@ -246,14 +268,16 @@ class AveragingWorker:
             if self._copies is not None:
                 sent_s = time.monotonic()
                 self._copies.took(sent_s - now_s, now_s=sent_s)
-        if any(meta.stopping for meta in metas.values()):
-            self._stops = True
-            self._control.stopping.set()
-        elif not averaging.is_as_planned:
+        ends = any(meta.stopping for meta in metas.values())
+        if not (ends or averaging.is_as_planned):
             raise NetworkError(
                 "the group must meet again: a worker did not train all of its share."
             )
-        return self._stops
+        return ends
+
+    def _is_to_end(self, group: Group) -> bool:
+        """Whether this round is to be the last: training stops, or workers wait to join."""
+        return self._control.stopping.is_set() or self._control.paused >= group.generation
 
     def _leave(self, ring: Ring) -> None:
         """Keep the average of an averaging that is under way if it was complete."""
@@ -274,7 +298,9 @@ class AveragingWorker:
         )
         return now_s
 
-    def _meta(self, ring: Ring, done: RoundDone, *, finite: bool, seconds: float) -> Meta:
+    def _meta(
+        self, ring: Ring, group: Group, done: RoundDone, *, finite: bool, seconds: float
+    ) -> Meta:
         """What this worker says of its share."""
         now_s, is_first = time.monotonic(), ring.rank == 0
         plan = self._settings.master.checkpoint if is_first else None
@@ -284,7 +310,7 @@ class AveragingWorker:
         return Meta(
             minibatches=len(done.losses),
             examples=int(done.examples.sum()),
-            stopping=self._control.stopping.is_set(),
+            stopping=self._is_to_end(group),
             checkpoint=plan is not None and plan.due(rounds, now_s - self._checkpoint_s),
             copy=self._copies is not None and is_first and self._copies.is_due(now_s),
             finite=finite,

@@ -66,6 +66,8 @@ class ControlLine:
 
     Attributes:
         activity: of the training thread, which heartbeats report.
+        stopping: set when the run ends with the next averaging.
+        paused: the latest generation whose ring ends with the next averaging; others join.
     """
 
     def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
@@ -86,7 +88,7 @@ class ControlLine:
         self._time_came: Callable[[Message, float], None] | None = None
         self._at_beat: Callable[[], None] | None = None
         self._connect_back: Callable[[int], None] | None = None
-        self._generation = 0
+        self.paused = self._generation = 0
         self._lock = threading.Lock()
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
         # This machine's address as the coordinator sees it.
@@ -221,6 +223,8 @@ class ControlLine:
             while (message := self._connection.receive()) is not None:
                 if message.kind == "stop":
                     self.stopping.set()
+                elif message.kind == "pause":
+                    self.paused = int(message.fields["generation"])
                 elif message.kind == "snapshot":
                     if self._snapshot is not None:
                         self._snapshot()

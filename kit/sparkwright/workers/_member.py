@@ -230,7 +230,7 @@ class RunMember:
         replica.write(self.average[: self.size])
         replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
         if not self.synchronised or group.source < 0:
-            self.write_extras(extras, workers=len(group.rows))
+            self.write_extras(extras, workers=group.owners)
             self.synchronised = True
         replica.iterations = group.progress.iterations
         if self.updater == "reset":
@@ -277,13 +277,13 @@ class RunMember:
         Args:
             content: as worker 0 would have it; of a checkpoint, followed by each of the other
                 workers' own state, and by what rounding has lost at each of all.
-            workers: of the run; default 1.
+            workers: whose state may follow; default 1.
         """
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
         size = sum(array.nbytes for array in like)
         values = unpack_arrays(content[:size], like)
-        if len(content) == size:
+        if len(content) == size or worker >= workers:
             state.own_seeds(values, worker=worker)
             return state.write_extras(values)
         like = state.read_counters()
@@ -431,7 +431,7 @@ class RunMember:
         state = self.replica.state
         # Before they meet: the checkpoint is to have everybody's rows in its log.
         self.rows.flush()
-        complete = len(group.seats) == len(group.rows)
+        complete = group.is_complete
         own, lost = pack_arrays(state.read_counters()), []
         if not state.own_updater:
             own = ring.all_gather(own)
@@ -445,7 +445,11 @@ class RunMember:
             return
         # Without the state of an absent worker, all get theirs from the first of the ring.
         own, lost = (
-            [one for _, one in sorted(zip([s.worker for s in group.seats], each, strict=False))]
+            [
+                one
+                for seat, one in zip(group.seats, each, strict=False)
+                if seat.worker < group.owners
+            ]
             for each in (own if complete else [], lost)
         )
         extras = self.extras()

@@ -292,6 +292,7 @@ class LocalTrainer:
         self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards, phases, activity)
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
+        self._lent: tuple[Span, Future[list[Block]]] | None = None  # another's, gathered ahead
         self._gatherer = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
             if settings.master.prefetch_batches
@@ -303,8 +304,17 @@ class LocalTrainer:
         if self._gatherer is not None:
             self._gatherer.shutdown(wait=True, cancel_futures=True)
 
+    def forget_lent(self) -> None:
+        """What was gathered ahead of others' data may have failed: they are elsewhere now."""
+        self._lent = None
+
     def round(
-        self, share: Span | None, *, stopping: threading.Event, pause: Pause | None = None
+        self,
+        share: Span | None,
+        *,
+        stopping: threading.Event,
+        pause: Pause | None = None,
+        lent_next: Span | None = None,
     ) -> RoundDone:
         """Train the minibatches of `share`; another worker's from the end, see `without`.
 
@@ -312,13 +322,14 @@ class LocalTrainer:
             share: what to train; None: nothing.
             stopping: ends training after a compiled call.
             pause: what to do in the midst of it; default None: nothing.
+            lent_next: minibatches of another worker to gather meanwhile; default None.
 
         Raises:
             NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
             NetworkError: if another worker's data cannot be had.
         """
         asked_s = time.monotonic()
-        blocks = self._blocks(share) if share is not None else []
+        blocks = self._blocks(share, lent_next) if share is not None else []
         data_s = time.monotonic() - asked_s
         if blocks:
             self._phases.add(self._data_phase, asked_s, asked_s + data_s)
@@ -346,10 +357,18 @@ class LocalTrainer:
                     pause.call()
                 start = stop
 
-    def _blocks(self, share: Span) -> list[Block]:
+    def _blocks(self, share: Span, lent_next: Span | None) -> list[Block]:
         """The minibatches of a share, from what was gathered ahead if it is there."""
-        if self._gatherer is None or share.owner != self._settings.worker:
+        if self._gatherer is None:
             return self._gather(share)
+        if share.owner != self._settings.worker:
+            if self._lent is None or self._lent[0] != share:
+                self._lent = share, self._gatherer.submit(self._gather, share)
+            _, gathered = self._lent
+            self._lent = None
+            if lent_next is not None:
+                self._lent = lent_next, self._gatherer.submit(self._gather, lent_next)
+            return gathered.result()
         while self._ahead and self._ahead[0][0] != share:
             self._ahead.popleft()[1].cancel()  # the run was rewound, or went on elsewhere
         master = self._settings.master

@@ -162,6 +162,8 @@ class Group:
         validation_rows: validation examples of every worker.
         progress: where training goes on.
         source: the rank whose vector everybody starts from; -1: the driver's.
+        required: how many workers hold data; the others, with higher numbers, join and leave.
+            None: all.
     """
 
     generation: int
@@ -170,11 +172,22 @@ class Group:
     validation_rows: tuple[int, ...]
     progress: Progress
     source: int
+    required: int | None = None
 
     @property
-    def absent(self) -> frozenset[int]:
-        """Workers that are lost and not yet replaced."""
-        return frozenset(range(len(self.rows))) - {seat.worker for seat in self.seats}
+    def owners(self) -> int:
+        """How many workers hold data, absent ones too."""
+        return len(self.rows) if self.required is None else self.required
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether there is a member without data of its own, which trains that of others."""
+        return any(seat.worker >= self.owners for seat in self.seats)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that hold data are members."""
+        return {seat.worker for seat in self.seats}.issuperset(range(self.owners))
 
     def rank_of(self, worker: int) -> int:
         """The rank of `worker`, which must be a member."""
@@ -189,6 +202,7 @@ class Group:
             "validation_rows": self.validation_rows,
             "progress": self.progress.to_dict(),
             "source": self.source,
+            "required": self.required,
         }
 
     @classmethod
@@ -203,6 +217,7 @@ class Group:
             validation_rows=tuple(fields["validation_rows"]),
             progress=Progress.from_dict(fields["progress"]),
             source=fields["source"],
+            required=fields["required"],
         )
 
 

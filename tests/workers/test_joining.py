@@ -1,0 +1,134 @@
+"""Workers that join runs of a ParallelWrapper; workers are threads of this process."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.spark.helpers import dense, numbered, weights
+from tests.support.in_process import InProcessPool
+
+import sparkwright as sw
+from sparkwright.data import DataSet, TfData
+from sparkwright.errors import ConfigurationError
+from sparkwright.local import LocalLauncher
+
+
+@dataclass
+class Gate:
+    """Holds back the workers without data, as Spark's queue does, until it is opened."""
+
+    opened: threading.Event = field(default_factory=threading.Event)
+    passed: int = 0
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+    found, work = Gate(), LocalLauncher._work
+
+    def gated(self: LocalLauncher, template: Any, worker: int, attempt: int) -> Any:
+        while worker >= self.required and not found.opened.wait(0.01):
+            if attempt in self._given_up:
+                return None
+        found.passed += worker >= self.required
+        return work(self, template, worker, attempt)
+
+    monkeypatch.setattr(LocalLauncher, "_work", gated)
+    return found
+
+
+class Slow:
+    """Each minibatch takes a while, so that there is time to join."""
+
+    def pre_update(self, minibatch: DataSet, model: Any) -> None:
+        time.sleep(0.01)
+
+    def post_update(self, minibatch: DataSet, model: Any) -> None: ...
+
+
+def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:
+    return sw.ParameterAveragingTrainingMaster(
+        **{"workers": (2, 4), "batch_size_per_worker": 5, "averaging_frequency": 2, "seed": 1}
+        | options
+    )
+
+
+def sharing(**options: Any) -> sw.SharedTrainingMaster:
+    return sw.SharedTrainingMaster(
+        **{"workers": (2, 4), "batch_size_per_worker": 5, "seed": 1, "threshold": THRESHOLD}
+        | options
+    )
+
+
+THRESHOLD = sw.AdaptiveThreshold(initial=1e-3)
+
+
+def test_at_least_and_at_most_are_two_options() -> None:
+    master = sw.SharedTrainingMaster(workers=(2, 8))  # pyright: ignore[reportArgumentType]
+    assert (master.workers, master.max_workers) == (2, 8)
+    assert sw.SharedTrainingMaster.from_json(master.to_json()) == master
+
+
+def test_workers_at_most_are_not_fewer_than_workers() -> None:
+    with pytest.raises(ConfigurationError, match=r"Received: workers=4, max_workers=2\."):
+        sw.ParameterAveragingTrainingMaster(workers=4, max_workers=2)
+
+
+def test_a_job_for_each_averaging_cannot_be_joined() -> None:
+    with pytest.raises(ConfigurationError, match=r'needs `communication="ring"`'):
+        averaging(communication="spark")
+
+
+def test_workers_of_a_stream_cannot_be_joined(gate: Gate) -> None:
+    def make(worker: int, workers: int) -> Any:
+        raise AssertionError("nothing is drawn")
+
+    with (
+        sw.ParallelWrapper(dense(), averaging()) as wrapper,
+        pytest.raises(ConfigurationError, match=r"none can join. Received: max_workers=4"),
+    ):
+        wrapper.start(TfData(make, examples=10))
+
+
+def test_without_a_join_the_result_is_that_of_the_workers_with_data(gate: Gate) -> None:
+    model, alone = dense(), dense()
+    for each, workers in ((model, (2, 4)), (alone, 2)):
+        with sw.ParallelWrapper(each, averaging(workers=workers), cores_per_worker=1) as wrapper:
+            run = wrapper.start(numbered(61), epochs=2, display=False)
+            run.wait(60)
+    assert not gate.passed
+    for one, other in zip(weights(model), weights(alone), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("build", [averaging, sharing])
+def test_every_example_counts_once_an_epoch_while_workers_join(gate: Gate, build: Any) -> None:
+    master = build(hooks=(Slow(),))
+    with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(numbered(403), epochs=4, display=False)
+        deadline = time.monotonic() + 60
+        while not run.status.epoch and time.monotonic() < deadline:
+            time.sleep(0.01)
+        gate.opened.set()
+        run.wait(60)
+    history = run.history
+    assert history.groupby("epoch")["examples"].sum().tolist() == [403] * 4
+    assert set(history["worker"]) == {0, 1, 2, 3}
+    joined = history[history["worker"] >= 2]
+    assert joined["epoch"].max() == 4
+    assert [worker.rows for worker in run.status.workers] == [202, 201, 0, 0]
+
+
+def test_a_run_that_waits_for_further_workers_can_be_stopped(gate: Gate) -> None:
+    with sw.ParallelWrapper(dense(), averaging(hooks=(Slow(),)), cores_per_worker=1) as wrapper:
+        run = wrapper.start(numbered(400), epochs=100, display=False)
+        deadline = time.monotonic() + 60
+        while not run.status.epoch and time.monotonic() < deadline:
+            time.sleep(0.01)
+        run.stop()
+        run.wait(30)
+    assert run.status.state == "stopped"
+    assert not gate.passed
