@@ -3,6 +3,8 @@
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +106,14 @@ def test_without_a_join_the_result_is_that_of_the_workers_with_data(gate: Gate) 
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("build", [averaging, sharing])
+DELAYED: dict[str, Any] = {"updater": "local", "averaging_frequency": 3, "averaging_delay": 2}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [averaging, sharing, partial(averaging, **DELAYED)],
+    ids=["averaged", "shared", "delayed"],
+)
 def test_every_example_counts_once_an_epoch_while_workers_join(gate: Gate, build: Any) -> None:
     master = build(hooks=(Slow(),))
     with sw.ParallelWrapper(dense(), master, cores_per_worker=1) as wrapper:
@@ -132,3 +141,20 @@ def test_a_run_that_waits_for_further_workers_can_be_stopped(gate: Gate) -> None
         run.wait(30)
     assert run.status.state == "stopped"
     assert not gate.passed
+
+
+@pytest.mark.parametrize("options", [{}, {"updater": "local", "exchange_precision": "int8"}])
+def test_a_run_of_two_is_resumed_with_others_that_join(
+    gate: Gate, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)
+    master = averaging(workers=2, checkpoint=checkpoint, **options)
+    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
+        wrapper.fit(numbered(103), epochs=1)
+    gate.opened.set()
+    master = averaging(hooks=(Slow(),), **options)
+    with sw.ParallelWrapper(dense("adam"), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(numbered(103), epochs=4, resume=str(tmp_path), display=False)
+        run.wait(60)
+    assert run.history.groupby("epoch")["examples"].sum().tolist() == [103] * 4
+    assert set(run.history["worker"]) == {0, 1, 2, 3}

@@ -180,13 +180,8 @@ class PeerEngine:
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._run, self._launcher, self._master = run, launcher, master
         self._definition, self._start, self._epochs = definition, start, epochs
-        self._judged, self._resume = judged, resume
-        if resume is not None:
-            found = resume.progress
-            counts = {"steps": self._of_all(found.steps), "examples": self._of_all(found.examples)}
-            self._resume = replace(
-                resume, rows=self._of_all(resume.rows), progress=replace(found, **counts)
-            )
+        self._judged = judged
+        self._resume = None if resume is None else self._with_joining(resume)
         self._record: RunRecord  # from `run` on
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
@@ -352,6 +347,23 @@ class PeerEngine:
     def _of_all(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """`counts` of the first workers, and 0 of the others, which may join."""
         return *counts, *[0] * (self._launcher.workers - len(counts))
+
+    def _with_joining(self, resume: Checkpoint) -> Checkpoint:
+        """A checkpoint of the workers that hold data, for a run that others may join.
+
+        All workers continue with the first one's own state, such as its moments.
+        """
+        if not len(resume.rows) == self._launcher.required < self._launcher.workers:
+            return resume
+        found = resume.progress
+        counts = {"steps": self._of_all(found.steps), "examples": self._of_all(found.examples)}
+        first = b"".join(resume.extras)[: len(pack_arrays(self._start.extras()))]
+        return replace(
+            resume,
+            rows=self._of_all(resume.rows),
+            progress=replace(found, **counts),
+            extras=(first, *[b""] * (self._launcher.workers - 1)) if first else (),
+        )
 
     def _run_callbacks(self) -> None:
         """Run the callbacks of one moment after the other until the run is over."""
