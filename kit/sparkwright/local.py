@@ -337,7 +337,7 @@ class LocalLauncher:
         """Wait until no task is left; see `Launcher.finish`."""
 
         def is_over() -> bool:
-            # One that still waits for its process finds out by itself that nobody wants it.
+            # A task that still waits for its process ends by itself once it has one.
             return all(a in self._given_up and a not in self._trainers for a in self._running)
 
         with self._changed:

@@ -133,7 +133,7 @@ def called(result: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int
         assert options == {"target": 0.9, "budget_s": 60.0, "include_hosts": False}
         return result
 
-    monkeypatch.setattr(command, "start_spark", start_spark)
+    monkeypatch.setattr("sparkwright.spark.command_line.start_spark", start_spark)
     monkeypatch.setattr(command, "benchmark", benchmark)
     given = "--master yarn --workers 3 --conf spark.a=b=c --target 0.9 --budget 60"
     return command.main([*given.split(), *arguments])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.spark.helpers import Paced, RecordingHook, dense, numbered, seen, weights
-from tests.support.in_process import InProcessPool
 from tests.waiting import wait_until
 from tests.workers.test_training import SlowWorkerZero
 
@@ -18,18 +17,7 @@ from sparkwright.data import DataSet
 BY_DRIVER: dict[str, Any] = {"communication": "driver"}
 
 
-@pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
-
-
-@pytest.fixture
-def blobs() -> DataSet:
-    """120 examples, 4 features, 3 classes that can be told apart."""
-    random = np.random.default_rng(0)
-    labels = np.arange(120, dtype=np.int32) % 3
-    features = random.normal(size=(3, 4))[labels] * 2 + random.normal(size=(120, 4))
-    return DataSet(features.astype(np.float32), labels)
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def averaging(**options: Any) -> sw.ParameterAveragingTrainingMaster:

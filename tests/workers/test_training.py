@@ -18,20 +18,7 @@ from sparkwright.masters.plan import epoch_order
 from sparkwright.runs._events import RowsLogged, StateChanged
 from sparkwright.updates import ThresholdState
 
-
-@pytest.fixture(autouse=True)
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
-
-
-@pytest.fixture
-def blobs() -> DataSet:
-    """120 examples, 4 features, 3 classes that can be told apart."""
-    random = np.random.default_rng(0)
-    labels = np.arange(120, dtype=np.int32) % 3
-    centers = random.normal(size=(3, 4)) * 2
-    features = centers[labels] + random.normal(size=(120, 4))
-    return DataSet(features.astype(np.float32), labels)
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:

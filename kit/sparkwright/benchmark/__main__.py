@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from sparkwright.errors import ConfigurationError, SparkwrightError
-from sparkwright.spark import start_spark
+from sparkwright.spark.command_line import add_session_options, start_session
 from sparkwright.storage.files import write_bytes
 
 from ._front import benchmark
@@ -17,9 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table, write files; returns 0, or 1 if nothing could be measured."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    settings = dict(setting.split("=", 1) for setting in options.conf)
     try:
-        spark = start_spark(master=options.master, workers=options.workers, settings=settings)
+        spark = start_session(options)
         try:
             found = benchmark(
                 spark,
@@ -51,33 +50,13 @@ def _write_picture(found: BenchmarkResult, url: str) -> None:
         write_bytes(url, content.getvalue())
 
 
-def setting(text: str) -> str:
-    """Return NAME=VALUE as it is.
-
-    Raises:
-        ArgumentTypeError: if it has no "=".
-    """
-    if "=" not in text:
-        raise argparse.ArgumentTypeError(f"write NAME=VALUE. Received: {text!r}.")
-    return text
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sparkwright.benchmark",
         description="Measure training on a Spark cluster: LeNet on digits, in five minutes. The "
         "exit code is 1 if nothing could be measured.",
     )
-    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine alone")
-    parser.add_argument("--workers", type=int, default=2, help="executors to start; default 2")
-    parser.add_argument(
-        "--conf",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=setting,
-        help="a setting of Spark; may be given several times",
-    )
+    add_session_options(parser)
     parser.add_argument("--target", type=float, help="accuracy to reach; default 0.95")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds; default 300")
     parser.add_argument(

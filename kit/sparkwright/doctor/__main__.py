@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sparkwright.errors import SparkwrightError
 from sparkwright.masters import MeshConfig
-from sparkwright.spark import start_spark
+from sparkwright.spark.command_line import add_session_options, start_session
 
 from ._diagnosis import Diagnosis
 from ._doctor import doctor
@@ -29,9 +29,8 @@ def _diagnosis(options: argparse.Namespace) -> Diagnosis:
     mesh = MeshConfig(ports=options.ports, network_mask=options.network_mask)
     if options.no_spark:
         return doctor(urls=options.url, mesh=mesh, timeout_s=options.timeout)
-    settings = dict(setting.split("=", 1) for setting in options.conf)
     try:
-        spark = start_spark(master=options.master, workers=options.workers, settings=settings)
+        spark = start_session(options)
     except Exception as error:
         # Whatever keeps Spark from starting is what was to be found out.
         return _without_spark(error, options)
@@ -47,28 +46,13 @@ def _without_spark(error: Exception, options: argparse.Namespace) -> Diagnosis:
     return diagnose(dataclasses.replace(found, spark_problem=text.splitlines()[0]))
 
 
-def _setting(text: str) -> str:
-    if "=" not in text:
-        raise argparse.ArgumentTypeError(f"write NAME=VALUE. Received: {text!r}.")
-    return text
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sparkwright.doctor",
         description="Look for what would keep training on Spark from working. The exit code is 0 "
         "if there is no problem, 1 if there is one.",
     )
-    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine alone")
-    parser.add_argument("--workers", type=int, default=2, help="executors to start; default 2")
-    parser.add_argument(
-        "--conf",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=_setting,
-        help="a setting of Spark; may be given several times",
-    )
+    add_session_options(parser)
     parser.add_argument(
         "--url",
         action="append",

@@ -1,6 +1,6 @@
 """A Keras model's state as flat vectors: what is averaged, what is not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -212,12 +212,7 @@ class ModelState:
 
         Without the updater's part, or with the trainable variables alone, the others stay.
         """
-        assign = variables().assign
-        for span in self._spans:
-            if span.stop > vector.size:
-                break
-            values = vector[span.start : span.stop].reshape(span.shape)
-            assign(span.held, values.astype(span.dtype, copy=False))
+        _assign((span for span in self._spans if span.stop <= vector.size), vector)
 
     def subtract(self, vector: Vector) -> None:
         """Subtract `vector`, of the trainable variables' length, from them."""
@@ -233,10 +228,7 @@ class ModelState:
                 Statistics take its values, because a difference could make a variance negative.
         """
         self.subtract(excess)
-        assign = variables().assign
-        for span in self._spans[self.trainable : len(self.averaged)]:
-            values = average[span.start : span.stop].reshape(span.shape)
-            assign(span.held, values.astype(span.dtype, copy=False))
+        _assign(self._spans[self.trainable : len(self.averaged)], average)
 
     def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
         """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
@@ -342,3 +334,11 @@ def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
     read = variables().read
     for span in spans:
         yield span, read(span.held).reshape(-1)
+
+
+def _assign(spans: Iterable[_Span], vector: Vector) -> None:
+    """Set the variables of `spans` to their parts of `vector`."""
+    assign = variables().assign
+    for span in spans:
+        values = vector[span.start : span.stop].reshape(span.shape)
+        assign(span.held, values.astype(span.dtype, copy=False))

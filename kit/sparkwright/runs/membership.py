@@ -71,6 +71,7 @@ class Membership:
         """
         self.workers = workers
         self.required = workers if required is None else required
+        self._are_required = frozenset(range(self.required))
         self.attempts: dict[int, int] = {}
         self.rows: dict[int, tuple[int, int]] = {}
         self._slots = slots
@@ -112,10 +113,6 @@ class Membership:
     def may_grow(self) -> bool:
         """Whether workers may join that are not required."""
         return self.workers > self.required
-
-    @property
-    def _are_required(self) -> frozenset[int]:
-        return frozenset(range(self.required))
 
     def refusal(self, event: WorkerRegistered) -> str:
         """Why `event` cannot be admitted; empty if it can."""

@@ -33,7 +33,7 @@ class ThresholdState(NamedTuple):
     Attributes:
         threshold: the threshold of the next message.
         sparsity: words of the last message / elements; None before the first one.
-        to_choose: for so many more messages the threshold is chosen from what there is to send.
+        to_choose: messages, from the next on, whose threshold is chosen from the residual.
     """
 
     threshold: float

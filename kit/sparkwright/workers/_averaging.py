@@ -178,9 +178,7 @@ class AveragingWorker:
         worker = self._settings.worker
         if worker < group.owners:
             return None
-        done = {each: (share.size, 0) for each, share in shares.items()}
-        progress = self._progress.after_round(shares, done, iterations=0)
-        return self._shares(group, progress).get(worker)
+        return self._shares(group, counted_as_planned(self._progress, shares)).get(worker)
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
         """Train, then average or begin to; True if a member wants to stop.
@@ -269,10 +267,9 @@ class AveragingWorker:
                 sent_s = time.monotonic()
                 self._copies.took(sent_s - now_s, now_s=sent_s)
         ends = any(meta.stopping for meta in metas.values())
-        if not (ends or averaging.is_as_planned):
-            raise NetworkError(
-                "the group must meet again: a worker did not train all of its share."
-            )
+        if self._averager.is_delayed and not (ends or averaging.is_as_planned):
+            # The next round was begun as if all had been trained.
+            raise NetworkError("a worker did not train all of its share; the group meets again.")
         return ends
 
     def _is_to_end(self, group: Group) -> bool:

@@ -61,8 +61,8 @@ class Pause(NamedTuple):
     """What to do in the midst of a round.
 
     Attributes:
-        after: minibatches that come before it, at least 1. With fewer in the round, and in its
-            last minibatch, nothing is done.
+        after: minibatches that come before it, at least 1. With fewer in the round nothing is
+            done.
         call: does it.
     """
 

@@ -134,7 +134,7 @@ class SharedParameters:
         return encoded
 
     def _choose(self, views: Sequence[NDArray[Any]]) -> None:
-        """Choose thresholds from what there is to send."""
+        """Choose thresholds from the residual."""
         bounds = [0, self.vector.size]
         if len(self._states) > 1:
             bounds = list(accumulate((view.size for view in views), initial=0))

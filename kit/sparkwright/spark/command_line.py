@@ -1,0 +1,35 @@
+"""Options of commands that start a Spark session."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ._session import start_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--master`, `--workers` and `--conf` to `parser`."""
+    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine alone")
+    parser.add_argument("--workers", type=int, default=2, help="executors to start; default 2")
+    parser.add_argument(
+        "--conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=_setting,
+        help="a setting of Spark; may be given several times",
+    )
+
+
+def start_session(options: argparse.Namespace) -> "SparkSession":
+    """Start the session that the options of `add_session_options` describe."""
+    settings = dict(setting.split("=", 1) for setting in options.conf)
+    return start_spark(master=options.master, workers=options.workers, settings=settings)
+
+
+def _setting(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"write NAME=VALUE. Received: {text!r}.")
+    return text
