@@ -49,9 +49,9 @@ def measure_network(
     Raises:
         ConfigurationError: with fewer than two workers, or with dynamic allocation, where Spark
             does not run such jobs.
-        SlotsError: if there are not so many task slots.
-        RunTimeoutError: if the tasks are not over within `timeout_s`.
-        NetworkError: if they do not reach one another.
+        SlotsError: if there are not enough task slots.
+        RunTimeoutError: if the job takes longer than `timeout_s`.
+        NetworkError: if the tasks cannot reach one another.
     """
     check_count("workers", workers, minimum=2)
     if is_dynamic(spark.sparkContext.getConf()):
@@ -61,11 +61,13 @@ def measure_network(
         )
     wait_for_slots(spark, workers)
     numbers: Any = spark.sparkContext.parallelize(range(workers), workers)
-    task = _task(
-        secrets.token_bytes(32),
-        mesh,
-        (bind_address(spark, mesh), worker_address(spark, mesh)),
-        timeout_s,
+    task = partial(
+        _task,
+        secret=secrets.token_bytes(32),
+        mesh=mesh,
+        driver=bind_address(spark, mesh),
+        network=worker_address(spark, mesh),
+        timeout_s=timeout_s,
     )
     deadline_s = time.monotonic() + timeout_s
 
@@ -84,51 +86,44 @@ def measure_network(
 
 
 def _task(
-    secret: bytes, mesh: MeshConfig, places: tuple[str, str], timeout_s: float
-) -> Callable[[Iterable[Any]], list[tuple[str, float, float]]]:
-    """Return the function of a barrier task; `places` are the driver, and where to listen."""
+    _: Iterable[Any], *, secret: bytes, mesh: MeshConfig, driver: str, network: str, timeout_s: float
+) -> list[tuple[str, float, float]]:
+    """Run in a barrier task: join the ring of all tasks; return host, bandwidth and latency."""
+    from pyspark import BarrierTaskContext
 
-    def task(_: Iterable[Any]) -> list[tuple[str, float, float]]:
-        from pyspark import BarrierTaskContext
-
-        context: Any = BarrierTaskContext.get()
-        rank = context.partitionId()
-        port = PeerPort(
-            secret=secret,
-            worker=rank,
-            host=_host(*places),
-            ports=mesh.ports_from(os.environ),
-            name="sparkwright-benchmark",
-            encrypt=mesh.encrypt,
+    context: Any = BarrierTaskContext.get()
+    port = PeerPort(
+        secret=secret,
+        worker=context.partitionId(),
+        host=address_in(network) if network else _address_towards(driver),
+        ports=mesh.ports_from(os.environ),
+        name="sparkwright-benchmark",
+        encrypt=mesh.encrypt,
+    )
+    with contextlib.closing(port):
+        rings = RingPort(port, authenticate=mesh.authenticate)
+        addresses = [json.loads(each) for each in context.allGather(json.dumps(port.address))]
+        ring = rings.join(
+            generation=0,
+            rank=context.partitionId(),
+            addresses=[(host, number) for host, number in addresses],
+            workers=range(len(addresses)),
+            connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
+            peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
         )
-        with contextlib.closing(port):
-            rings = RingPort(port, authenticate=mesh.authenticate)
-            addresses = [json.loads(each) for each in context.allGather(json.dumps(port.address))]
-            ring = rings.join(
-                generation=0,
-                rank=rank,
-                addresses=[(str(host), int(number)) for host, number in addresses],
-                workers=range(len(addresses)),
-                connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
-                peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
-            )
-            with contextlib.closing(rings), ring:
-                return [(socket.gethostname(), *_speed(ring))]
-
-    return task
+        with contextlib.closing(rings), ring:
+            return [(socket.gethostname(), *_speed(ring))]
 
 
-def _host(driver: str, listen: str) -> str:
-    """Where a task listens: as told, else at the address that leads to the driver."""
-    if listen:
-        return address_in(listen) if "/" in listen else listen
+def _address_towards(driver: str) -> str:
+    """Return this machine's address in the network that leads to the driver."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((driver, 9))  # sends nothing: only a route is chosen
         return str(sock.getsockname()[0])
 
 
 def _speed(ring: Ring) -> tuple[float, float]:
-    """Bandwidth and latency, measured by all workers of a ring at the same time."""
+    """Return bandwidth and latency, measured by all workers of a ring at the same time."""
     few = partial(ring.exchange, bytes(8), bytearray(8))
     latency_s = statistics.median([_seconds(few) for _ in range(_WARM_UP + _PINGS)][_WARM_UP:])
     size = _SMALLEST_BYTES

@@ -15,12 +15,7 @@ from .cost import (
     ScalingCosts as ScalingCosts,
     ScalingPoint as ScalingPoint,
 )
-from .forecast import (
-    Prospect as Prospect,
-    Scaling as Scaling,
-    predict_scaling as predict_scaling,
-    prospect as prospect,
-)
+from .forecast import Prospect as Prospect, prospect as prospect
 from .mesh_config import MeshConfig as MeshConfig
 from .outer_optimizer import OuterOptimizer as OuterOptimizer
 from .parameter_averaging import (
@@ -37,4 +32,5 @@ from .reading import (
     training_master_from_json as training_master_from_json,
     training_master_from_yaml as training_master_from_yaml,
 )
+from .scaling import Scaling as Scaling, predict_scaling as predict_scaling
 from .training_master import TrainingHook as TrainingHook, TrainingMaster as TrainingMaster

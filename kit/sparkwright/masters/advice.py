@@ -5,14 +5,20 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any
 
-from sparkwright.configuration import Configuration, to_code
+from sparkwright.configuration import to_code
 from sparkwright.evaluation.reports import Report, Table
 from sparkwright.options import MAX_BYTES, check_count, check_number, check_positive
-from sparkwright.timeline.summary import seconds_text
+from sparkwright.timeline.summary import seconds_text, size_text
 
 from ._shared_training import SharedTrainingMaster
-from .cost import ScalingCosts, ScalingPoint, exchange, interval, minibatches_per_exchange
-from .forecast import averaged_bytes, size_text
+from .cost import (
+    ScalingCosts,
+    ScalingPoint,
+    even_plan,
+    exchange,
+    interval,
+    minibatches_per_exchange,
+)
 from .outer_optimizer import OuterOptimizer
 from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
 from .plan import TrainingPlan
@@ -35,7 +41,7 @@ class Alternative:
         point: the predicted interval between exchanges.
         memory_bytes: that each worker needs for exchanges beyond what the first alternative needs.
         risks: what it may cost in accuracy or otherwise, a sentence each.
-        follows: the number of the alternative that it changes; None: it is the given one.
+        added: options that it adds to an alternative before it, or "as given".
     """
 
     master: TrainingMaster
@@ -45,7 +51,7 @@ class Alternative:
     point: ScalingPoint
     memory_bytes: int
     risks: tuple[str, ...]
-    follows: int | None
+    added: str
 
     @property
     def minibatch_s(self) -> float:
@@ -127,11 +133,12 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        plain = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
+        names = ("target", "workers", "step_s", "vector_bytes", "updater_bytes", "reason")
+        between = self.costs.exchange
         return {
-            **{name: getattr(self, name) for name in plain},
-            "bandwidth_bytes_per_s": self.costs.exchange.bandwidth_bytes_per_s,
-            "latency_s": self.costs.exchange.latency_s,
+            **{name: getattr(self, name) for name in names},
+            "bandwidth_bytes_per_s": between.bandwidth_bytes_per_s,
+            "latency_s": between.latency_s,
             "sources": list(self.sources),
             "alternatives": [
                 {
@@ -152,24 +159,19 @@ class Advice:
             f"{between.bandwidth_bytes_per_s / 1.25e8:.3g} Gbit/s, "
             f"latency {seconds_text(between.latency_s)}."
         )
-        table = Table(rows=[_COLUMNS, *map(self._row, self.alternatives)], text_columns={5})
+        rows = [
+            (
+                f"{'→' if each is self.best else ' '} {each.added}",
+                size_text(each.sent_bytes),
+                seconds_text(each.minibatch_s),
+                f"{each.efficiency:.0%}",
+                f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
+                " ".join(each.risks[-1:]),
+            )
+            for each in self.alternatives
+        ]
+        table = Table(rows=[_COLUMNS, *rows], text_columns={5})
         return Report(title=self.reason, notes=[facts, *self.sources], tables=[table])
-
-    def _row(self, each: Alternative) -> tuple[str, ...]:
-        """An alternative as texts, with what it adds to the one that it follows."""
-        added = "as given"
-        if each.follows is not None:
-            before = self.alternatives[each.follows].master
-            sign = "+ " if each.follows and type(before) is type(each.master) else ""
-            added = sign + _settings(each.master, before)
-        return (
-            f"{'→' if each is self.best else ' '} {added}",
-            size_text(each.sent_bytes),
-            seconds_text(each.minibatch_s),
-            f"{each.efficiency:.0%}",
-            f"{'+' if each.memory_bytes >= 0 else '-'}{size_text(abs(each.memory_bytes))}",
-            " ".join(each.risks[-1:]),
-        )
 
     def __repr__(self) -> str:
         return self.report().text()
@@ -225,32 +227,30 @@ def advise(
     check_count("updater_bytes", updater_bytes, minimum=0, maximum=MAX_BYTES)
     check_number("target", target, above=0, maximum=1)
     given, costs = master or Averaging(), costs or ScalingCosts()
-    memory_bytes = _memory_bytes(given, vector_bytes, updater_bytes)
-
-    def minibatches_of(each: TrainingMaster) -> int:
-        return minibatches_per_exchange(each, step_s, vector_bytes)
 
     def plan_of(each: TrainingMaster) -> TrainingPlan:
-        """All workers have as much to train."""
-        rows = minibatches_of(each) * each.batch_size_per_worker
-        size = averaged_bytes(each, vector_bytes, updater_bytes)
-        return each.plan([rows] * workers, vector_bytes=size)
+        size = each.exchange.averaged_bytes(vector_bytes, updater_bytes)
+        return even_plan(each, workers, step_s, size)
 
-    def predicted(each: TrainingMaster, risks: tuple[str, ...], follows: int | None) -> Alternative:
+    def memory_bytes(each: TrainingMaster) -> int:
+        return _memory_bytes(each, vector_bytes, updater_bytes)
+
+    def predicted(each: TrainingMaster, risks: tuple[str, ...], added: str) -> Alternative:
         return Alternative(
             master=each,
             settings=_settings(each, given),
             sent_bytes=exchange(each, plan_of(each), costs).sent_bytes,
-            minibatches=minibatches_of(each),
+            minibatches=minibatches_per_exchange(each, step_s, vector_bytes),
             point=interval(each, plan_of(each), step_s, costs),
-            memory_bytes=_memory_bytes(each, vector_bytes, updater_bytes) - memory_bytes,
+            memory_bytes=memory_bytes(each) - memory_bytes(given),
             risks=risks,
-            follows=follows,
+            added=added,
         )
 
-    found, last = [predicted(given, (), None)], 0
+    last = predicted(given, (), "as given")
+    found = [last]
     for options, risk in _CHANGES:
-        changed = _changed(found[last].master, options)
+        changed = _changed(last.master, options)
         if isinstance(changed, Averaging) and changed.averaging_delay:
             # The shortest delay that hides an exchange, as far as one can.
             wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
@@ -258,10 +258,12 @@ def advise(
             changed = replace(changed, averaging_delay=delay)
         if changed is None or changed in [each.master for each in found]:
             continue
-        found.append(predicted(changed, (*found[last].risks, risk), last))
-        is_better = found[-1].efficiency > found[last].efficiency
-        if is_better or type(changed) is not type(found[last].master):
-            last = len(found) - 1
+        is_same_class = type(changed) is type(last.master)
+        sign = "+ " if is_same_class and last is not found[0] else ""
+        added = sign + _settings(changed, last.master)
+        found.append(predicted(changed, (*last.risks, risk), added))
+        if not is_same_class or found[-1].efficiency > last.efficiency:
+            last = found[-1]
     most = max(each.efficiency for each in found)
     enough = target if most >= target else (1 - _ALIKE) * most
     return Advice(
@@ -331,7 +333,7 @@ def _memory_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int)
     """Return what a worker holds for exchanges, about: vectors beside the network's own."""
     if not isinstance(master, Averaging):
         return 3 * vector_bytes  # what was sent, what is left to send, what arrives
-    size = averaged_bytes(master, vector_bytes, updater_bytes)
+    size = master.exchange.averaged_bytes(vector_bytes, updater_bytes)
     vectors = 2 + bool(master.averaging_delay) + master.exchange.is_rounded
     return vectors * size + 2 * master.velocity_size(vector_bytes)
 
@@ -341,20 +343,14 @@ def _settings(master: TrainingMaster, given: TrainingMaster) -> str:
     if type(master) is not type(given):
         changed = _settings(master, type(master)(**_common(given)))
         return f"{type(master).__name__}({changed})"
-    changed = {
-        each.name: new
-        for each in fields(master)
-        if (new := getattr(master, each.name)) != getattr(given, each.name)
-    }
-    return ", ".join(f"{name}={_code(value)}" for name, value in changed.items())
-
-
-def _code(value: Any) -> str:
-    if isinstance(value, Configuration):
-        return to_code(value)
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    values = {each.name: getattr(master, each.name) for each in fields(master)}
+    return ", ".join(
+        f"{name}={to_code(value)}"
+        for name, value in values.items()
+        if value != getattr(given, name)
+    )
 
 
 def _common(master: TrainingMaster) -> dict[str, Any]:
-    """The options that all training masters have."""
+    """Return the options that all training masters have."""
     return {each.name: getattr(master, each.name) for each in fields(TrainingMaster)}

@@ -11,13 +11,14 @@ minibatches trained meanwhile; the work of the processor counts in any case. `pr
 to the rows of one run, `predict_scaling` to any number of workers, `advise` to other masters.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, sqrt
+from typing import Self
 
 from sparkwright.configuration import Configuration, configuration, option
 
 from .mesh_config import MeshConfig
-from .plan import Precision, TrainingPlan
+from .plan import TrainingPlan
 from .training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
@@ -137,6 +138,14 @@ class ScalingCosts(Configuration):
         help="With `cores`, how much of a minibatch needs a core.",
     )
 
+    def with_network(
+        self, bandwidth_bytes_per_s: float | None = None, latency_s: float | None = None
+    ) -> Self:
+        """Return the same constants with another bandwidth and latency; None: unchanged."""
+        given = {"bandwidth_bytes_per_s": bandwidth_bytes_per_s, "latency_s": latency_s}
+        changed = {name: value for name, value in given.items() if value is not None}
+        return replace(self, exchange=replace(self.exchange, **changed))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
@@ -218,6 +227,17 @@ def minibatches_per_exchange(
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
 
+def even_plan(
+    master: TrainingMaster, workers: int, step_s: float | None, vector_bytes: int | None
+) -> TrainingPlan:
+    """Return the plan from one exchange to the next, for workers that are all busy.
+
+    The arguments are those of `minibatches_per_exchange`, and the number of workers.
+    """
+    rows = minibatches_per_exchange(master, step_s, vector_bytes) * master.batch_size_per_worker
+    return master.plan([rows] * workers, vector_bytes=vector_bytes or 0)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExchangeCost:
     """What one exchange takes of each worker.
@@ -270,11 +290,11 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         latency_s, busiest = 2 * latency_s, plan.workers * sent
     wire_s = _STEPS * others * latency_s + busiest / bandwidth
     # The processor's work takes time from training, whichever thread does it.
-    handling_s = one.averaging_s_per_byte * whole_bytes
-    handling_s += _rounding_s_per_byte(how.precision, one) * whole_bytes
+    rounding = {"bfloat16": one.bfloat16_s_per_byte, "int8": one.int8_s_per_byte}
+    s_per_byte = one.averaging_s_per_byte + rounding.get(how.precision, 0.0)
     if getattr(master, "outer_optimizer", None) is not None:
-        handling_s += one.outer_s_per_byte * whole_bytes
-    return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
+        s_per_byte += one.outer_s_per_byte
+    return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=s_per_byte * whole_bytes)
 
 
 def interval(
@@ -315,13 +335,6 @@ def interval(
         speed_up=workers * training_s / interval_s,
         hidden_s=hidden_s,
     )
-
-
-def _rounding_s_per_byte(precision: Precision, costs: ExchangeCosts) -> float:
-    """Return the seconds that rounding adds, for each byte of the vector in float32."""
-    if precision == "bfloat16":
-        return costs.bfloat16_s_per_byte
-    return costs.int8_s_per_byte if precision == "int8" else 0.0
 
 
 def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:

@@ -1,19 +1,19 @@
-"""Two views of the cost model: one run before it begins, and many numbers of workers; pure."""
+"""The cost model for one run, before it begins; pure."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import MAX_BYTES, check_count, check_positive
-from sparkwright.timeline.summary import seconds_text
+from sparkwright.options import check_count, check_positive
+from sparkwright.timeline.summary import seconds_text, size_text
 
 from .cost import (
     TEN_GIGABIT_BYTES_PER_S,
     ExchangeCost,
-    ExchangeCosts,
     ScalingCosts,
     ScalingPoint,
+    even_plan,
     exchange,
     interval,
     minibatches_per_exchange,
@@ -24,7 +24,6 @@ from .training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
 
-POWERS_OF_TWO = tuple(2**power for power in range(11))  # 1 to 1,024
 # Deeplearning4j's rule of thumb for one minibatch.
 WELL_FROM_S, HARDLY_UP_TO_S = 0.1, 1e-3
 _LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
@@ -43,8 +42,8 @@ class Prospect:
         rows_known: whether `plan` is about the data.
         step_s: seconds that one minibatch takes on one worker; None: unknown.
         vector_bytes: what a worker contributes to an averaging; None: unknown.
-        exchange_s: seconds that an exchange takes of each worker; None: unknown.
         minibatches_per_exchange: of each worker.
+        exchange_s: seconds that an exchange takes of each worker; None: unknown.
         bytes_per_exchange: that each worker sends, at most; None: unknown.
         worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
             None: unknown.
@@ -57,9 +56,9 @@ class Prospect:
     rows_known: bool
     step_s: float | None
     vector_bytes: int | None
-    exchange_s: float | None
     minibatches_per_exchange: int
-    bytes_per_exchange: int | None
+    exchange_s: float | None = None
+    bytes_per_exchange: int | None = None
     worthwhile_step_s: float | None = None
     point: ScalingPoint | None = None
     synchronous: "Prospect | None" = None
@@ -146,20 +145,15 @@ class Prospect:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able summary, with the plan's."""
+        names = (
+            *("rows_known", "step_s", "vector_bytes", "exchange_s", "minibatches_per_exchange"),
+            *("examples_per_exchange", "bytes_per_exchange", "bytes_per_s", "epoch_s", "speed_up"),
+            "pays",
+        )
         return {
             **self.plan.to_dict(),
-            "rows_known": self.rows_known,
-            "step_s": self.step_s,
-            "vector_bytes": self.vector_bytes,
-            "exchange_s": self.exchange_s,
-            "minibatches_per_exchange": self.minibatches_per_exchange,
-            "examples_per_exchange": self.examples_per_exchange,
+            **{name: getattr(self, name) for name in names},
             "exchanges_per_epoch": self.exchanges,
-            "bytes_per_exchange": self.bytes_per_exchange,
-            "bytes_per_s": self.bytes_per_s,
-            "epoch_s": self.epoch_s,
-            "speed_up": self.speed_up,
-            "pays": self.pays,
             "synchronous": None if self.synchronous is None else self.synchronous.to_dict(),
         }
 
@@ -235,87 +229,6 @@ class Prospect:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Scaling:
-    """The prediction for several numbers of workers; made by `predict_scaling`.
-
-    Attributes:
-        kind: "averaging" or "sharing".
-        step_s: seconds of one minibatch on one worker.
-        vector_bytes: what a worker contributes to an averaging, or could change in an update.
-        batch_size: examples of a minibatch of each worker.
-        points: one for each number of workers.
-    """
-
-    kind: str
-    step_s: float
-    vector_bytes: int
-    batch_size: int
-    points: tuple[ScalingPoint, ...]
-
-    def __repr__(self) -> str:
-        """The table."""
-        return self.describe()
-
-    def at(self, workers: int) -> ScalingPoint:
-        """Return the point of this number of workers.
-
-        Raises:
-            ConfigurationError: if there is none.
-        """
-        for point in self.points:
-            if point.workers == workers:
-                return point
-        known = [point.workers for point in self.points]
-        raise ConfigurationError(
-            f"`workers` must be one of {known}. Received: workers={workers!r}. Name it in "
-            "`predict_scaling(workers=…)`."
-        )
-
-    def examples_per_s(self, workers: int) -> float:
-        """Return the examples that this number of workers trains in a second."""
-        return self.at(workers).speed_up * self.batch_size / self.step_s
-
-    def most_workers(self, efficiency: float = 0.5) -> int:
-        """Return the most workers with at least this efficiency, of those predicted; 0: none."""
-        fitting = [p.workers for p in self.points if p.efficiency >= efficiency]
-        return max(fitting, default=0)
-
-    def describe(self) -> str:
-        """Return a table: times faster, efficiency, seconds and MB/s by number of workers."""
-        head = f"{self.kind}, minibatches of {1e3 * self.step_s:g} ms, {self.vector_bytes:,} bytes"
-        columns = (
-            "workers  times faster  efficiency  interval ms  exchange ms   MB/s each  bound by"
-        )
-        rows = [
-            f"{p.workers:>7,}  {p.speed_up:>12,.1f}  {p.efficiency:>10.0%}  "
-            f"{1e3 * p.interval_s:>11,.1f}  {1e3 * p.exchange_s:>11,.1f}  "
-            f"{p.bytes_per_s / 1e6:>10,.1f}  {p.bound}"
-            for p in self.points
-        ]
-        return "\n".join(line.rstrip() for line in (head, columns, *rows))
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {"name": type(self).__name__, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`.
-
-        Raises:
-            ConfigurationError: if a field is unknown.
-        """
-        given = {name: value for name, value in settings.items() if name != "name"}
-        unknown = sorted(given.keys() - cls.__dataclass_fields__.keys())
-        if unknown:
-            raise ConfigurationError(
-                f"unknown fields {unknown} of Scaling. Received: {given!r:.99}."
-            )
-        given["points"] = tuple(ScalingPoint(**point) for point in given["points"])
-        return cls(**given)
-
-
 def prospect(
     master: TrainingMaster,
     *,
@@ -363,96 +276,36 @@ def prospect(
         check_positive("step_s", step_s)
     check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     if vector_bytes is not None:
-        vector_bytes = averaged_bytes(master, vector_bytes, updater_bytes)
-    count = len(rows) if rows is not None else workers or 1
-    per_exchange = minibatches_per_exchange(master, step_s, vector_bytes)
-    plan = master.plan(
-        rows if rows is not None else [per_exchange * master.batch_size_per_worker] * count,
-        vector_bytes=vector_bytes or 0,
-    )
+        vector_bytes = master.exchange.averaged_bytes(vector_bytes, updater_bytes)
     found = Prospect(
-        plan=plan,
+        plan=even_plan(master, workers or 1, step_s, vector_bytes)
+        if rows is None
+        else master.plan(rows, vector_bytes=vector_bytes or 0),
         rows_known=rows is not None,
         step_s=step_s,
         vector_bytes=vector_bytes,
-        exchange_s=None,
-        minibatches_per_exchange=per_exchange,
-        bytes_per_exchange=None,
+        minibatches_per_exchange=minibatches_per_exchange(master, step_s, vector_bytes),
     )
     if vector_bytes is None:
         return found
-    costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
-    cost = exchange(master, plan, costs)
+    costs = ScalingCosts().with_network(bandwidth_bytes_per_s)
+    cost, early = exchange(master, found.plan, costs), None
     if (first := _synchronous(master)) is not None:
-        parts: dict[str, Any] = {
-            "rows": rows,
-            "workers": workers,
-            "vector_bytes": vector_bytes,
-            "step_s": step_s,
-        }
-        early = prospect(first, **parts, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
-        found = replace(found, synchronous=early)
+        early = prospect(
+            first,
+            rows=rows,
+            workers=workers,
+            vector_bytes=vector_bytes,
+            step_s=step_s,
+            bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+        )
     return replace(
         found,
         exchange_s=cost.seconds,
         bytes_per_exchange=cost.sent_bytes,
         worthwhile_step_s=_worthwhile_step_s(master, cost) if cost.seconds else 0.0,
-        point=None if step_s is None else interval(master, plan, step_s, costs),
-    )
-
-
-def predict_scaling(
-    master: TrainingMaster,
-    *,
-    step_s: float,
-    vector_bytes: int,
-    updater_bytes: int = 0,
-    workers: Sequence[int] = POWERS_OF_TWO,
-    bandwidth_bytes_per_s: float | None = None,
-    costs: ScalingCosts | None = None,
-) -> Scaling:
-    """Predict how many times as fast as one worker some numbers of workers are.
-
-    Every worker is taken to have the same number of minibatches.
-
-    Args:
-        master: how to train.
-        step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state; counts if the master averages it. Default 0.
-        workers: numbers of workers; default 1, 2, 4 … 1,024.
-        bandwidth_bytes_per_s: what a machine can send; default None: that of `costs`, 10 Gbit/s.
-        costs: the other constants; default None: those that were measured.
-
-    Raises:
-        ConfigurationError: if an argument is invalid.
-
-    Example:
-        >>> from sparkwright.masters import ParameterAveragingTrainingMaster
-        >>> found = predict_scaling(
-        ...     ParameterAveragingTrainingMaster(averaging_frequency=5),
-        ...     step_s=0.1, vector_bytes=100_000_000, workers=[1, 8, 64],
-        ... )
-        >>> [round(point.speed_up, 1) for point in found.points]
-        [1.0, 5.6, 42.6]
-    """
-    check_positive("step_s", step_s)
-    check_count("vector_bytes", vector_bytes, maximum=MAX_BYTES)
-    costs = costs or ScalingCosts()
-    if bandwidth_bytes_per_s is not None:
-        between = replace(costs.exchange, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
-        costs = replace(costs, exchange=between)
-    size = averaged_bytes(master, vector_bytes, updater_bytes)
-    for count in workers:
-        check_count("workers", count)
-    rows = minibatches_per_exchange(master, step_s, size) * master.batch_size_per_worker
-    plans = [master.plan([rows] * count, vector_bytes=size) for count in workers]
-    return Scaling(
-        kind=master.exchange.kind,
-        step_s=step_s,
-        vector_bytes=size,
-        batch_size=master.batch_size_per_worker,
-        points=tuple(interval(master, plan, step_s, costs) for plan in plans),
+        point=None if step_s is None else interval(master, found.plan, step_s, costs),
+        synchronous=early,
     )
 
 
@@ -466,13 +319,6 @@ def _synchronous(master: TrainingMaster) -> TrainingMaster | None:
         averaging_delay=min(1, master.averaging_delay),
         synchronous_epochs=0,
     )
-
-
-def averaged_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:
-    """Return the bytes that `master` averages or shares, as float32."""
-    how = master.exchange
-    averages_updater = how.kind == "averaging" and "moments" in how.what
-    return vector_bytes + (updater_bytes if averages_updater else 0)
 
 
 def _worthwhile_step_s(master: TrainingMaster, cost: ExchangeCost) -> float:
@@ -492,11 +338,3 @@ def _worthwhile_step_s(master: TrainingMaster, cost: ExchangeCost) -> float:
 
 def _minibatches_text(count: int) -> str:
     return "1 minibatch" if count == 1 else f"{count:,} minibatches"
-
-
-def size_text(size_bytes: int) -> str:
-    """Format a number of bytes to three digits, in the unit that suits it."""
-    for exponent, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >= 1 << exponent:
-            return f"{size_bytes / (1 << exponent):.3g} {unit}"
-    return f"{size_bytes} B"

@@ -52,6 +52,15 @@ class Exchange:
         """Whether workers average parameters or share updates."""
         return "averaging" if "parameters" in self.what else "sharing"
 
+    def averaged_bytes(self, vector_bytes: int, updater_bytes: int = 0) -> int:
+        """Return the bytes that an exchange averages or shares, as float32.
+
+        Args:
+            vector_bytes: of the parameters and what else is averaged.
+            updater_bytes: of the optimizer's state, which counts if it is averaged with them.
+        """
+        return vector_bytes + (updater_bytes if {"parameters", "moments"} <= {*self.what} else 0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingPlan:

@@ -234,6 +234,19 @@ def seconds_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def size_text(size_bytes: int) -> str:
+    """Format a number of bytes to three digits, in the unit that suits it.
+
+    Example:
+        >>> [size_text(value) for value in (0, 100_040_000, 5 << 30)]
+        ['0 B', '95.4 MiB', '5 GiB']
+    """
+    for exponent, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << exponent:
+            return f"{size_bytes / (1 << exponent):.3g} {unit}"
+    return f"{size_bytes} B"
+
+
 def percent_text(share: float) -> str:
     """Format a share in percent.
 
