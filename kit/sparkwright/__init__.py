@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
-from .benchmark import advise as advise, benchmark as benchmark
+from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         spark as spark,
         timeline as timeline,
     )
+    from .benchmark.advice import advise as advise
     from .data import (
         DataSet as DataSet,
         DistributedDataSet as DistributedDataSet,

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import sparkwright as sw
+
 Row = dict[str, Any]
 Side = Callable[[], object]
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +96,12 @@ def trained(trains: Any, data: Any, epochs: int = 4) -> Any:
     run = trains.start(data, epochs=epochs)
     run.wait()
     return run
+
+
+def trained_here(model: Any, master: Any, data: Any, *, workers: int = 2, epochs: int = 4) -> Any:
+    """The run of so many workers on this machine, of a core each, after its end."""
+    with sw.ParallelWrapper(model, master, workers=workers, cores_per_worker=1) as wrapper:
+        return trained(wrapper, data, epochs)
 
 
 def steady(run: Any) -> float:

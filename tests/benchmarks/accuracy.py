@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show
+from tests.benchmarks._harness import Row, row, show, trained_here
 
 import sparkwright as sw
 
@@ -107,10 +107,7 @@ def accuracy(only: str = "") -> Iterator[Row]:
                         batch_size_per_worker=batch_size, seed=seed, **options
                     )
                     model = _network(*shape, seed=seed)
-                    with sw.ParallelWrapper(
-                        model, master, workers=WORKERS, cores_per_worker=1
-                    ) as each:
-                        each.fit(train, epochs=epochs)
+                    trained_here(model, master, train, workers=WORKERS, epochs=epochs)
                     _, score = model.evaluate(
                         test.features["features"], test.labels["labels"], verbose=0
                     )

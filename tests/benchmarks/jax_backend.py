@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tests.benchmarks._harness import ROOT, Row, compared, digits_arrays, steady, trained
+from tests.benchmarks._harness import ROOT, Row, compared, digits_arrays, steady, trained_here
 
 import sparkwright as sw
 
@@ -63,8 +63,7 @@ def _rates() -> dict[str, float]:
     found: dict[str, float] = {}
     with sw.ParallelWrapper(_dense(), averaging, workers=2):  # keeps the trainers
         for name, (model, master, features) in runs.items():
-            with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-                found[name] = steady(trained(wrapper, sw.DataSet(features, labels), epochs=4))
+            found[name] = steady(trained_here(model, master, sw.DataSet(features, labels)))
     return found
 
 

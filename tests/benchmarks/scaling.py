@@ -129,20 +129,15 @@ def predicted(kind: str, alone: Row, workers: Sequence[int] = WORKERS) -> sw.mas
     """What the model says of this machine, where all is shared but the sleep."""
     from sparkwright.masters.cost import LOOPBACK_BYTES_PER_S
 
-    costs = sw.masters.ScalingCosts(
-        exchange=sw.masters.ExchangeCosts(
-            bandwidth_bytes_per_s=LOOPBACK_BYTES_PER_S, latency_s=LATENCY_S
-        ),
-        cores=CORES,
-        processor_share=alone["processor_s"] / alone["minibatch_s"],
-    )
+    share = alone["processor_s"] / alone["minibatch_s"]
+    costs = sw.masters.ScalingCosts(cores=CORES, processor_share=share)
     return sw.masters.predict_scaling(
         master_of(kind),
         step_s=alone["minibatch_s"],
         vector_bytes=LENET_BYTES,
         updater_bytes=2 * LENET_BYTES,
         workers=workers,
-        costs=costs,
+        costs=costs.with_network(LOOPBACK_BYTES_PER_S, LATENCY_S),
     )
 
 

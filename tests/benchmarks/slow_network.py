@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show, trained
+from tests.benchmarks._harness import Row, row, show, trained_here
 
 import sparkwright as sw
 from sparkwright.timeline import PhaseCode
@@ -32,15 +32,13 @@ _OUTER = sw.OuterOptimizer()
 MASTERS: dict[str, dict[str, Any]] = {
     "moments averaged, every 5": {"averaging_frequency": 5},
     "local moments, every 5": {"averaging_frequency": 5, "updater": "local"},
-    "local moments, every 5, bfloat16": {
-        "averaging_frequency": 5,
-        "updater": "local",
-        "exchange_precision": "bfloat16",
-    },
-    "local moments, every 5, int8": {
-        "averaging_frequency": 5,
-        "updater": "local",
-        "exchange_precision": "int8",
+    **{
+        f"local moments, every 5, {precision}": {
+            "averaging_frequency": 5,
+            "updater": "local",
+            "exchange_precision": precision,
+        }
+        for precision in ("bfloat16", "int8")
     },
     **{
         f"local moments, every 5, {precision}, delay 4": {
@@ -101,8 +99,7 @@ def slow_network() -> Iterator[Row]:
         master = sw.ParameterAveragingTrainingMaster(
             batch_size_per_worker=1, seed=1, collect_training_stats=True, **options
         ).with_hooks(Paced())
-        with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-            totals = trained(wrapper, data, epochs=_EPOCHS).timeline.totals()
+        totals = trained_here(model, master, data, epochs=_EPOCHS).timeline.totals()
         spent = {total.phase.code: total for total in totals if total.place == "workers"}
         step_s = spent[PhaseCode.COMPUTE].seconds / spent[PhaseCode.COMPUTE].count
         codes = (PhaseCode.WAIT, PhaseCode.AVERAGE, PhaseCode.APPLY)
@@ -127,9 +124,7 @@ def predicted(master: sw.ParameterAveragingTrainingMaster, step_s: float, size: 
         vector_bytes=4 * size,
         updater_bytes=8 * size,
         workers=[2],
-        costs=sw.masters.ScalingCosts(
-            exchange=sw.masters.ExchangeCosts(bandwidth_bytes_per_s=bandwidth, latency_s=5e-5)
-        ),
+        costs=sw.masters.ScalingCosts().with_network(bandwidth, latency_s=5e-5),
     )
     return found.at(2).interval_s / master.averaging_frequency
 

@@ -24,6 +24,7 @@ from tests.benchmarks._harness import (
     seconds,
     steady,
     trained,
+    trained_here,
 )
 
 import sparkwright as sw
@@ -90,8 +91,7 @@ def by_driver() -> Iterator[Row]:
         for repeat in range(1 + REPEATS):
             for way, rates in found.items():
                 master = _master(averaging_frequency=frequency, communication=way)
-                with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
-                    rate = steady(trained(wrapper, data))
+                rate = steady(trained_here(model, master, data))
                 if repeat:  # the first compiles
                     rates.append(rate)
         yield compared(
@@ -261,7 +261,6 @@ def _averaging_ms(parameters: int, count: int) -> float:
     master = sw.ParameterAveragingTrainingMaster(
         batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True
     )
-    with sw.ParallelWrapper(model, master, workers=count, cores_per_worker=1) as wrapper:
-        stats = trained(wrapper, data, epochs=1).stats
+    stats = trained_here(model, master, data, workers=count, epochs=1).stats
     averages = stats[stats.phase == "average"].groupby("worker").tail(12)  # without the first three
     return 1e3 * float(averages.seconds.median())

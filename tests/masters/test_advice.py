@@ -49,8 +49,7 @@ bandwidths, seconds, sizes = st.floats(1e6, 1e11), st.floats(1e-4, 10), st.integ
 
 
 def costs(bandwidth: float, latency_s: float = 1e-4) -> ScalingCosts:
-    between = ExchangeCosts(bandwidth_bytes_per_s=bandwidth, latency_s=latency_s)
-    return ScalingCosts(exchange=between)
+    return ScalingCosts().with_network(bandwidth, latency_s)
 
 
 def efficiency(master: TrainingMaster, bandwidth: float, *, step_s: float, size: int) -> float:

@@ -61,7 +61,7 @@ def benchmark(
     from ._benchmark import Benchmark
 
     measuring = Benchmark(
-        spark,
+        spark=spark,
         model=model,
         data=data,
         validation=validation,

@@ -86,7 +86,13 @@ def measure_network(
 
 
 def _task(
-    _: Iterable[Any], *, secret: bytes, mesh: MeshConfig, driver: str, network: str, timeout_s: float
+    _: Iterable[Any],
+    *,
+    secret: bytes,
+    mesh: MeshConfig,
+    driver: str,
+    network: str,
+    timeout_s: float,
 ) -> list[tuple[str, float, float]]:
     """Run in a barrier task: join the ring of all tasks; return host, bandwidth and latency."""
     from pyspark import BarrierTaskContext

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,9 +14,16 @@ from sparkwright.timeline.summary import percent_text, seconds_text
 
 # Options that hold addresses, paths or URLs.
 _PLACES = {"mesh", "checkpoint", "export_directory", "time_source"}
-_HEADS = (
-    *("workers", "examples/s", "minibatch", "round", "averaging", "times faster"),
-    *("efficiency", "predicted"),
+# The columns of the table: the name in `runs`, the head, and how a value is shown.
+_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("workers", "workers", str),
+    ("examples_per_s", "examples/s", "{:,.0f}".format),
+    ("minibatch_s", "minibatch", seconds_text),
+    ("round_s", "round", seconds_text),
+    ("averaging_s", "averaging", seconds_text),
+    ("times_faster", "times faster", "{:.2f}".format),
+    ("efficiency", "efficiency", percent_text),
+    ("predicted", "predicted", percent_text),
 )
 Facts = dict[str, Any]
 
@@ -87,24 +95,27 @@ class BenchmarkResult:
         Raises:
             ConfigurationError: if matplotlib is not installed.
         """
-        axes = new_axes(8.5, 3.8)
-        spec = axes.get_subplotspec().subgridspec(1, 2)
-        axes.set_subplotspec(spec[0])
-        other = axes.figure.add_subplot(spec[1])
-        lines = ((axes, "examples_per_s", 0), (other, "efficiency", 0), (other, "predicted", 1))
-        for each, name, color in lines:
+        figure = new_axes(8.5, 3.8).figure
+        figure.clear()
+        axes, other = figure.subplots(1, 2)
+        workers = [run["workers"] for run in self.runs]
+
+        def draw(axes: Any, name: str, label: str, style: str, color: str) -> None:
             # What was not measured is a gap.
-            known = [(run["workers"], run[name] or math.nan) for run in self.runs] or [(0, 0)]
-            label, style = name.replace("_per_s", "/s"), "so"[not color] + "-"
-            each.plot(*zip(*known, strict=True), style, color=COLORS[color], label=label)
+            values = [run[name] or math.nan for run in self.runs]
+            axes.plot(workers or [0], values or [0], style, color=color, label=label)
+
+        draw(axes, "examples_per_s", "examples/s", "o-", COLORS[0])
+        draw(other, "efficiency", "efficiency", "o-", COLORS[0])
+        draw(other, "predicted", "predicted", "s-", COLORS[1])
         if self.fit is not None:
             axes.axhline(self._fit_rate, color=COLORS[1], linestyle="--", label="model.fit")
         other.axhline(1, **THIN_LINE)
         for each, label in ((axes, "examples/s"), (other, "efficiency")):
             each.set_ylim(bottom=0)
-            each.set_xticks([run["workers"] for run in self.runs])
+            each.set_xticks(workers)
             finish(each, x="workers", y=label, legend=2)
-        return axes.figure
+        return figure
 
     def report(self) -> Report:
         """All of it as text and a table."""
@@ -129,12 +140,15 @@ class BenchmarkResult:
                 f"{fit}, {goal['workers']} workers {all_of_them}."
             )
         facts += [] if self.advice is None else [f"Advice: {self.advice.reason}"]
-        facts += [*self.notes, f"Measured in {seconds_text(self.seconds)}."]
-        rows = [_HEADS, *(_row(run) for run in self.runs)]
+        rows = [[head for _, head, _ in _COLUMNS]]
+        rows += [
+            ["?" if run[name] is None else text(run[name]) for name, _, text in _COLUMNS]
+            for run in self.runs
+        ]
         return Report(
             title=f"{model['name']}, {model['parameters']:,} parameters, minibatches of "
             f"{model['batch_size']}; {cluster['master']}, {cluster['slots']} task slots",
-            notes=facts,
+            notes=[*facts, *self.notes, f"Measured in {seconds_text(self.seconds)}."],
             tables=[Table(rows=rows)],
         )
 
@@ -154,14 +168,3 @@ def _without_places(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_places(v) for name, v in value.items() if name not in _PLACES}
     return [_without_places(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _row(run: Facts) -> list[str]:
-    texts = {
-        "workers": str,
-        "examples_per_s": "{:,.0f}".format,
-        **dict.fromkeys(("minibatch_s", "round_s", "averaging_s"), seconds_text),
-        "times_faster": "{:.2f}".format,
-        **dict.fromkeys(("efficiency", "predicted"), percent_text),
-    }
-    return ["?" if run[name] is None else text(run[name]) for name, text in texts.items()]

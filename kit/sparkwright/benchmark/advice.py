@@ -1,34 +1,46 @@
 """`sw.advise`: measure what is not given, then recommend a training master."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.slots import task_slots
 from sparkwright.errors import ConfigurationError
-from sparkwright.options import check_positive
+from sparkwright.masters import (
+    Advice,
+    ParameterAveragingTrainingMaster,
+    ScalingCosts,
+    TrainingMaster,
+    advise as recommend,
+    updater_bytes,
+    vector_bytes,
+)
+from sparkwright.networks import NetworkSpec
+from sparkwright.networks.state import ModelState
+from sparkwright.spark import SparkNetwork
+from sparkwright.workers.step_time import measure_step
+
+from ._network import measure_network
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from sparkwright.masters import Advice, ScalingCosts, TrainingMaster
 
 
 def advise(
     network: Any,
     *,
-    master: "TrainingMaster | None" = None,
+    master: TrainingMaster | None = None,
     spark: "SparkSession | None" = None,
     workers: int | None = None,
     step_s: float | None = None,
     bandwidth_bytes_per_s: float | None = None,
     latency_s: float | None = None,
     target: float = 0.9,
-    costs: "ScalingCosts | None" = None,
-) -> "Advice":
+    costs: ScalingCosts | None = None,
+) -> Advice:
     """Recommend averaging frequency, moments, precision and overlap for a network and a cluster.
 
-    The safest setting counts that lets workers train for a share of the time, `target`. Step time
-    is measured on this machine if it is not given, bandwidth and latency between the executors of
-    `spark`, by one job of a few seconds; without Spark they are assumed.
+    The recommendation is the safest setting with which workers train for a share `target` of the
+    time. Step time is measured on this machine if it is not given, bandwidth and latency between
+    the executors of `spark`, by one job of a few seconds; without Spark they are assumed.
 
     Args:
         network: a SparkNetwork, a compiled keras.Model, a NetworkSpec, or a number of parameters,
@@ -55,27 +67,17 @@ def advise(
         print(advice)
         network.master = advice.master
     """
-    # `sparkwright` imports this module at once, and the rest of the kit at its first use.
-    from sparkwright.masters import (
-        ParameterAveragingTrainingMaster,
-        ScalingCosts,
-        advise as recommend,
-        updater_bytes,
-        vector_bytes,
-    )
-    from sparkwright.networks import NetworkSpec
-    from sparkwright.spark import SparkNetwork
-    from sparkwright.workers.step_time import measure_step
-
-    from ._network import measure_network
-
     if isinstance(network, SparkNetwork):
         master, spark = master or network.master, spark or network.spark
         network = network.model
     master = master or ParameterAveragingTrainingMaster()
-    workers = workers or _workers(master, spark)
+    workers = workers or master.workers or (None if spark is None else task_slots(spark))
+    if workers is None:
+        raise ConfigurationError(
+            "`workers` is not known. Received: workers=None, and no session with a fixed number "
+            "of task slots. Give `workers`."
+        )
     sources = list[str]()
-    sizes: dict[str, int]
     if isinstance(network, int) and not isinstance(network, bool):
         if step_s is None:
             raise ConfigurationError(
@@ -95,25 +97,21 @@ def advise(
             sources.append(
                 f"Step time: measured on this machine, {found.device}, {found.cores} cores."
             )
-    costs = costs or ScalingCosts()
-    between = costs.exchange
-    is_measured = spark is not None and workers > 1 and bandwidth_bytes_per_s is None
-    if spark is not None and is_measured:
-        speed = measure_network(spark, workers=workers, mesh=master.mesh)
-        bandwidth_bytes_per_s = speed.bandwidth_bytes_per_s
-        latency_s = latency_s or speed.latency_s
-        sources.append(f"Network: measured between {workers} tasks.")
-    elif bandwidth_bytes_per_s is None:
-        sources.append("Network: assumed; give `bandwidth_bytes_per_s`, or `spark` to measure it.")
-    for name, value in (("bandwidth_bytes_per_s", bandwidth_bytes_per_s), ("latency_s", latency_s)):
-        if value is not None:
-            check_positive(name, value)
-            between = replace(between, **{name: value})
+    if bandwidth_bytes_per_s is None:
+        if spark is not None and workers > 1:
+            speed = measure_network(spark, workers=workers, mesh=master.mesh)
+            bandwidth_bytes_per_s = speed.bandwidth_bytes_per_s
+            latency_s = latency_s or speed.latency_s
+            sources.append(f"Network: measured between {workers} tasks.")
+        else:
+            sources.append(
+                "Network: assumed; give `bandwidth_bytes_per_s`, or `spark` to measure it."
+            )
     return recommend(
         master,
         workers=workers,
         step_s=step_s,
-        costs=replace(costs, exchange=between),
+        costs=(costs or ScalingCosts()).with_network(bandwidth_bytes_per_s, latency_s),
         target=target,
         sources=sources,
         **sizes,
@@ -121,13 +119,11 @@ def advise(
 
 
 def sizes_of(model: Any) -> dict[str, int]:
-    """Bytes of a compiled model's parameters and of its optimizer's state, as `advise` takes them.
+    """Return `vector_bytes` and `updater_bytes` of a compiled model.
 
     Raises:
         ConfigurationError: if it is something else.
     """
-    from sparkwright.networks.state import ModelState
-
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(
             "`network` must be a SparkNetwork, a compiled keras.Model, a NetworkSpec or a number "
@@ -136,15 +132,3 @@ def sizes_of(model: Any) -> dict[str, int]:
     state = ModelState.of(model)
     item = state.dtype.itemsize
     return {"vector_bytes": state.averaged_size * item, "updater_bytes": state.updater_size * item}
-
-
-def _workers(master: "TrainingMaster", spark: "SparkSession | None") -> int:
-    from sparkwright.cluster.slots import task_slots
-
-    found = master.workers or (None if spark is None else task_slots(spark))
-    if found is None:
-        raise ConfigurationError(
-            "`workers` is not known. Received: workers=None, and no session with a fixed number "
-            "of task slots. Give `workers`."
-        )
-    return found
