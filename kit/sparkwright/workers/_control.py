@@ -1,14 +1,11 @@
-"""A worker's line to the coordinator: orders, heartbeats, and the rows of its log."""
+"""A worker's line to the coordinator: orders, answers and heartbeats."""
 
 import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.mesh.connection import Address, Connection, connect
@@ -16,12 +13,8 @@ from sparkwright.mesh.framing import Message
 from sparkwright.mesh.relay import CONNECT_BACK
 from sparkwright.mesh.ring import Ring
 
-if TYPE_CHECKING:
-    from ._minibatches import RoundDone
-
 HEARTBEAT_S = 1.0
 _EVERY_GENERATION = 1 << 62
-_SEND_EVERY_S = 0.1
 
 
 class Dismissed(Exception):
@@ -84,12 +77,18 @@ class ControlLine:
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._ring: Ring | None = None
         self._abandon: Callable[[int], None] | None = None
-        self._snapshot: Callable[[], None] | None = None
-        self._time_came: Callable[[Message, float], None] | None = None
         self._at_beat: Callable[[], None] | None = None
-        self._connect_back: Callable[[int], None] | None = None
         self.paused = self._generation = 0
         self._lock = threading.Lock()
+        # What the reader thread does with a message of each kind. All others are orders.
+        self._handlers: dict[str, Callable[[Message], object]] = {
+            "stop": lambda _: self.stopping.set(),
+            "pause": self._pause,
+            "regroup": lambda message: self._break_ring(int(message.fields["generation"])),
+            "dismiss": self._dismiss,
+            **dict.fromkeys(("verdict", "kept", "answered"), self._answers.put),
+            **dict.fromkeys(("snapshot", "clock", CONNECT_BACK), lambda _: None),
+        }
         self._connection: Connection = connect(address, secret=secret, timeout_s=timeout_s)
         # This machine's address as the coordinator sees it.
         self.local_host = str(self._connection.socket.getsockname()[0])
@@ -180,18 +179,18 @@ class ControlLine:
 
     def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
         """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""
-        self._snapshot = send
+        self._handlers["snapshot"] = lambda _: send()
 
     def when_time_comes(self, tell: Callable[[Message, float], None]) -> None:
         """Call `tell` with each answer to "clock", and the monotonic clock when it came.
 
         On the reader's thread, which nothing else must hold up.
         """
-        self._time_came = tell
+        self._handlers["clock"] = lambda message: tell(message, self._connection.heard_s)
 
     def when_called_back(self, connect_back: Callable[[int], None]) -> None:
         """Call `connect_back`, on the reader's thread, with the ticket of each peer that waits."""
-        self._connect_back = connect_back
+        self._handlers[CONNECT_BACK] = lambda each: connect_back(int(each.fields["ticket"]))
 
     def at_each_beat(self, call: Callable[[], None] | None) -> None:
         """Call `call` every second, on the heartbeat's thread; None: nothing any more."""
@@ -221,32 +220,19 @@ class ControlLine:
     def _read(self) -> None:
         try:
             while (message := self._connection.receive()) is not None:
-                if message.kind == "stop":
-                    self.stopping.set()
-                elif message.kind == "pause":
-                    self.paused = int(message.fields["generation"])
-                elif message.kind == "snapshot":
-                    if self._snapshot is not None:
-                        self._snapshot()
-                elif message.kind == "clock":
-                    if self._time_came is not None:
-                        self._time_came(message, self._connection.heard_s)
-                elif message.kind == CONNECT_BACK:
-                    if self._connect_back is not None:
-                        self._connect_back(int(message.fields["ticket"]))
-                elif message.kind == "regroup":
-                    self._break_ring(int(message.fields["generation"]))
-                elif message.kind in ("verdict", "kept", "answered"):
-                    self._answers.put(message)
-                else:
-                    if message.kind == "dismiss":
-                        self._dismissed = True
-                        self._break_ring(_EVERY_GENERATION)
-                        self._answers.put(message)
-                    self._orders.put(message)
+                self._handlers.get(message.kind, self._orders.put)(message)
         except (NetworkError, OSError, Dismissed):
             pass
         self.hang_up()
+
+    def _pause(self, message: Message) -> None:
+        self.paused = int(message.fields["generation"])
+
+    def _dismiss(self, message: Message) -> None:
+        self._dismissed = True
+        self._break_ring(_EVERY_GENERATION)
+        self._answers.put(message)
+        self._orders.put(message)
 
     def _break_ring(self, generation: int) -> None:
         with self._lock:
@@ -281,69 +267,3 @@ class ControlLine:
                     call()
             except (NetworkError, Dismissed):
                 self.hang_up()
-
-
-class RowBuffer:
-    """Collects what each averaged round did; a round that is lost is never logged."""
-
-    def __init__(self, control: ControlLine) -> None:
-        self._control = control
-        self._blocks: list[dict[str, Any]] = []
-        self._losses: list[NDArray[np.float32]] = []
-        self._examples: list[NDArray[np.int32]] = []
-        self._columns: dict[str, list[NDArray[np.float32]]] = {}
-        self._sent_s = 0.0
-
-    def add(
-        self,
-        done: "RoundDone",
-        *,
-        epoch: int,
-        round: int,
-        seconds: float,
-        columns: dict[str, NDArray[np.float32]] | None = None,
-    ) -> None:
-        """Take the rows of minibatches that count.
-
-        Args:
-            done: the minibatches.
-            epoch: which they belong to, from 1.
-            round: likewise.
-            seconds: that they took.
-            columns: further columns of the log, each (minibatches,) float32; the same each time.
-        """
-        self._blocks.append(
-            {
-                "epoch": epoch,
-                "round": round,
-                "count": len(done.losses),
-                "ended_s": time.monotonic(),
-                "seconds": seconds,
-                "metrics": done.metrics,
-                "readings": done.readings,
-            }
-        )
-        self._losses.append(done.losses)
-        self._examples.append(done.examples)
-        for name, values in (columns or {}).items():
-            self._columns.setdefault(name, []).append(values)
-        # The first round goes at once: somebody is waiting for the first loss.
-        if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what has been collected."""
-        if not self._blocks:
-            return
-        now_s = time.monotonic()
-        for block in self._blocks:
-            # Ages instead of times: the driver's clock may differ from this machine's.
-            block["age_s"] = now_s - block.pop("ended_s")
-        parts = [self._losses, self._examples, *self._columns.values()]
-        self._control.send(
-            "rows",
-            {"blocks": self._blocks, "columns": list(self._columns)},
-            tuple(np.concatenate(part) for part in parts),
-        )
-        self._blocks, self._losses, self._examples, self._columns = [], [], [], {}
-        self._sent_s = now_s

@@ -22,10 +22,11 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
 from ._batch_layout import BatchLayout
-from ._control import ControlLine, Dismissed, RowBuffer
+from ._control import ControlLine, Dismissed
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from ._rounded_average import RoundedAverage
+from ._row_buffer import RowBuffer
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource

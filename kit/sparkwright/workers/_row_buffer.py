@@ -1,0 +1,78 @@
+"""The rows of a worker's log, collected until they are sent."""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._control import ControlLine
+from ._minibatches import RoundDone
+
+_SEND_EVERY_S = 0.1
+
+
+class RowBuffer:
+    """Collects what each averaged round did; a round that is lost is never logged."""
+
+    def __init__(self, control: ControlLine) -> None:
+        self._control = control
+        self._blocks: list[dict[str, Any]] = []
+        self._losses: list[NDArray[np.float32]] = []
+        self._examples: list[NDArray[np.int32]] = []
+        self._columns: dict[str, list[NDArray[np.float32]]] = {}
+        self._sent_s = 0.0
+
+    def add(
+        self,
+        done: RoundDone,
+        *,
+        epoch: int,
+        round: int,
+        seconds: float,
+        columns: dict[str, NDArray[np.float32]] | None = None,
+    ) -> None:
+        """Take the rows of minibatches that count.
+
+        Args:
+            done: the minibatches.
+            epoch: which they belong to, from 1.
+            round: likewise.
+            seconds: that they took.
+            columns: further columns of the log, each (minibatches,) float32; the same each time.
+        """
+        self._blocks.append(
+            {
+                "epoch": epoch,
+                "round": round,
+                "count": len(done.losses),
+                "ended_s": time.monotonic(),
+                "seconds": seconds,
+                "metrics": done.metrics,
+                "readings": done.readings,
+            }
+        )
+        self._losses.append(done.losses)
+        self._examples.append(done.examples)
+        for name, values in (columns or {}).items():
+            self._columns.setdefault(name, []).append(values)
+        # The first round goes at once: somebody is waiting for the first loss.
+        if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what has been collected."""
+        if not self._blocks:
+            return
+        now_s = time.monotonic()
+        for block in self._blocks:
+            # Ages instead of times: the driver's clock may differ from this machine's.
+            block["age_s"] = now_s - block.pop("ended_s")
+        parts = [self._losses, self._examples, *self._columns.values()]
+        self._control.send(
+            "rows",
+            {"blocks": self._blocks, "columns": list(self._columns)},
+            tuple(np.concatenate(part) for part in parts),
+        )
+        self._blocks, self._losses, self._examples, self._columns = [], [], [], {}
+        self._sent_s = now_s
