@@ -63,9 +63,8 @@ def from_minibatches(
     if is_rdd(where):
         urls = where if partitions is None else where.repartition(partitions)
         reader = MinibatchReader(loader=loader)
-        return read_groups(
-            spark, urls.map(_alone), reader.read, on_error=on_error, gives_chunks=True
-        )
+        files = urls.map(lambda url: [FileToRead(str(url))])
+        return read_groups(spark, files, reader.read, on_error=on_error, gives_chunks=True)
     found = find_files(where, ours=loader is None)
     check_visible(spark, *found.probes)
     sizes = [file.size_bytes or 0 for file in found.files]
@@ -120,7 +119,3 @@ def _check(loader: Any, on_error: str) -> None:
             "`loader` must be a function: MinibatchSource -> DataSet. Received: "
             f"{type(loader).__name__}."
         )
-
-
-def _alone(url: Any) -> list[FileToRead]:
-    return [FileToRead(str(url))]

@@ -85,8 +85,7 @@ def reduce_all(
         pairs = pairs.mapPartitionsWithIndex(merged)
     while count > _FAN_IN:
         count = -(-count // _FAN_IN)
-        group = partial(_group_of, size=_FAN_IN)
-        pairs = pairs.repartitionAndSortWithinPartitions(count, group)
+        pairs = pairs.repartitionAndSortWithinPartitions(count, lambda index: index // _FAN_IN)
         pairs = pairs.mapPartitionsWithIndex(merged)
     found = collect(data.spark, pairs, description=description)
     return merge_all((_raised(summary) for _, summary in sorted(found, key=itemgetter(0))), merge)
@@ -115,7 +114,3 @@ def _raised(summary: Any) -> Any:
     if isinstance(summary, DataError):
         raise summary
     return summary
-
-
-def _group_of(index: int, *, size: int) -> int:
-    return index // size

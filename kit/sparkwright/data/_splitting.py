@@ -89,8 +89,12 @@ def split_stratified(
     """See `DistributedDataSet.stratified_split`."""
     check_whole("seed", seed, minimum=0)
     shares = check_weights(weights)
+
+    def classes_of(chunk: DataSet) -> NDArray[np.int64]:
+        return class_of_each_example(chunk, class_output(chunk, label))
+
     found = reduce_partitions(
-        data, partial(_class_counts, label=label), added, description="count classes"
+        data, lambda chunk, *_: counted(classes_of(chunk)), added, description="count classes"
     )
     counts = [known or {} for known in found]
     classes = sorted({number for known in counts for number in known})
@@ -99,7 +103,9 @@ def split_stratified(
     # Without any example there is no class, but there may be partitions.
     wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
-    return _parts(data, counts, wanted, partial(_labels, label=label), seed=seed, step=step)
+    return _parts(
+        data, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
+    )
 
 
 def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
@@ -192,17 +198,6 @@ def _selected(chunk: bytes, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
         yield chunk
     elif chosen.any():
         yield to_bytes(from_bytes(chunk).take(chosen))
-
-
-def _labels(chunk: bytes, *, label: str | None) -> NDArray[np.int64]:
-    dataset = from_bytes(chunk)
-    return class_of_each_example(dataset, class_output(dataset, label))
-
-
-def _class_counts(
-    chunk: DataSet, partition: int, start: int, *, label: str | None
-) -> dict[int, int]:
-    return counted(class_of_each_example(chunk, class_output(chunk, label)))
 
 
 def _example_bytes(data: "DistributedDataSet") -> int:

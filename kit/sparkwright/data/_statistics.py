@@ -127,7 +127,10 @@ def statistics_of(
     if bins:
         counts = _reduced(
             data,
-            partial(_histograms, edges=edges, pers=pers),
+            lambda chunk, *_: {
+                name: histogram_counts(chunk, name, edges[name], per=pers[name])
+                for name in _arrays(chunk)
+            },
             _summed,
             per_partition=per_partition,
             description="histograms of columns",
@@ -163,7 +166,7 @@ def label_balance_of(
     """See `DistributedDataSet.label_balance`."""
     found = _reduced(
         data,
-        partial(_class_counts, label=label),
+        lambda chunk, *_: balance_of(chunk, class_output(chunk, label)),
         added,
         per_partition=per_partition,
         description="count labels",
@@ -213,14 +216,6 @@ def _summary(chunk: DataSet, partition: int, start: int, *, seed: int) -> Summar
     return {name: summaries_of(chunk, name, **options) for name in _arrays(chunk)}
 
 
-def _histograms(
-    chunk: DataSet, partition: int, start: int, *, edges: Edges, pers: Mapping[str, Per]
-) -> Counts:
-    return {
-        name: histogram_counts(chunk, name, edges[name], per=pers[name]) for name in _arrays(chunk)
-    }
-
-
 def _summed(first: Counts, second: Counts) -> Counts:
     return {name: counts + second[name] for name, counts in first.items()}
 
@@ -232,9 +227,3 @@ def _column_names(schema: Any) -> Mapping[str, Sequence[str]]:
     names = {f"features/{name}": schema.feature_names(name) for name in schema.features}
     names |= {f"labels/{name}": tuple(labels) for name, labels in schema.labels.items()}
     return names
-
-
-def _class_counts(
-    chunk: DataSet, partition: int, start: int, *, label: str | None
-) -> dict[int, int]:
-    return balance_of(chunk, class_output(chunk, label))

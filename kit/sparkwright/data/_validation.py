@@ -93,8 +93,11 @@ def validate(
     if isinstance(where, DataSet):
         return expected.check(where, "the data set", len(where))
     if isinstance(where, DistributedDataSet):
-        check = partial(_check_chunk, expected=expected)
-        found = where.reduce_chunks(check, add, description="validate examples")
+        found = where.reduce_chunks(
+            lambda chunk, partition, _: expected.check(chunk, f"partition {partition}", len(chunk)),
+            add,
+            description="validate examples",
+        )
         return found or ValidationResult()
     checked = _checked(where, expected, loader, spark, clearing=on_invalid != "keep")
     total = sum(checked, CheckedFiles())
@@ -151,12 +154,6 @@ class Expected:
                     message = f"{group} {name!r} have the shape {_text(found)}, not {_text(wanted)}"
                     return f"invalid_{group}", message
         return None
-
-
-def _check_chunk(
-    chunk: DataSet, partition: int, start: int, *, expected: Expected
-) -> ValidationResult:
-    return expected.check(chunk, f"partition {partition}", len(chunk))
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:

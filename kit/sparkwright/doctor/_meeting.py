@@ -223,7 +223,7 @@ def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
     return all_within(actions, seconds, f"no answer within {seconds:g} s")
 
 
-def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) -> list[str]:
+def partners(me: str, all_of_them: Sequence[str]) -> list[str]:
     """Choose the executors that one tries: all others, or some spread evenly, others for each.
 
     Example:
@@ -232,9 +232,9 @@ def partners(me: str, all_of_them: Sequence[str], *, most: int = _MOST_PEERS) ->
     """
     start = all_of_them.index(me)
     others = [*all_of_them[start + 1 :], *all_of_them[:start]]
-    if len(others) <= most:
+    if len(others) <= _MOST_PEERS:
         return others
-    return [others[number * len(others) // most] for number in range(most)]
+    return [others[number * len(others) // _MOST_PEERS] for number in range(_MOST_PEERS)]
 
 
 def _send(connection: Connection, **fields: Any) -> None:

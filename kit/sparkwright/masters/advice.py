@@ -227,13 +227,11 @@ def advise(
     check_count("updater_bytes", updater_bytes, minimum=0, maximum=MAX_BYTES)
     check_number("target", target, above=0, maximum=1)
     given, costs = master or Averaging(), costs or ScalingCosts()
+    given_bytes = _memory_bytes(given, vector_bytes, updater_bytes)
 
     def plan_of(each: TrainingMaster) -> TrainingPlan:
         size = each.exchange.averaged_bytes(vector_bytes, updater_bytes)
         return even_plan(each, workers, step_s, size)
-
-    def memory_bytes(each: TrainingMaster) -> int:
-        return _memory_bytes(each, vector_bytes, updater_bytes)
 
     def predicted(each: TrainingMaster, risks: tuple[str, ...], added: str) -> Alternative:
         return Alternative(
@@ -242,7 +240,7 @@ def advise(
             sent_bytes=exchange(each, plan_of(each), costs).sent_bytes,
             minibatches=minibatches_per_exchange(each, step_s, vector_bytes),
             point=interval(each, plan_of(each), step_s, costs),
-            memory_bytes=memory_bytes(each) - memory_bytes(given),
+            memory_bytes=_memory_bytes(each, vector_bytes, updater_bytes) - given_bytes,
             risks=risks,
             added=added,
         )

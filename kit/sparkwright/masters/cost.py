@@ -17,7 +17,6 @@ from typing import Self
 
 from sparkwright.configuration import Configuration, configuration, option
 
-from .mesh_config import MeshConfig
 from .plan import TrainingPlan
 from .training_master import TrainingMaster
 
@@ -277,9 +276,11 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
         # The first of the others is part of the cost of a message.
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
-        busiest = others * size * plan.workers if by_driver else _relayed(master.mesh, others, size)
-        wire_s = busiest / bandwidth
-        return ExchangeCost(sent_bytes=others * size, wire_s=wire_s, handling_s=handling_s)
+        mesh, sent = master.mesh, others * size
+        # In a tree the busiest worker sends each update to its parent and children.
+        branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
+        wire_s = sent * (plan.workers if by_driver else branches) / bandwidth
+        return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
     how = master.exchange
     if how.among == "spark":
         wire_s = _SPARK_AVERAGING_S + 2 * plan.vector_bytes / bandwidth
@@ -335,12 +336,6 @@ def interval(
         speed_up=workers * training_s / interval_s,
         hidden_s=hidden_s,
     )
-
-
-def _relayed(mesh: MeshConfig, others: int, size_bytes: int) -> int:
-    """Return the bytes that the busiest worker passes on when each has sent one update."""
-    branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
-    return branches * others * size_bytes
 
 
 def _driver_s(
