@@ -140,7 +140,7 @@ class ScalingCosts(Configuration):
     def with_network(
         self, bandwidth_bytes_per_s: float | None = None, latency_s: float | None = None
     ) -> Self:
-        """Return the same constants with another bandwidth and latency; None: unchanged."""
+        """Return the same constants for another network; None: unchanged."""
         given = {"bandwidth_bytes_per_s": bandwidth_bytes_per_s, "latency_s": latency_s}
         changed = {name: value for name, value in given.items() if value is not None}
         return replace(self, exchange=replace(self.exchange, **changed))
