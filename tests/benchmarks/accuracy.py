@@ -1,8 +1,7 @@
 """Accuracy after equal epochs with options for slow networks: two data sets, three seeds.
 
-    python -m tests.benchmarks.accuracy               a table
-    python -m tests.benchmarks.accuracy picture.png   and a picture
-    python -m tests.benchmarks.accuracy "" digits     one of the data sets
+    python -m tests.benchmarks.accuracy           both data sets
+    python -m tests.benchmarks.accuracy digits    one of them
 
 The second data set is generated: a network with random weights labels points, and replicas that
 learn it drift apart so far that plain averaging every 50 minibatches loses accuracy.
@@ -121,34 +120,5 @@ def _spread(values: list[float]) -> str:
     return f"± {statistics.stdev(values):.1f}"
 
 
-def draw(rows: list[Row], path: str) -> None:
-    """The means, with the seeds' values as dots, a panel for each data set."""
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(each["what"].partition(":")[0] for each in rows))
-    figure, panels = plt.subplots(1, len(names), figsize=(9, 3.4), sharey=True, squeeze=False)
-    for panel, name in zip(panels[0], names, strict=True):
-        mine = [each for each in rows if each["what"].startswith(f"{name}:")][::-1]
-        labels = [each["what"].partition(": ")[2] for each in mine]
-        panel.barh(labels, [each["value"] for each in mine], color="#9dc3e6", height=0.6)
-        for place, each in enumerate(mine):
-            panel.plot(each["runs"], [place] * len(each["runs"]), "o", color="#1f4e79", ms=4)
-        low = min(min(each["runs"]) for each in mine)
-        high = max(max(each["runs"]) for each in mine)
-        panel.set_xlim(low - (high - low) / 3, high + (high - low) / 6)
-        panel.set_xlabel("accuracy on test data, %")
-        panel.set_title(name)
-        panel.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
-def main(path: str = "", only: str = "") -> None:
-    """Print the table, and draw it."""
-    rows = show(accuracy(only))
-    if path:
-        draw(rows, path)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    show(accuracy(*sys.argv[1:]))
