@@ -65,7 +65,7 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
         if generation <= last:
             found.set()
 
-    control.when_regrouping(abandon)
+    control.ring.when_broken(abandon)
     return found
 
 
@@ -88,11 +88,11 @@ def test_regroup_breaks_the_ring_of_its_generation(
     control, driver = line
     known = given_up(control, 3)
     if used == "before":
-        control.use_ring(ring, generation=generation)
+        control.ring.use(ring, generation=generation)
     driver.send("regroup", {"generation": 3})
     assert known.wait(10)
     if used == "after":
-        control.use_ring(ring, generation=generation)
+        control.ring.use(ring, generation=generation)
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
@@ -150,7 +150,7 @@ def test_regroup_gives_up_a_meeting_of_its_generation_and_no_later_one(
 def test_the_end_breaks_every_ring_and_every_wait(line: Line, ring: Ring, how: str) -> None:
     control, driver = line
     meeting = given_up(control, 10**6)
-    control.use_ring(ring, generation=1)
+    control.ring.use(ring, generation=1)
     assert not control.lost
     if how == "dismiss":
         driver.send("dismiss", {"reason": "done"})

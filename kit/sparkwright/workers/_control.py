@@ -50,6 +50,40 @@ class Activity:
             self.computing = before
 
 
+class CurrentRing:
+    """The ring that "regroup" breaks, and the generations that are not waited for any longer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ring: Ring | None = None
+        self._abandon: Callable[[int], None] | None = None
+        self._broken = 0  # all generations up to this one
+
+    def use(self, ring: Ring | None, *, generation: int) -> None:
+        """Set the ring, which is that of `generation`; None: no ring any more."""
+        with self._lock:
+            if self._ring is None or ring is None:
+                self._ring = ring
+            if ring is not None and generation <= self._broken:
+                ring.abort()
+
+    def when_broken(self, abandon: Callable[[int], None]) -> None:
+        """Call `abandon` with each generation that is broken, at once if one has been."""
+        with self._lock:
+            self._abandon = abandon
+            if self._broken:
+                abandon(self._broken)
+
+    def break_off(self, generation: int = _EVERY_GENERATION) -> None:
+        """Break the ring, and do not wait for those of generations up to this one."""
+        with self._lock:
+            self._broken = max(generation, self._broken)
+            if self._ring is not None:
+                self._ring.abort()
+            if self._abandon is not None:
+                self._abandon(self._broken)
+
+
 class ControlLine:
     """Messages to and from the coordinator, on behalf of the training thread.
 
@@ -59,6 +93,7 @@ class ControlLine:
 
     Attributes:
         activity: of the training thread, which heartbeats report.
+        ring: the worker's, which "regroup" breaks.
         stopping: set when the run ends with the next averaging.
         paused: the latest generation whose ring ends with the next averaging; others join.
     """
@@ -70,21 +105,19 @@ class ControlLine:
             NetworkError: if the coordinator cannot be reached.
         """
         self.activity = Activity()
+        self.ring = CurrentRing()
         self.stopping = threading.Event()
         self.gone = threading.Event()
         self._dismissed = False
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._ring: Ring | None = None
-        self._abandon: Callable[[int], None] | None = None
         self._at_beat: Callable[[], None] | None = None
-        self.paused = self._generation = 0
-        self._lock = threading.Lock()
+        self.paused = 0
         # What the reader thread does with a message of each kind. All others are orders.
         self._handlers: dict[str, Callable[[Message], object]] = {
             "stop": lambda _: self.stopping.set(),
             "pause": self._pause,
-            "regroup": lambda message: self._break_ring(int(message.fields["generation"])),
+            "regroup": lambda message: self.ring.break_off(int(message.fields["generation"])),
             "dismiss": self._dismiss,
             **dict.fromkeys(("verdict", "kept", "answered"), self._answers.put),
             **dict.fromkeys(("snapshot", "clock", CONNECT_BACK), lambda _: None),
@@ -196,21 +229,6 @@ class ControlLine:
         """Call `call` every second, on the heartbeat's thread; None: nothing any more."""
         self._at_beat = call
 
-    def when_regrouping(self, abandon: Callable[[int], None]) -> None:
-        """Call `abandon` with each generation that is not to be waited for any longer."""
-        with self._lock:
-            self._abandon = abandon
-            if self._generation:
-                abandon(self._generation)
-
-    def use_ring(self, ring: Ring | None, *, generation: int) -> None:
-        """Say which ring "regroup" for `generation` has to break; None: none."""
-        with self._lock:
-            if self._ring is None or ring is None:
-                self._ring = ring
-            if ring is not None and generation <= self._generation:
-                ring.abort()
-
     def close(self) -> None:
         """Hang up and end both threads."""
         self.hang_up()
@@ -230,23 +248,15 @@ class ControlLine:
 
     def _dismiss(self, message: Message) -> None:
         self._dismissed = True
-        self._break_ring(_EVERY_GENERATION)
+        self.ring.break_off()
         self._answers.put(message)
         self._orders.put(message)
-
-    def _break_ring(self, generation: int) -> None:
-        with self._lock:
-            self._generation = max(generation, self._generation)
-            if self._ring is not None:
-                self._ring.abort()
-            if self._abandon is not None:
-                self._abandon(self._generation)
 
     def hang_up(self) -> None:
         """Close the line at once; every wait ends with `Dismissed`. From any thread."""
         self.gone.set()
         self._connection.close()
-        self._break_ring(_EVERY_GENERATION)
+        self.ring.break_off()
         gone = Message(kind="dismiss", fields={"reason": "the driver is gone"})
         self._orders.put(gone)
         self._answers.put(gone)

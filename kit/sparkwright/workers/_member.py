@@ -92,7 +92,7 @@ class RunMember:
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)
-        control.when_regrouping(self._ring_port.abandon)
+        control.ring.when_broken(self._ring_port.abandon)
         self._device = device
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
@@ -195,12 +195,12 @@ class RunMember:
                 peer_timeout_s=self.settings.master.mesh.peer_timeout_s,
                 each_with_each=self.settings.master.exchange.is_rounded,
             )
-        self.control.use_ring(ring, generation=group.generation)
+        self.control.ring.use(ring, generation=group.generation)
         return ring
 
     def leave(self, ring: Ring | None, group: Group) -> None:
         """Leave the ring, if there was one."""
-        self.control.use_ring(None, generation=group.generation)
+        self.control.ring.use(None, generation=group.generation)
         if ring is not None:
             ring.abort()
 
