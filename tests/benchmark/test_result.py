@@ -177,6 +177,10 @@ def test_advice_for_a_number_of_parameters_needs_a_step_time_and_workers() -> No
         sw.advise(1000, workers=2)
     with pytest.raises(ConfigurationError, match="`workers` is not known"):
         sw.advise(1000, step_s=0.1)
+    with pytest.raises(ConfigurationError, match="`bandwidth_bytes_per_s` must be"):
+        sw.advise(1000, workers=2, step_s=0.1, bandwidth_bytes_per_s=-1)
+    with pytest.raises(ConfigurationError, match="`latency_s` must be"):
+        sw.advise(1000, workers=2, step_s=0.1, latency_s=0)
     found = sw.advise(25_010_000, workers=2, step_s=0.6, bandwidth_bytes_per_s=1.25e8)
     assert (found.vector_bytes, found.updater_bytes) == (100_040_000, 200_080_000)
     assert found.sources == ()

@@ -331,6 +331,17 @@ def test_a_run_with_even_rows_is_predicted_alike_by_both(
     assert one.speed_up == pytest.approx(point.speed_up)
 
 
+def test_another_network_keeps_all_other_constants() -> None:
+    known = ScalingCosts(
+        exchange=ExchangeCosts(latency_s=1e-3, averaging_s_per_byte=1e-9), jitter=0.2, cores=3
+    )
+    found = known.with_network(1e8)
+    assert found.exchange == replace(known.exchange, bandwidth_bytes_per_s=1e8)
+    assert replace(found, exchange=known.exchange) == known
+    assert known.with_network(latency_s=1e-5).exchange.latency_s == 1e-5
+    assert known.with_network() == known
+
+
 def test_a_ring_costs_twice_the_vector_and_three_steps_a_worker() -> None:
     exact = ExchangeCosts(bandwidth_bytes_per_s=1e9, latency_s=1e-3, averaging_s_per_byte=1e-9)
     found = predict_scaling(
