@@ -62,7 +62,6 @@ def test_a_plan_of_uneven_workers() -> None:
         "minibatches": [7, 1, 0],
         "batch_size_per_worker": 10,
         "averaging_frequency": 5,
-        "synchronous_epochs": 0,
         "rounds_per_epoch": 2,
         "epochs": 1,
         "idle_workers": [2],

@@ -38,7 +38,6 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     ParameterAveragingTrainingMaster: COMMON
     | {
         "averaging_frequency": 5,
-        "synchronous_epochs": 0,
         "aggregation_depth": 2,
         "updater": "average",
         "outer_optimizer": None,

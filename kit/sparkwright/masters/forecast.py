@@ -19,7 +19,7 @@ from .cost import (
     minibatches_per_exchange,
 )
 from .parameter_averaging import ParameterAveragingTrainingMaster
-from .plan import TrainingPlan
+from .plan import TrainingPlan, by_epoch
 from .training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
@@ -49,8 +49,8 @@ class Prospect:
         worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
             None: unknown.
         point: the interval of workers that are all busy; None: unknown.
-        synchronous: the prediction of the synchronous epochs at the beginning, the others being
-            about epochs after these; None: there are none.
+        at_first: the prediction of the first epochs, if averagings change their frequency; the
+            others are about epochs after the last change. None: they do not.
     """
 
     plan: TrainingPlan
@@ -62,7 +62,7 @@ class Prospect:
     bytes_per_exchange: int | None
     worthwhile_step_s: float | None = None
     point: ScalingPoint | None = None
-    synchronous: "Prospect | None" = None
+    at_first: "Prospect | None" = None
 
     @property
     def workers(self) -> int:
@@ -141,7 +141,7 @@ class Prospect:
             training += f" take {seconds_text(count * self.step_s)}"
         return (
             f"{training}, {exchange} about {seconds_text(self.exchange_s)}: {self.workers} workers "
-            f"are at best {self.speed_up:.1f} times as fast as one{self._at_first}; {self._rule}."
+            f"are at best {self.speed_up:.1f} times as fast as one{self._first_text}; {self._rule}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,15 +160,15 @@ class Prospect:
             "epoch_s": self.epoch_s,
             "speed_up": self.speed_up,
             "pays": self.pays,
-            "synchronous": None if self.synchronous is None else self.synchronous.to_dict(),
+            "at_first": None if self.at_first is None else self.at_first.to_dict(),
         }
 
     @property
-    def _at_first(self) -> str:
-        """What holds in the synchronous epochs instead."""
-        if self.synchronous is None or self.synchronous.speed_up is None:
+    def _first_text(self) -> str:
+        """What holds in the first epochs instead."""
+        if self.at_first is None or self.at_first.speed_up is None:
             return ""
-        return f", {self.synchronous.speed_up:.1f} times in the synchronous epochs"
+        return f", {self.at_first.speed_up:.1f} times in the first epochs"
 
     @property
     def _rule(self) -> str:
@@ -383,7 +383,11 @@ def prospect(
         return found
     costs = ScalingCosts(exchange=ExchangeCosts(bandwidth_bytes_per_s=bandwidth_bytes_per_s))
     cost = exchange(master, plan, costs)
-    if (first := _synchronous(master)) is not None:
+    if (
+        isinstance(master, ParameterAveragingTrainingMaster)
+        and len(by_epoch(master.averaging_frequency)) > 1
+    ):
+        first = master.averaging_every(master.frequency_in(0))
         parts: dict[str, Any] = {
             "rows": rows,
             "workers": workers,
@@ -391,7 +395,7 @@ def prospect(
             "step_s": step_s,
         }
         early = prospect(first, **parts, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
-        found = replace(found, synchronous=early)
+        found = replace(found, at_first=early)
     return replace(
         found,
         exchange_s=cost.seconds,
@@ -453,18 +457,6 @@ def predict_scaling(
         vector_bytes=size,
         batch_size=master.batch_size_per_worker,
         points=tuple(interval(master, plan, step_s, costs) for plan in plans),
-    )
-
-
-def _synchronous(master: TrainingMaster) -> TrainingMaster | None:
-    """Return what trains the synchronous epochs; None: there are none."""
-    if not isinstance(master, ParameterAveragingTrainingMaster) or not master.synchronous_epochs:
-        return None
-    return replace(
-        master,
-        averaging_frequency=1,
-        averaging_delay=min(1, master.averaging_delay),
-        synchronous_epochs=0,
     )
 
 
