@@ -279,7 +279,9 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
                     variable.assign(mean * (master.updater == "average"))
 
     for epoch in range(epochs):
-        start, frequency = 0, master.frequency_in(epoch)
+        start, frequency = 0, master.averaging_frequency
+        if not isinstance(frequency, int):
+            frequency = next(frequency[n] for n in range(epoch + 1, 0, -1) if n in frequency)
         while start < half:
             stop = min(half, start + frequency)
             if under_way is not None:
