@@ -57,6 +57,12 @@ def valid(option: Option) -> st.SearchStrategy[Any]:
             high = option.maximum if option.maximum is not None else option.below
             found = st.floats(low, high, exclude_min=least is None and low is not None)
             found = found.filter(lambda value: refusal(option, value) is None)
+        case "schedule":
+            numbers = st.integers(int(least or 0), MAX_COUNT)
+            later = st.dictionaries(st.integers(2, MAX_COUNT), numbers, max_size=3)
+            found = numbers | st.builds(
+                lambda n, m: {1: n} | dict(sorted(m.items())), numbers, later
+            )
         case "flag":
             found = st.booleans()
         case "choice":

@@ -70,6 +70,7 @@ values = st.one_of(
     st.integers(1, 2**70),
     st.sampled_from([10**400, -(10**400), 2**31, [1], {"name": "x"}, b"/data"]),
     st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([{1: 1, 3: 5}, {2: 5}, {3: 1, 1: 1}, {1: 0}, {1: True}, {1: 2**31}, {}]),
     st.sampled_from([0.5, 1.0, 1 / 16, 2, 64, 65, 1023, 1024, 2.0**-126, 2.0**127]),
     st.text(max_size=5),
 )

@@ -25,6 +25,17 @@ def test_several_integers_keep_their_commas() -> None:
     assert Option(name="kernel_size", kind="ints").parse("1,5") == (1, 5)
 
 
+@pytest.mark.parametrize("text", ["1: 1, 3: 5", "{1: 1, 3: 5}", " 1:1,3:5 "])
+def test_a_schedule_is_typed_with_or_without_braces(text: str) -> None:
+    option = Option(name="averaging_frequency", kind="schedule", minimum=1)
+    assert option.parse(text) == {1: 1, 3: 5}
+    assert option.text(option.parse(text)) == "1: 1, 3: 5"
+    assert option.parse("1,024") == 1024
+    for wrong in ("2: 5", "1: 1, 3", "1: 0", "1: 1: 1", "1: x", "1: 1,", ""):
+        with pytest.raises(ConfigurationError, match=f"Received: averaging_frequency=.*{wrong}"):
+            option.parse(wrong)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1"])
 def test_what_no_float_can_hold_is_refused(value: object) -> None:
     with pytest.raises(ConfigurationError, match="must be a finite number"):

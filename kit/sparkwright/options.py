@@ -3,13 +3,13 @@
 import re
 import shlex
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sparkwright.errors import ConfigurationError
 
-OptionKind = Literal["int", "float", "text", "choice", "flag", "ints", "texts"]
+OptionKind = Literal["int", "float", "text", "choice", "flag", "ints", "schedule", "texts"]
 
 # Products of counts (examples, minibatches, workers) must fit 64 bits.
 MAX_COUNT = 2**31 - 1
@@ -24,6 +24,8 @@ _KINDS = {
     "text": "text",
     "flag": "True or False",
     "ints": "one integer or several, such as 3 or 3, 3",
+    "schedule": "an integer, or integers by the epoch they begin with, in order from epoch 1, such "
+    "as {1: 1, 3: 5},",
     "texts": "a list of different texts",
 }
 
@@ -35,14 +37,15 @@ class Option:
     Attributes:
         name: the name of the argument.
         kind: "int", "float", "text", "choice" (one of `choices`), "flag", "ints" (some integers,
-            such as a kernel's size) or "texts" (a list, typed as words of a shell).
+            such as a kernel's size), "schedule" (an integer, or a dictionary of integers by the
+            epoch that each begins with) or "texts" (a list, typed as words of a shell).
         default: the value when it is not given.
         label: a word or two for a form; default: the name without underscores.
         unit: such as "minibatches" or "s"; empty for none.
         help: what the option does, and how to choose its value.
         choices: with kind "choice".
         words: words that can be typed, with the values that they stand for, which are valid too.
-        minimum: the least value of "int", "float" and "ints"; None: any.
+        minimum: the least value of "int", "float", "ints" and "schedule"; None: any.
         maximum: the largest one; None: of integers `MAX_COUNT`.
         above: a bound that the value must exceed; None: none.
         below: a bound that the value must stay below; None: none.
@@ -106,7 +109,7 @@ class Option:
             return
         rule = self.rule
         too_large = isinstance(value, int) and value > self._largest_integer
-        if self.kind == "int" and too_large and self._shown_maximum is None:
+        if self.kind in ("int", "schedule") and too_large and self._shown_maximum is None:
             rule = f"at most {int(self._largest_integer)}{', or None' if self.optional else ''}"
         # Python refuses to write integers of thousands of digits.
         bits = value.bit_length() if isinstance(value, int) else 0
@@ -124,6 +127,8 @@ class Option:
             (3, 5)
             >>> Option(name="batch_size", kind="int").parse("1,024")
             1024
+            >>> Option(name="averaging_frequency", kind="schedule").parse("1: 1, 3: 5")
+            {1: 1, 3: 5}
             >>> Option(name="workers", kind="int", optional=True).parse("") is None
             True
         """
@@ -150,13 +155,18 @@ class Option:
             return shlex.join(value)
         if isinstance(value, list | tuple):
             return ", ".join(map(str, value))
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key}: {each}" for key, each in value.items())
         return str(value)
 
     def _read(self, text: str) -> Any:
         if text in (words := dict(self.words)):
             return words[text]
         match self.kind:
-            case "int":
+            case "schedule" if ":" in text:
+                pairs = (part.split(":") for part in text.strip("{} ").split(","))
+                return {int(epoch): int(number) for epoch, number in pairs}
+            case "int" | "schedule":
                 return int(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
             case "float":
                 return float(text)
@@ -192,7 +202,12 @@ class Option:
                 return all(isinstance(text, str) for text in texts) and (
                     len(set(texts)) == len(texts)
                 )
-            case "int":
+            case "schedule" if isinstance(value, Mapping):
+                numbers = cast("Mapping[Any, Any]", value)
+                epochs = list(numbers)
+                fits = all(map(self._is_fitting_int, [*epochs, *numbers.values()]))
+                return fits and epochs[:1] == [1] and epochs == sorted(epochs)
+            case "int" | "schedule":
                 return self._is_fitting_int(value)
             case "float":
                 number = isinstance(value, int | float) and not isinstance(value, bool)

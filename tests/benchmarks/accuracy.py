@@ -19,7 +19,7 @@ import sparkwright as sw
 
 WORKERS, SEEDS = 4, (1, 2, 3)
 _LOCAL: dict[str, Any] = {"updater": "local"}
-_SELDOM: dict[str, Any] = {"averaging_frequency": 50, "synchronous_epochs": 1}
+_SELDOM: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 50}}
 _OUTER: dict[str, Any] = {"outer_optimizer": sw.OuterOptimizer()}
 MASTERS: dict[str, dict[str, Any]] = {
     "every 5, the default": {},

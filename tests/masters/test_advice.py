@@ -26,7 +26,7 @@ LARGE = {"vector_bytes": 100_040_000, "updater_bytes": 200_080_000}
 
 averaging = st.builds(
     ParameterAveragingTrainingMaster,
-    averaging_frequency=st.integers(5, 60),
+    averaging_frequency=st.integers(5, 60) | st.just({1: 1, 4: 5}) | st.just({1: 30, 4: 6}),
     updater=st.sampled_from(["local", "reset"]),
     exchange_precision=st.sampled_from(["float32", "bfloat16", "int8"]),
     averaging_delay=st.integers(0, 5),
@@ -153,6 +153,15 @@ def test_settings_become_less_safe_only_as_the_network_becomes_slower() -> None:
         'averaging_frequency=20, updater="local", outer_optimizer=sw.OuterOptimizer(), '
         'exchange_precision="bfloat16", averaging_delay=20',
     ]
+
+
+def test_another_frequency_is_that_after_the_last_change() -> None:
+    master = ParameterAveragingTrainingMaster(
+        averaging_frequency={1: 1, 3: 5}, updater="local", exchange_precision="bfloat16"
+    )
+    found = advise(master, workers=4, step_s=1.0, costs=costs(3.75e6), **LARGE)
+    assert found.best.settings.startswith("averaging_frequency={1: 1, 3: 20}, ")
+    assert found.best.settings.endswith(", averaging_delay=20")
 
 
 def test_a_delay_hides_the_network_and_not_the_processors_work() -> None:

@@ -242,19 +242,19 @@ def test_what_cannot_be_meant_is_refused(predict: Any, wrong: dict[str, Any]) ->
         predict(**wrong)
 
 
-def test_synchronous_epochs_are_predicted_apart() -> None:
+def test_first_epochs_of_another_frequency_are_predicted_apart() -> None:
     given: dict[str, Any] = {"rows": [6400, 6400], "vector_bytes": 10**8, "step_s": 0.1}
     plain, always = (
         prospect(ParameterAveragingTrainingMaster(averaging_frequency=every), **given)
         for every in (10, 1)
     )
-    master = ParameterAveragingTrainingMaster(averaging_frequency=10, synchronous_epochs=2)
+    master = ParameterAveragingTrainingMaster(averaging_frequency={1: 1, 3: 10})
     found = prospect(master, **given)
-    assert found.synchronous == always
-    assert replace(found, plan=plain.plan, synchronous=None) == plain
-    assert found.plan.synchronous_epochs == 2
-    assert f", {always.speed_up:.1f} times in the synchronous epochs; " in found.verdict
-    assert found.to_dict()["synchronous"] == always.to_dict()
+    assert found.at_first == always
+    assert replace(found, plan=plain.plan, at_first=None) == plain
+    assert found.plan.averaging_frequency == {1: 1, 3: 10}
+    assert f", {always.speed_up:.1f} times in the first epochs; " in found.verdict
+    assert found.to_dict()["at_first"] == always.to_dict()
 
 
 def test_an_optimizers_state_is_counted_as_keras_keeps_it() -> None:

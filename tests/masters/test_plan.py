@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,6 +17,12 @@ from sparkwright.masters import (
 from sparkwright.masters.plan import calls, epoch_order, minibatch_count
 from sparkwright.updates import TargetSparsity
 
+# Frequencies by the epoch that each begins with.
+SCHEDULES = st.builds(
+    lambda first, later: {1: first} | dict(sorted(later.items())),
+    st.integers(1, 12),
+    st.dictionaries(st.integers(2, 9), st.integers(1, 12), max_size=3),
+)
 plans = st.builds(
     TrainingPlan,
     rows=st.lists(st.integers(0, 500), max_size=6).map(tuple),
@@ -46,6 +53,19 @@ def test_over_all_rounds_every_minibatch_counts_once(plan: TrainingPlan) -> None
     assert all(n <= plan.averaging_frequency for done in rounds for n in done)
 
 
+@given(plan=plans, schedule=SCHEDULES, first=st.integers(0, 9), epochs=st.integers(0, 9))
+def test_rounds_before_an_epoch_are_the_sum_over_epochs(
+    plan: TrainingPlan, schedule: dict[int, int], first: int, epochs: int
+) -> None:
+    plan = replace(plan, averaging_frequency=schedule, first_epoch=first)
+    rounds = []
+    for epoch in range(first, first + epochs):
+        frequency = next(schedule[n] for n in range(epoch + 1, 0, -1) if n in schedule)
+        rounds.append(-(-max(plan.minibatches, default=0) // frequency))
+    assert plan.rounds_before(first + epochs) == sum(rounds)
+    assert [plan.rounds_in(epoch) for epoch in range(first, first + epochs)] == rounds
+
+
 @given(plan=plans)
 def test_the_idle_fraction_is_what_the_most_loaded_worker_makes_the_others_wait(
     plan: TrainingPlan,
@@ -62,7 +82,6 @@ def test_a_plan_of_uneven_workers() -> None:
         "minibatches": [7, 1, 0],
         "batch_size_per_worker": 10,
         "averaging_frequency": 5,
-        "synchronous_epochs": 0,
         "rounds_per_epoch": 2,
         "epochs": 1,
         "idle_workers": [2],

@@ -1,11 +1,13 @@
 """What both training masters share: their defaults, hooks, and options that need one another."""
 
 import dataclasses
+import json
 import pickle
 from typing import Any
 
 import pytest
 
+from sparkwright.configuration import to_code
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster, SharedTrainingMaster
 from sparkwright.partitions import DefaultRepartitioner
@@ -38,7 +40,6 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     ParameterAveragingTrainingMaster: COMMON
     | {
         "averaging_frequency": 5,
-        "synchronous_epochs": 0,
         "aggregation_depth": 2,
         "updater": "average",
         "outer_optimizer": None,
@@ -141,3 +142,35 @@ def test_rounded_exchanges_need_the_ring_and_no_averaged_moments(
 ) -> None:
     with pytest.raises(ConfigurationError, match=f'`exchange_precision="int8"` {needs}'):
         ParameterAveragingTrainingMaster(exchange_precision="int8", **settings)
+
+
+def test_a_frequency_by_epoch_is_kept_in_settings_and_code() -> None:
+    given = {1: 1, 3: 5, 10: 20}
+    master = ParameterAveragingTrainingMaster(averaging_frequency=given)
+    given[1] = 0  # the master has a copy
+    assert [master.frequency_in(epoch) for epoch in (0, 1, 2, 8, 9, 99)] == [1, 1, 5, 5, 20, 20]
+    assert json.loads(master.to_json())["averaging_frequency"] == {"1": 1, "3": 5, "10": 20}
+    assert ParameterAveragingTrainingMaster.from_json(master.to_json()) == master
+    by_hand = "averaging_frequency: {1: 1, 3: 5, 10: 20}"
+    assert ParameterAveragingTrainingMaster.from_yaml(by_hand) == master
+    assert to_code(master).endswith("(averaging_frequency={1: 1, 3: 5, 10: 20})")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {2: 5}, {1: 1, 3: 0}, {3: 1, 1: 1}, {1: 2.5}, {"x": 1}, {"1" * 5000: 1}, [1]]
+)
+def test_an_invalid_frequency_by_epoch_is_refused_with_an_example(wrong: Any) -> None:
+    rule = r"^`averaging_frequency` must be .* such as {1: 1, 3: 5}, of at least 1. Received: "
+    with pytest.raises(ConfigurationError, match=rule):
+        ParameterAveragingTrainingMaster(averaging_frequency=wrong)
+    with pytest.raises(ConfigurationError, match=rule):
+        ParameterAveragingTrainingMaster.from_dict({"averaging_frequency": wrong})
+
+
+def test_a_delay_is_at_most_the_largest_frequency() -> None:
+    options: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 5}, "updater": "local"}
+    assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 5
+    with pytest.raises(ConfigurationError, match=r"averaging_delay=6, .*={1: 1, 2: 5}\."):
+        ParameterAveragingTrainingMaster(averaging_delay=6, **options)
+    options["averaging_frequency"] = {1: 5, 2: 2}  # predictions are about the last epochs
+    assert ParameterAveragingTrainingMaster(averaging_delay=5, **options).exchange.delay == 2

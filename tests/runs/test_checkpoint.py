@@ -353,7 +353,7 @@ def resume(saved: Checkpoint | None = None, /, **changes: Any) -> None:
 
 def test_a_checkpoint_with_an_older_setting_of_the_updater_is_gone_on_from() -> None:
     settings = ParameterAveragingTrainingMaster(seed=7).to_dict()
-    del settings["updater"], settings["outer_optimizer"], settings["synchronous_epochs"]
+    del settings["updater"], settings["outer_optimizer"]
     for saved, updater, other in ((True, "average", "reset"), (False, "reset", "local")):
         old = checkpoint_at(master={**settings, "save_updater": saved})
         resume(old, updater=updater)

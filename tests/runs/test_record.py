@@ -2,6 +2,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,15 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
     train(record, 1, losses=[1.0], epoch=1, round=3)  # a slower worker's come later
     status = record.status()
     assert (status.epoch, status.round, status.averagings) == (2, 1, 4)
+
+
+def test_averagings_are_counted_at_the_frequency_of_each_epoch(record: RunRecord) -> None:
+    record.plan_made(replace(plan_of(50, 30), averaging_frequency={1: 1, 3: 4}))
+    assert record.status().rounds == 5
+    train(record, 0, losses=[1.0], epoch=3, round=1)
+    train(record, 1, losses=[1.0], epoch=2, round=5)  # a slower worker's come later
+    status = record.status()
+    assert (status.epoch, status.rounds, status.averagings) == (3, 2, 5 + 5 + 1)
 
 
 def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
-from sparkwright.masters.plan import PlanKind, minibatch_count
+from sparkwright.masters.plan import Frequency, PlanKind, minibatch_count
 from sparkwright.runs._history import untold_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
@@ -14,7 +14,7 @@ from sparkwright.workers.work import Span
 BATCH, EPOCHS = 10, 3
 
 
-def plan_of(*rows: int, frequency: int = 2, kind: PlanKind = "sharing") -> TrainingPlan:
+def plan_of(*rows: int, frequency: Frequency = 2, kind: PlanKind = "sharing") -> TrainingPlan:
     return TrainingPlan(
         rows=rows, batch_size=BATCH, averaging_frequency=frequency, epochs=EPOCHS, kind=kind
     )
@@ -99,3 +99,11 @@ def test_rows_of_work_that_was_done_again_count_too() -> None:
     # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.
     told = columns([(0, 1, 10)] * 3 + [(1, 1, 10)] * 6)
     assert untold_rows(plan_of(40, 40), progress, told) == {}
+
+
+def test_untold_minibatches_are_in_the_rounds_of_their_epochs_frequency() -> None:
+    plan = plan_of(40, 40, frequency={1: 1, 2: 2, 3: 4}, kind="averaging")
+    progress = Progress(epoch=3, opened=3, steps=(12, 12), examples=(120, 120))
+    told = columns([(0, epoch, 10) for epoch in (1, 2, 3) for _ in range(4)])
+    (found,) = untold_rows(plan, progress, told).values()
+    assert found["round"].tolist() == [1, 2, 3, 4, 1, 1, 2, 2, 1, 1, 1, 1]

@@ -143,7 +143,7 @@ def test_a_checkpoint_gives_its_thresholds_to_a_run_that_adapts_alike(
     [
         ({}, {}),
         ({"use_ema": True, "gradient_accumulation_steps": 4}, {}),
-        ({}, {**OWN_MOMENTS, "synchronous_epochs": 1}),
+        ({}, {**OWN_MOMENTS, "averaging_frequency": {1: 1, 2: 4, 3: 2}}),
         ({}, {**OWN_MOMENTS, "averaging_delay": 2}),
         ({}, {"updater": "reset", "outer_optimizer": sw.OuterOptimizer(nesterov=False)}),
     ],
@@ -157,13 +157,18 @@ def test_one_processes_run_is_resumed_on_this_machine(
     undisturbed, resumed = (
         model_of(seed=seed, optimizer=keras.optimizers.Adam(**options)) for seed in (1, 3)
     )
-    with sw.ParallelWrapper(undisturbed, averaging(tmp_path, **settings), workers=2) as wrapper:
-        wrapper.fit(blobs, epochs=2)
-    middle = tmp_path / files(tmp_path)[0]
+
+    def train(model: Any, folder: Path | None, **resume: str) -> None:
+        checkpoint = folder and sw.Checkpointing(str(folder), every_rounds=3, keep=9)
+        master = averaging(**settings, checkpoint=checkpoint)
+        with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+            wrapper.fit(blobs, epochs=3, **resume)
+
+    train(undisturbed, tmp_path)
+    first = tmp_path / files(tmp_path)[0]  # within the first epoch
     # Before a checkpoint, workers wait for a delayed average: so both runs must write them.
     folder = tmp_path / "again" if "averaging_delay" in settings else None
-    with sw.ParallelWrapper(resumed, averaging(folder, **settings), workers=2) as wrapper:
-        wrapper.fit(blobs, epochs=2, resume=str(middle))
+    train(resumed, folder, resume=str(first))
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
     if settings.get("updater") == "local":  # the model gets worker 0's
         mine, theirs = (model.optimizer.variables[2:] for model in (resumed, undisturbed))

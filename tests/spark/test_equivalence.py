@@ -66,10 +66,9 @@ def test_ring_and_spark_communication_agree(
         master = sw.ParameterAveragingTrainingMaster(
             workers=3,
             batch_size_per_worker=7,
-            averaging_frequency=2,
+            averaging_frequency={1: 1, 2: 2},
             updater=updater,
             outer_optimizer=outer,
-            synchronous_epochs=1,
             communication=communication,  # pyright: ignore[reportArgumentType]
             seed=2,
         )

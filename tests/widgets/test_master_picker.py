@@ -23,6 +23,7 @@ from sparkwright.updates import FixedThreshold
 from sparkwright.workers.step_time import StepTime
 from sparkwright_widgets._master_picker import TrainingMasterPicker, _picker
 from sparkwright_widgets._master_picker._outlook import Surroundings
+from sparkwright_widgets._workbench._summaries import master_summary
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -117,6 +118,25 @@ def test_what_is_typed_is_held_and_told() -> None:
         checkpoint=Checkpointing("/data/runs/7", every_s=None),
     )
     assert told[-1] == picker.master
+
+
+def test_a_frequency_by_epoch_is_shown_and_typed() -> None:
+    picker = TrainingMasterPicker(
+        ParameterAveragingTrainingMaster(averaging_frequency={1: 1, 3: 5})
+    )
+    frequency = field(picker, "averaging_frequency")
+    assert frequency.control.value == "1: 1, 3: 5"
+    field(picker, "workers").control.value = "3"
+    assert picker.master.averaging_frequency == {1: 1, 3: 5}
+    assert (
+        (master_summary(picker.master, parallel=False)[1])
+        == "parameter averaging every 1 minibatches, from epoch 3 every 5, minibatches of 16"
+    )
+    frequency.control.value = "1: 1, 2: 10"
+    assert picker.master.averaging_frequency == {1: 1, 2: 10}
+    frequency.control.value = "2: 10"
+    assert frequency.problem.startswith("`averaging_frequency` must be an integer, or integers by")
+    assert picker.master.averaging_frequency == {1: 1, 2: 10}
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def fit(model: Any, master: Any, data: DataSet, **options: Any) -> Any:
         {},
         {"mesh": sw.MeshConfig(encrypt=True), "outer_optimizer": sw.OuterOptimizer()},
         {"updater": "local", "exchange_precision": "int8"},
-        {"updater": "reset", "exchange_precision": "bfloat16", "synchronous_epochs": 1},
+        {"updater": "reset", "exchange_precision": "bfloat16", "averaging_frequency": {1: 1, 2: 2}},
     ],
     ids=["averaged", "encrypted", "int8", "bfloat16"],
 )

@@ -279,7 +279,9 @@ def simulated(data: DataSet, master: Any, *, epochs: int) -> tuple[Any, Any]:
                     variable.assign(mean * (master.updater == "average"))
 
     for epoch in range(epochs):
-        start, frequency = 0, master.frequency_in(epoch)
+        start, frequency = 0, master.averaging_frequency
+        if not isinstance(frequency, int):
+            frequency = next(frequency[n] for n in range(epoch + 1, 0, -1) if n in frequency)
         while start < half:
             stop = min(half, start + frequency)
             if under_way is not None:
@@ -311,11 +313,11 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
         shuffle=False,
         updater=updater,
         outer_optimizer=outer,
-        synchronous_epochs=1,
+        averaging_frequency={1: 1, 2: 4, 3: 2},
     )
     model = normalized()
-    fit(model, master, blobs, epochs=2)
-    expected, moments = simulated(blobs, master, epochs=2)
+    fit(model, master, blobs, epochs=3)
+    expected, moments = simulated(blobs, master, epochs=3)
     for one, other in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
     if updater != "reset":
@@ -324,17 +326,17 @@ def test_two_workers_equal_their_simulation(blobs: DataSet, updater: Any, outer:
 
 
 @pytest.mark.parametrize(
-    ("updater", "frequency", "delay", "outer", "synchronous"),
+    ("updater", "frequency", "delay", "outer"),
     [
-        ("local", 3, 1, None, 0),
-        ("local", 3, 3, sw.OuterOptimizer(), 0),
-        ("reset", 5, 2, SLOW_MOMENTUM, 0),
-        ("local", 5, 4, None, 1),  # 6 minibatches in rounds of 1, then of 5 and 1
-        ("local", 1, 1, None, 0),
+        ("local", 3, 1, None),
+        ("local", 3, 3, sw.OuterOptimizer()),
+        ("reset", 5, 2, SLOW_MOMENTUM),
+        ("local", {1: 1, 2: 5, 3: 2}, 4, None),  # 6 minibatches: by 1, then 5 and 1, then by 2
+        ("local", 1, 1, None),
     ],
 )
 def test_delayed_averages_equal_their_simulation(
-    blobs: DataSet, updater: Any, frequency: int, delay: int, outer: Any, synchronous: int
+    blobs: DataSet, updater: Any, frequency: Any, delay: int, outer: Any
 ) -> None:
     master = averaging(
         batch_size_per_worker=10,
@@ -343,7 +345,6 @@ def test_delayed_averages_equal_their_simulation(
         averaging_frequency=frequency,
         averaging_delay=delay,
         outer_optimizer=outer,
-        synchronous_epochs=synchronous,
     )
     model = normalized()
     run = fit(model, master, blobs, epochs=3)
@@ -784,20 +785,26 @@ def test_a_nan_stops_the_run_and_the_last_good_average_is_kept(blobs: DataSet) -
     assert np.isfinite(weights(going_on)).all()  # that worker's part is left out
 
 
-@pytest.mark.parametrize(("frequency", "first"), [(1, 0), (5, 0), (5, 1)])
+@pytest.mark.parametrize(
+    ("frequency", "expected"),
+    [
+        (1, [12, 12, 12]),
+        (5, [3, 3, 3]),
+        ({1: 1, 2: 5}, [12, 3, 3]),
+        ({1: 1, 2: 6, 3: 4}, [12, 2, 3]),
+    ],
+)
 def test_iteration_epoch_and_averaging_counts_are_exact(
-    blobs: DataSet, frequency: int, first: int
+    blobs: DataSet, frequency: Any, expected: list[int]
 ) -> None:
-    """120 examples, 2 workers, batch 5: 12 minibatches each; after 2 epochs 24 iterations."""
+    """120 examples, 2 workers, batch 5: 12 minibatches each; after 3 epochs 36 iterations."""
     model = dense()
-    master = averaging(averaging_frequency=frequency, synchronous_epochs=first)
-    run = fit(model, master, blobs, epochs=2)
-    expected = [12] * first + [-(-12 // frequency)] * (2 - first)
-    assert int(model.optimizer.iterations) == 24
+    run = fit(model, averaging(averaging_frequency=frequency), blobs, epochs=3)
+    assert int(model.optimizer.iterations) == 36
     assert run.status.averagings == sum(expected)
-    assert (run.status.epoch, run.status.round, run.status.rounds) == (2, *expected[-1:] * 2)
+    assert (run.status.epoch, run.status.round, run.status.rounds) == (3, *expected[-1:] * 2)
     history = run.history
-    assert history.groupby("worker")["step"].max().tolist() == [24, 24]
-    assert history["epoch"].max() == 2
+    assert history.groupby("worker")["step"].max().tolist() == [36, 36]
+    assert history["epoch"].max() == 3
     rounds = history[history["worker"] == 0].groupby("epoch")["round"].nunique()
     assert rounds.tolist() == expected

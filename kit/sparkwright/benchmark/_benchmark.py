@@ -24,6 +24,7 @@ from sparkwright.masters import (
     advise,
     predict_scaling,
 )
+from sparkwright.masters.plan import frequency_in
 from sparkwright.networks import ModelDefinition, NetworkSpec, lenet
 from sparkwright.options import check_count, check_number
 from sparkwright.spark import SparkNetwork
@@ -177,11 +178,15 @@ class Benchmark:
 
     def _run(self, workers: int, step_s: float, training_s: float) -> Facts:
         """Train for about so many seconds, and take times from the third round on."""
-        every = self._master.exchange.every or _STEPS_OF_SHARING
+        master = self._master
+        every = frequency_in(master.exchange.every or _STEPS_OF_SHARING)
+        if isinstance(master, ParameterAveragingTrainingMaster):  # as in its last epochs
+            master = master.averaging_every(every)
         rounds = max(_LEAST_ROUNDS, round(min(_MOST_STEPS, training_s / step_s) / every))
         # Where a minibatch takes long, an end by time keeps to the budget.
         limit = EarlyStopping(max_epochs=1, max_seconds=3 * training_s + 20, keep_best=None)
-        run = self._trained(workers, steps_per_epoch=workers * rounds * every, early_stopping=limit)
+        steps = workers * rounds * every
+        run = self._trained(workers, master, steps_per_epoch=steps, early_stopping=limit)
         log, warm = run.history, _WARM_ROUNDS * every
         times = log[log.step >= warm].groupby("worker").time_s
         began_s, ended_s = float(times.min().max()), float(times.max().min())
@@ -235,7 +240,9 @@ class Benchmark:
             keep_best=None,
         )
         began_s, workers = time.monotonic(), self._counts[-1]
-        run = self._trained(workers, validation=self._validation, early_stopping=limit)
+        run = self._trained(
+            workers, self._master, validation=self._validation, early_stopping=limit
+        )
         seconds = time.monotonic() - began_s
         best = None if run.early_stopping is None else run.early_stopping.best_score
         return {
@@ -247,11 +254,11 @@ class Benchmark:
             "best": best,
         }
 
-    def _trained(self, workers: int, **options: Any) -> Any:
+    def _trained(self, workers: int, master: TrainingMaster, **options: Any) -> Any:
         """Return a run, after its end, of a network with the weights of the beginning."""
         model = self._definition.build()
         model.set_weights(self._weights)
-        master = replace(self._master, workers=workers, collect_training_stats=True)
+        master = replace(master, workers=workers, collect_training_stats=True)
         run = SparkNetwork(self.spark, model, master).start(self._train, display=False, **options)
         run.wait()
         return run

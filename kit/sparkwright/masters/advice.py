@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 from sparkwright.configuration import to_code
 from sparkwright.evaluation.reports import Report, Table
@@ -21,7 +21,7 @@ from .cost import (
 )
 from .outer_optimizer import OuterOptimizer
 from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
-from .plan import TrainingPlan
+from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
 _ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
@@ -252,7 +252,7 @@ def advise(
         if isinstance(changed, Averaging) and changed.averaging_delay:
             # The shortest delay that hides an exchange, as far as one can.
             wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
-            delay = max(1, min(changed.averaging_frequency, wanted))
+            delay = max(1, min(frequency_in(changed.averaging_frequency), wanted))
             changed = replace(changed, averaging_delay=delay)
         if changed is None or changed in [each.master for each in found]:
             continue
@@ -312,6 +312,10 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
     if not hasattr(master, name) or getattr(master, "piece_minibatches", None):
         return None
     was = getattr(master, name)
+    if isinstance(was, dict):  # averagings by epoch: after the last change
+        schedule = cast("dict[int, int]", was)
+        *_, (first, was) = schedule.items()
+        options = {**options, name: {**schedule, first: value}}
     order = _FURTHER.get(name, ())
     if was in order:
         if order.index(value) <= order.index(was):

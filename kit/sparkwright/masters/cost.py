@@ -17,7 +17,7 @@ from typing import Self
 
 from sparkwright.configuration import Configuration, configuration, option
 
-from .plan import TrainingPlan
+from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
@@ -209,20 +209,21 @@ def minibatches_per_exchange(
 ) -> int:
     """Return the minibatches of a worker between two averagings or messages.
 
-    Averagings are those after the synchronous epochs.
+    Averagings are those after the last change of their frequency.
 
     Args:
         master: how to train.
         step_s: seconds of one minibatch; None: unknown.
         vector_bytes: of the parameters; default None: unknown.
     """
-    found = master.exchange.every
-    if found is None:
+    every = master.exchange.every
+    if every is None:
         costs = ExchangeCosts()
         message_s = costs.message_s + costs.message_s_per_byte * (vector_bytes or 0)
         staleness = getattr(master, "max_staleness", None)
-        found = 1 if step_s is None else gathered(step_s, message_s, staleness)
+        every = 1 if step_s is None else gathered(step_s, message_s, staleness)
     # A message never holds minibatches of two pieces.
+    found = frequency_in(every)
     return min(found, getattr(master, "piece_minibatches", None) or found)
 
 

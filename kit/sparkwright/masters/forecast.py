@@ -19,7 +19,7 @@ from .cost import (
     minibatches_per_exchange,
 )
 from .parameter_averaging import ParameterAveragingTrainingMaster
-from .plan import TrainingPlan
+from .plan import TrainingPlan, by_epoch
 from .training_master import TrainingMaster
 
 Pays = Literal["well", "partly", "hardly", "unknown"]
@@ -48,8 +48,8 @@ class Prospect:
         worthwhile_step_s: if a minibatch takes so long, a tenth of the time goes into exchanges;
             None: unknown.
         point: the interval of workers that are all busy; None: unknown.
-        synchronous: the prediction of the synchronous epochs at the beginning, the others being
-            about epochs after these; None: there are none.
+        at_first: the prediction of the first epochs, if averagings change their frequency; the
+            others are about epochs after the last change. None: they do not.
     """
 
     plan: TrainingPlan
@@ -61,7 +61,7 @@ class Prospect:
     bytes_per_exchange: int | None = None
     worthwhile_step_s: float | None = None
     point: ScalingPoint | None = None
-    synchronous: "Prospect | None" = None
+    at_first: "Prospect | None" = None
 
     @property
     def workers(self) -> int:
@@ -140,7 +140,7 @@ class Prospect:
             training += f" take {seconds_text(count * self.step_s)}"
         return (
             f"{training}, {exchange} about {seconds_text(self.exchange_s)}: {self.workers} workers "
-            f"are at best {self.speed_up:.1f} times as fast as one{self._at_first}; {self._rule}."
+            f"are at best {self.speed_up:.1f} times as fast as one{self._first_text}; {self._rule}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,15 +154,15 @@ class Prospect:
             **self.plan.to_dict(),
             **{name: getattr(self, name) for name in names},
             "exchanges_per_epoch": self.exchanges,
-            "synchronous": None if self.synchronous is None else self.synchronous.to_dict(),
+            "at_first": None if self.at_first is None else self.at_first.to_dict(),
         }
 
     @property
-    def _at_first(self) -> str:
-        """What holds in the synchronous epochs instead."""
-        if self.synchronous is None or self.synchronous.speed_up is None:
+    def _first_text(self) -> str:
+        """What holds in the first epochs instead."""
+        if self.at_first is None or self.at_first.speed_up is None:
             return ""
-        return f", {self.synchronous.speed_up:.1f} times in the synchronous epochs"
+        return f", {self.at_first.speed_up:.1f} times in the first epochs"
 
     @property
     def _rule(self) -> str:
@@ -290,9 +290,12 @@ def prospect(
         return found
     costs = ScalingCosts().with_network(bandwidth_bytes_per_s)
     cost, early = exchange(master, found.plan, costs), None
-    if (first := _synchronous(master)) is not None:
+    if (
+        isinstance(master, ParameterAveragingTrainingMaster)
+        and len(by_epoch(master.averaging_frequency)) > 1
+    ):
         early = prospect(
-            first,
+            master.averaging_every(master.frequency_in(0)),
             rows=rows,
             workers=workers,
             vector_bytes=vector_bytes,
@@ -305,19 +308,7 @@ def prospect(
         bytes_per_exchange=cost.sent_bytes,
         worthwhile_step_s=_worthwhile_step_s(master, cost) if cost.seconds else 0.0,
         point=None if step_s is None else interval(master, found.plan, step_s, costs),
-        synchronous=early,
-    )
-
-
-def _synchronous(master: TrainingMaster) -> TrainingMaster | None:
-    """Return what trains the synchronous epochs; None: there are none."""
-    if not isinstance(master, ParameterAveragingTrainingMaster) or not master.synchronous_epochs:
-        return None
-    return replace(
-        master,
-        averaging_frequency=1,
-        averaging_delay=min(1, master.averaging_delay),
-        synchronous_epochs=0,
+        at_first=early,
     )
 
 

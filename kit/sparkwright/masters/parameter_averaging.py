@@ -1,13 +1,15 @@
 """Synchronous training by averaging the workers' parameters every few minibatches."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self, cast
 
 from sparkwright.configuration import configuration, option
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_flag
 
 from .outer_optimizer import OuterOptimizer
-from .plan import Exchange
+from .plan import Exchange, Frequency, by_epoch, frequency_in
 from .training_master import MESSAGES, SPEED, TrainingMaster
 
 Communication = Literal["ring", "driver", "spark"]
@@ -42,29 +44,25 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         Deeplearning4j's class of the same name; K. Chen and Q. Huo, "Scalable training of deep
         learning machines by incremental block training with intra-block parallel optimization and
         blockwise model-update filtering", ICASSP 2016; T. Lin et al., "Don't use large
-        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (`synchronous_epochs`);
+        mini-batches, use local SGD", ICLR 2020, arXiv:1808.07217 (an
+        `averaging_frequency` by epoch);
         S. Shen et al., "Faster distributed deep net training: Computation and communication
         decoupled stochastic gradient descent", IJCAI 2019, arXiv:1906.12043; A. Douillard et al.,
         "Streaming DiLoCo with overlapping communication", 2025, arXiv:2501.18512
         (`averaging_delay`).
     """
 
-    averaging_frequency: int = option(
+    averaging_frequency: Frequency = option(
         default=5,
+        kind="schedule",
         minimum=1,
         label="Average after",
         unit="minibatches",
         help="Minibatches of each worker between averagings. 1 spends most on communication, 5 to "
         "10 is a safe choice, and at 200 the replicas drift so far apart that their average is "
-        "poor.",
-    )
-    synchronous_epochs: int = option(
-        default=0,
-        minimum=0,
-        label="Synchronous epochs first",
-        unit="epochs",
-        help="Epochs at the beginning in which the workers average after every minibatch, as in "
-        "post-local SGD: replicas drift apart most while the loss still falls fast.",
+        "poor. It may change with the epoch: {1: 1, 3: 5} averages after every minibatch in epochs "
+        "1 and 2, then after every 5, as in post-local SGD: replicas drift apart most while the "
+        "loss still falls fast.",
     )
     aggregation_depth: int = option(
         default=2,
@@ -104,7 +102,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         group=MESSAGES,
         help="Minibatches that a worker trains while an averaging is under way, for slow networks. "
         "Its result is applied after them. 0: the workers wait for it. At most as many as there "
-        'are between averagings. It needs `updater="local"` or "reset".',
+        "are between averagings; in epochs with fewer between them, as many as there are. It needs "
+        '`updater="local"` or "reset".',
     )
     communication: Communication = option(
         default="ring",
@@ -127,6 +126,8 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     def _check(self) -> None:
         TrainingMaster._check(self)  # `slots=True` replaces the class, which breaks `super()`
+        if isinstance(self.averaging_frequency, Mapping):  # its owner may change it
+            object.__setattr__(self, "averaging_frequency", dict(self.averaging_frequency))
         if self.max_workers is not None and self.communication == "spark":
             raise ConfigurationError(
                 '`max_workers` needs `communication="ring"`: a Spark job for each averaging waits '
@@ -155,7 +156,7 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     def _check_delay(self) -> None:
         delay, frequency = self.averaging_delay, self.averaging_frequency
-        if delay > frequency:
+        if delay > max(by_epoch(frequency).values()):
             raise ConfigurationError(
                 "`averaging_delay` must be at most `averaging_frequency`: an averaging ends before "
                 f"the next one begins. Received: averaging_delay={delay}, averaging_frequency="
@@ -175,7 +176,11 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings in which the flag `save_updater` stood for today's `updater`."""
+        """Settings whose epochs are text, as in JSON, or with a flag `save_updater` of before."""
+        given = settings.get("averaging_frequency")
+        if isinstance(given, Mapping):
+            numbers = {_number(key): each for key, each in cast("Mapping[Any, Any]", given).items()}
+            settings = {**settings, "averaging_frequency": numbers}
         if "save_updater" not in settings:
             return settings
         check_flag("save_updater", settings["save_updater"])
@@ -185,7 +190,12 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
 
     def frequency_in(self, epoch: int) -> int:
         """Minibatches of each worker between averagings in `epoch`, from 0."""
-        return 1 if epoch < self.synchronous_epochs else self.averaging_frequency
+        return frequency_in(self.averaging_frequency, epoch)
+
+    def averaging_every(self, frequency: int) -> Self:
+        """A copy with this frequency in all epochs, and no longer delay than goes with it."""
+        delay = min(frequency, self.averaging_delay)
+        return replace(self, averaging_frequency=frequency, averaging_delay=delay)
 
     def velocity_size(self, trainable: int) -> int:
         """Numbers of the outer optimizer's velocity, for so many trainable ones."""
@@ -197,9 +207,16 @@ class ParameterAveragingTrainingMaster(TrainingMaster):
         return Exchange(
             what=("parameters", "moments") if self.updater == "average" else ("parameters",),
             every=self.averaging_frequency,
-            synchronous_epochs=self.synchronous_epochs,
             precision=self.exchange_precision,
             density=_DENSITY[self.exchange_precision],
-            delay=self.averaging_delay,
+            delay=min(self.averaging_delay, frequency_in(self.averaging_frequency)),
             among=self.communication,
         )
+
+
+def _number(key: Any) -> Any:
+    """The integer that a text holds; anything else as it is."""
+    try:
+        return int(key) if isinstance(key, str) else key
+    except ValueError:
+        return key

@@ -13,6 +13,8 @@ PlanKind = Literal["averaging", "sharing"]
 Part = Literal["parameters", "moments", "residuals"]
 Precision = Literal["float32", "bfloat16", "int8", "threshold"]
 Route = Literal["ring", "mesh", "driver", "spark"]
+# A number of minibatches; or such numbers by the epoch that each begins with, from epoch 1 on.
+Frequency = int | Mapping[int, int]
 _BYTES = 4
 
 
@@ -24,8 +26,8 @@ class Exchange:
         what: "parameters": their mean replaces each worker's; "moments": the optimizer's state
             likewise, with gradient sharing when an epoch ends; "residuals": what a worker has
             learnt and not yet sent.
-        every: minibatches of a worker between two exchanges; None: as many as are over in 40 ms.
-        synchronous_epochs: epochs at the beginning with an exchange after every minibatch.
+        every: minibatches of a worker between two exchanges, or these by epoch; None: as many as
+            are over in 40 ms.
         precision: "float32"; "bfloat16" or "int8": how far parameters moved, rounded; "threshold":
             only the signs of the elements above a threshold.
         density: size of a message over that of the vector, at most.
@@ -35,11 +37,10 @@ class Exchange:
     """
 
     what: tuple[Part, ...]
-    every: int | None
+    every: Frequency | None
     precision: Precision
     density: float = 1.0
     among: Route
-    synchronous_epochs: int = 0
     delay: int = 0
 
     @property
@@ -71,8 +72,8 @@ class TrainingPlan:
     Attributes:
         rows: examples of each worker; a worker may have none.
         batch_size: minibatch size of each worker.
-        averaging_frequency: minibatches per worker between two averagings; with `kind` "sharing"
-            those of the worker with most data.
+        averaging_frequency: minibatches per worker between two averagings, or these by epoch; with
+            `kind` "sharing" those of the worker with most data.
         epochs: passes over the data.
         vector_bytes: bytes that each worker contributes to an averaging; with `kind` "sharing"
             those of its parameters.
@@ -82,20 +83,17 @@ class TrainingPlan:
         steps_per_epoch: minibatches of an epoch, of all workers together; None (default): those of
             all examples.
         first_epoch: the epoch that the run begins with, from 0 (default).
-        synchronous_epochs: epochs at the beginning, counted from epoch 0, that average after every
-            minibatch; default 0.
     """
 
     rows: tuple[int, ...]
     batch_size: int
-    averaging_frequency: int
+    averaging_frequency: Frequency
     epochs: int
     vector_bytes: int = 0
     kind: PlanKind = "averaging"
     bytes_per_minibatch: int = 0
     steps_per_epoch: int | None = None
     first_epoch: int = 0
-    synchronous_epochs: int = 0
 
     @property
     def workers(self) -> int:
@@ -116,23 +114,35 @@ class TrainingPlan:
 
     @property
     def rounds(self) -> int:
-        """Averagings in an epoch: as many as the worker with most data needs.
+        """Averagings in an epoch, of several frequencies with the last one.
 
-        A synchronous epoch has as many as that worker has minibatches.
+        They are as many as the worker with most data needs.
 
         Example:
             >>> plan = TrainingPlan(rows=(70, 10), batch_size=10, averaging_frequency=5, epochs=1)
             >>> plan.minibatches, plan.rounds, plan.minibatches_in_round(1)
             ((7, 1), 2, (2, 0))
         """
-        return -(-max(self.minibatches, default=0) // self.averaging_frequency)
+        return self.rounds_in(None)
+
+    def rounds_in(self, epoch: int | None) -> int:
+        """Averagings in an epoch, from 0; None: after the last change of frequency."""
+        frequency = frequency_in(self.averaging_frequency, epoch)
+        return -(-max(self.minibatches, default=0) // frequency)
+
+    def rounds_before(self, epoch: int) -> int:
+        """Averagings in the run's epochs before an epoch, from 0."""
+        starts = [first - 1 for first in by_epoch(self.averaging_frequency)]
+        return sum(
+            self.rounds_in(start) * max(0, min(stop, epoch) - max(start, self.first_epoch))
+            for start, stop in zip(starts, [*starts[1:], epoch], strict=True)
+        )
 
     def minibatches_in_round(self, index: int) -> tuple[int, ...]:
         """Minibatches that each worker trains in round `index` (from 0); the averaging weights."""
-        start = index * self.averaging_frequency
-        return tuple(
-            max(0, min(self.averaging_frequency, count - start)) for count in self.minibatches
-        )
+        frequency = frequency_in(self.averaging_frequency)
+        start = index * frequency
+        return tuple(max(0, min(frequency, count - start)) for count in self.minibatches)
 
     @property
     def idle_workers(self) -> tuple[int, ...]:
@@ -176,7 +186,6 @@ class TrainingPlan:
             "minibatches": list(self.minibatches),
             "batch_size_per_worker": self.batch_size,
             "averaging_frequency": self.averaging_frequency,
-            "synchronous_epochs": self.synchronous_epochs,
             "rounds_per_epoch": self.rounds,
             "epochs": self.epochs,
             "idle_workers": list(self.idle_workers),
@@ -184,6 +193,22 @@ class TrainingPlan:
             "bytes_per_round": self.bytes_per_round,
             "bytes_per_minibatch": self.bytes_per_minibatch,
         }
+
+
+def by_epoch(frequency: Frequency) -> Mapping[int, int]:
+    """A frequency as a dictionary, also if it is the same in all epochs."""
+    return {1: frequency} if isinstance(frequency, int) else frequency
+
+
+def frequency_in(frequency: Frequency, epoch: int | None = None) -> int:
+    """The frequency in an epoch, from 0; None: after the last change.
+
+    Example:
+        >>> [frequency_in({1: 1, 3: 5}, epoch) for epoch in range(4)]
+        [1, 1, 5, 5]
+    """
+    numbers = by_epoch(frequency)
+    return [n for first, n in numbers.items() if epoch is None or first <= epoch + 1][-1]
 
 
 def minibatch_count(rows: int, batch_size: int) -> int:

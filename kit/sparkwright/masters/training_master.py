@@ -282,7 +282,6 @@ class TrainingMaster(Configuration):
             kind=exchange.kind,
             bytes_per_minibatch=message_bytes,
             steps_per_epoch=self.steps_per_epoch,
-            synchronous_epochs=exchange.synchronous_epochs,
         )
 
     def with_hooks(self, *hooks: TrainingHook) -> Self:

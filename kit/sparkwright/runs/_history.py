@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
+from sparkwright.masters.plan import frequency_in
 from sparkwright.workers.protocol import Progress
 
 COLUMNS: dict[str, type[np.generic]] = {
@@ -230,10 +231,10 @@ def _rounds(plan: TrainingPlan, progress: Progress, epoch: Counts, number: Count
     """The round of each minibatch, its worker's `number`th (from 0) of its epoch."""
     if plan.kind == "sharing":
         return number + 1
-    at_first = epoch < plan.synchronous_epochs
-    rounds = np.where(at_first, max(plan.minibatches), plan.rounds)
+    numbers = [frequency_in(plan.averaging_frequency, each) for each in epoch.tolist()]
+    frequency = np.array(numbers, np.int64)
+    rounds = -(-max(plan.minibatches) // frequency)
     last = np.where(epoch == progress.epoch, progress.round, rounds)
-    frequency = np.where(at_first, 1, plan.averaging_frequency)
     return np.minimum(number // frequency + 1, np.maximum(last, 1))
 
 

@@ -72,7 +72,7 @@ class RunRecord:
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
         self._plan: TrainingPlan | None = None
-        self._rounds = 0, 0  # of an epoch: of the synchronous ones, of the others
+        self._entered = self._before = self._rounds = 0  # the epoch, averagings before and in it
         self._ended_s: float | None = None
         self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
         self._listeners: list[Listener] = []
@@ -169,10 +169,8 @@ class RunRecord:
                 replace(w, rows=rows)
                 for w, rows in zip(self._status.workers, plan.rows, strict=True)
             )
-            longest = max(plan.minibatches, default=0)
-            self._rounds = longest, longest if plan.kind == "sharing" else plan.rounds
-            rounds = self._rounds[plan.first_epoch >= plan.synchronous_epochs]
-            self._status = replace(self._status, rounds=rounds, workers=workers)
+            self._enter(plan, max(self._status.epoch, plan.first_epoch + 1))
+            self._status = replace(self._status, rounds=self._rounds, workers=workers)
 
     def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
         """The run passes into `state`."""
@@ -410,27 +408,29 @@ class RunRecord:
 
     def _advance(self, epoch: int, number: int, now_s: float) -> None:
         status = self._status
-        plan, averagings = self._plan, number
-        # Workers that share gradients average at the end of an epoch only.
-        if plan is not None and self._is_sharing:
-            averagings = epoch - 1 - plan.first_epoch
-        elif plan is not None:
-            early = max(0, min(epoch - 1, plan.synchronous_epochs) - plan.first_epoch)
-            later = epoch - 1 - plan.first_epoch - early
-            averagings += early * self._rounds[0] + later * self._rounds[1]
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
+        if self._plan is not None and epoch != self._entered:
+            self._enter(self._plan, epoch)
+        # Workers that share gradients average at the end of an epoch only.
+        averagings = self._before + (0 if self._is_sharing else number)
         self._status = replace(
             status,
             epoch=epoch,
             round=number,
-            rounds=self._rounds[plan is None or epoch > plan.synchronous_epochs],
+            rounds=self._rounds,
             averagings=max(averagings, status.averagings),
         )
         if self.first_loss_s is None:
             self.first_loss_s = now_s - self.began_s
             self._first_examples = (now_s, self._trained)
             self.state_changed("training", "training")
+
+    def _enter(self, plan: TrainingPlan, epoch: int) -> None:
+        """Count the averagings before and in an epoch, from 1."""
+        self._entered, self._before = epoch, plan.rounds_before(epoch - 1)
+        longest = max(plan.minibatches, default=0)
+        self._rounds = longest if plan.kind == "sharing" else plan.rounds_in(epoch - 1)
 
     def _log_untold(self, worker: int, columns: Mapping[str, Any]) -> None:
         """Rows for minibatches that count, but whose worker could not tell of them."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
+from sparkwright.masters.plan import by_epoch
 from sparkwright.mesh.port import PeerPort, address_in
 from sparkwright.mesh.relay import RelayClient
 from sparkwright.networks import pack_arrays, unpack_arrays
@@ -308,7 +309,7 @@ def _shard(request: TrainRequest) -> Shard:
     if request.stream is None:
         return Shard(Path(request.shard), consume=request.consume)
     # What a worker may have gathered ahead, or trained in vain, when it is told to go back.
-    at_once = getattr(master, "averaging_frequency", None) or master.minibatches_per_message or 5
+    at_once = max(by_epoch(master.exchange.every or 5).values())
     return StreamedShard(
         request.stream,
         worker=request.settings.worker,

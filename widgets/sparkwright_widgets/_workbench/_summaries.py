@@ -5,6 +5,7 @@ from typing import Any
 
 from sparkwright.data import DataSource
 from sparkwright.masters import SharedTrainingMaster
+from sparkwright.masters.plan import by_epoch
 from sparkwright.networks import NetworkSpec, analysis_now
 from sparkwright_widgets._contract import ENDED, Status
 from sparkwright_widgets._format import count_text, loss_text
@@ -42,7 +43,9 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
     if isinstance(master, SharedTrainingMaster):
         how = "gradient sharing"
     else:
-        how = f"parameter averaging every {count_text(master.averaging_frequency)} minibatches"
+        (_, every), *changes = by_epoch(master.averaging_frequency).items()
+        how = f"parameter averaging every {count_text(every)} minibatches"
+        how += "".join(f", from epoch {first} every {count_text(n)}" for first, n in changes)
     where = ", processes of this machine" if parallel else ""
     return "ok", f"{how}, minibatches of {count_text(master.batch_size_per_worker)}{where}"
 
