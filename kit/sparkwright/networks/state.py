@@ -121,7 +121,8 @@ class ModelState:
     @property
     def iterations(self) -> int:
         """Minibatches that the optimizer has counted; of several, the main one."""
-        return int(self.counters[0].numpy())
+        access = variables()
+        return int(access.read(access.held(self.counters[0])))
 
     def set_iterations(self, value: int) -> None:
         """Have the optimizers go on as after `value` minibatches of the main one."""

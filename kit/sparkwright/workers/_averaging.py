@@ -21,6 +21,8 @@ from ._minibatches import LocalTrainer, Pause, RoundDone, may_be_averaged
 from .requests import WorkerSettings
 from .stream import StreamedShard
 
+_OWN_MOMENTS_EVERY = 20  # minibatches, after which a worker looks whether its moments are finite
+
 
 class _GroupEndsError(Exception):
     """The averaging that has just ended was the last one of this group."""
@@ -215,18 +217,20 @@ class AveragingWorker:
                 with contextlib.suppress(NetworkError, _GroupEndsError):
                     finish()  # what was learned before is not lost
                 raise
+            progress = self._progress
+            planned = counted_as_planned(progress, shares)
             finite = may_be_averaged(
                 done,
                 self._replica,
                 self._settings,
-                epoch=self._progress.epoch,
-                updater=self._member.updater != "reset",
+                epoch=progress.epoch,
+                updater=self._looks_at_updater(progress, planned),
             )
-        trained_s, progress = time.monotonic(), self._progress
+        trained_s = time.monotonic()
         computed_s = trained_s - began_s - done.data_s - waited_s
         averaging = Averaging(
             before=progress,
-            planned=counted_as_planned(progress, shares),
+            planned=planned,
             shares=shares,
             done=done,
             meta=self._meta(ring, group, done, finite=finite, seconds=computed_s),
@@ -238,6 +242,16 @@ class AveragingWorker:
         if delay and not self._writes_next and not averaging.meta.stopping:
             return False
         return self._finish(ring, group)
+
+    def _looks_at_updater(self, before: Progress, planned: Progress) -> bool:
+        """Whether the optimizer's moments must be finite after this round.
+
+        A worker's own reach no other: some minibatches later, or at an epoch's end, is soon enough.
+        """
+        if self._member.updater == "local" and planned.todo:
+            frequency = self._settings.master.frequency_in(before.epoch)
+            return planned.round % -(-_OWN_MOMENTS_EVERY // frequency) == 0
+        return self._member.updater != "reset"
 
     def _finish(self, ring: Ring, group: Group, *, trained: bool = False) -> bool:
         """End the averaging that is under way, if there is one; True if a member wants to stop.
