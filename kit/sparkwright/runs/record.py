@@ -262,8 +262,9 @@ class RunRecord:
 
         Args:
             worker: whose.
-            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics, and
-                readings if there are any: values of its last minibatch, by column.
+            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics; readings if
+                there are any: values of its last minibatch, by column; with parameter averaging,
+                averagings: how many there were with this one.
             losses: (minibatches of all blocks,) float32.
             examples: likewise, int32.
             further: more columns, each likewise, float32; default none.
@@ -311,7 +312,7 @@ class RunRecord:
                 loss=float(losses[-1]) if len(losses) else status.loss,
                 **_encoding_of(status, further or {}),
             )
-            self._advance(int(last["epoch"]), int(last["round"]), now_s)
+            self._advance(last, now_s)
         if start:
             self._add(RowsLogged(start=first, count=start))
 
@@ -408,16 +409,12 @@ class RunRecord:
             workers[worker] = replace(workers[worker], **changes)
             self._status = replace(self._status, workers=tuple(workers))
 
-    def _advance(self, epoch: int, number: int, now_s: float) -> None:
-        status = self._status
-        plan, averagings = self._plan, number
+    def _advance(self, block: Mapping[str, Any], now_s: float) -> None:
+        status, plan = self._status, self._plan
+        epoch, number = int(block["epoch"]), int(block["round"])
         # Workers that share gradients average at the end of an epoch only.
-        if plan is not None and self._is_sharing:
-            averagings = epoch - 1 - plan.first_epoch
-        elif plan is not None:
-            early = max(0, min(epoch - 1, plan.synchronous_epochs) - plan.first_epoch)
-            later = epoch - 1 - plan.first_epoch - early
-            averagings += early * self._rounds[0] + later * self._rounds[1]
+        ended = epoch - 1 - (plan.first_epoch if plan is not None else 0)
+        averagings = int(block.get("averagings", ended))
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
         self._status = replace(

@@ -292,6 +292,7 @@ class AveragingWorker:
             epoch=1 + (progress.epoch if mine is None else mine.epoch),
             round=progress.round + 1,
             seconds=ended_s - averaging.began_s,
+            averagings=progress.averagings + 1,
         )
         return now_s
 
