@@ -1,6 +1,6 @@
 """A driver that is killed: trains with checkpoints until then.
 
-python driver.py MASTER FOLDER
+python driver.py MASTER JOINING FOLDER
 """
 
 import sys
@@ -17,11 +17,11 @@ import sparkwright as sw
 if __name__ == "__main__":
     for module in (cloudpickle, pyspark.cloudpickle):
         module.register_pickle_by_value(counting)
-    name, folder = sys.argv[1:]
+    name, joining, folder = sys.argv[1:]
     laboratory = Laboratory(
         lambda settings: sw.start_spark(workers=counting.WORKERS, settings=settings),
         Path(folder).parent,
         executors=counting.WORKERS,
     )
-    chosen = Experiment(master=name, victim="driver")  # type: ignore[arg-type]
+    chosen = Experiment(master=name, victim="driver", joining=int(joining))  # type: ignore[arg-type]
     laboratory.start(chosen).run.wait()

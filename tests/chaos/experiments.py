@@ -55,6 +55,7 @@ class Experiment:
         grace_s: the run's `replacement_grace_s`.
         delay: minibatches that workers of an averaging run train while they average.
         by_driver: whether workers reach one another by way of the driver only.
+        joining: how many of the workers hold no data, and join and leave.
         hopeless: whether no run could go on after this fault; it must end with an error.
     """
 
@@ -69,13 +70,16 @@ class Experiment:
     grace_s: float = 2.0
     delay: int = 0
     by_driver: bool = False
+    joining: int = 0
     hopeless: bool = False
 
     def __str__(self) -> str:
         number = "" if self.seed < 0 else f"{self.seed} "
         way = " by way of the driver" if self.by_driver else ""
         delay = f", delay {self.delay}" if self.delay else ""
-        return f"{number}{self.master}{way}{delay}: {self.victim}, {self.fault}, {self.moment}"
+        joining = f", {self.joining} joining" if self.joining else ""
+        run = f"{number}{self.master}{way}{delay}{joining}"
+        return f"{run}: {self.victim}, {self.fault}, {self.moment}"
 
 
 def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
@@ -113,4 +117,5 @@ def draw(seed: int, *, hosts: bool = False, workers: int = 3) -> Experiment:
         delay=chance.choice((0, 1, 2)) if master == "averaging" else 0,
         # Last, so that a seed's fault is the one that it was.
         by_driver=master != "spark" and chance.random() < 0.3,
+        joining=chance.choice((0, 0, 1, 2)) if master != "spark" else 0,
     )

@@ -119,6 +119,9 @@ class Laboratory:
             if experiment.master != "spark":
                 url = str(self.folder / "checkpoints")
                 chosen["checkpoint"] = sw.Checkpointing(url, every_rounds=every)
+        if experiment.joining:
+            required = counting.WORKERS - experiment.joining
+            chosen |= {"workers": required, "max_workers": counting.WORKERS}
         if experiment.by_driver:
             chosen["communication"] = "driver"
         if experiment.master == "sharing":
@@ -219,7 +222,9 @@ class Laboratory:
             "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
         driver = subprocess.Popen(
-            [sys.executable, script, experiment.master, url], env=environment, cwd=root
+            [sys.executable, script, experiment.master, str(experiment.joining), url],
+            env=environment,
+            cwd=root,
         )
         try:
             deadline_s = time.monotonic() + LIMIT_S

@@ -34,6 +34,14 @@ SHARED = replace(
     counts=np.array([16.0] + [2.0] * 16),
     losses=0,
 )
+# Alone in the first epoch; in the second, another worker helps.
+JOINED = replace(
+    GOOD,
+    experiment=Experiment(master="averaging", joining=1),
+    losses=0,
+    rounds=((2,),) * 4 + ((2, 2),) * 2,
+    counts=np.array([12.0] + [1.5] * 16),
+)
 
 
 def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
@@ -42,7 +50,7 @@ def changed(index: int, value: float, counts: Any = GOOD.counts) -> Any:
     return found
 
 
-@pytest.mark.parametrize("seen", [GOOD, SHARED], ids=["averaging", "sharing"])
+@pytest.mark.parametrize("seen", [GOOD, SHARED, JOINED], ids=["averaging", "sharing", "joined"])
 def test_a_run_that_counts_right_is_all_right(seen: Evidence) -> None:
     assert judge(seen).remarks == {}
 
@@ -55,6 +63,8 @@ def test_a_run_that_counts_right_is_all_right(seen: Evidence) -> None:
         (replace(GOOD, counts=changed(0, 7.0)), "wrong deliveries"),
         (replace(GOOD, counts=GOOD.counts * 0), "averages lost"),
         (replace(GOOD, counts=changed(0, 7.0), rounds=((2, 2), (2,)) * 3), "wrong deliveries"),
+        (replace(JOINED, counts=changed(0, 11.0, JOINED.counts)), "wrong deliveries"),
+        (replace(JOINED, counts=changed(5, 0.5, JOINED.counts)), "lost or doubled examples"),
         (replace(GOOD, averagings=3), "averages lost"),
         (replace(GOOD, examples=31), "lost or doubled examples"),
         (replace(GOOD, examples=33), "lost or doubled examples"),

@@ -25,6 +25,8 @@ Column = Literal[
 COLUMNS: tuple[Column, ...] = get_args(Column)
 # Sums of thirds in float32.
 _TOLERANCE = 1e-3
+# Minibatches of a worker in a round, at most. Where workers join, rounds are uneven.
+_FREQUENCY = 2
 # What workers of gradient sharing may keep unsent: of their minibatches, and of an example.
 _UNSENT, _UNSENT_OF_EXAMPLE = 2.0, 0.2
 # Minibatches of a lost worker that reached the others, and that are done again.
@@ -95,23 +97,30 @@ class Verdict:
         )
 
 
-def claimed(rounds: Sequence[Sequence[int]], *, workers: int, sharing: bool) -> tuple[float, float]:
+def claimed(
+    rounds: Sequence[Sequence[int]], *, workers: int, sharing: bool, losses: int
+) -> tuple[float, float]:
     """The least and the most that the parameter that counts minibatches can be after these rounds.
 
-    Sharing adds the workers' minibatches up. An averaging weighs each worker's n with n: n if all
-    do the same. Else the history does not say who averaged with whom: what an absent worker
-    owed is logged in the epoch that it belongs to.
+    Sharing adds the workers' minibatches up. An averaging weighs each worker's n with n. After
+    losses the history does not say who averaged with whom, unless all took part in all rounds:
+    what an absent worker owed is logged in the epoch that it belongs to.
 
     Example:
-        >>> claimed([(2, 2), (2, 2)], workers=2, sharing=False)
+        >>> claimed([(2, 2), (2, 2)], workers=2, sharing=False, losses=1)
         (4.0, 4.0)
-        >>> claimed([(2, 2), (2,), (1, 2)], workers=2, sharing=False)
+        >>> claimed([(2, 2), (2,), (1, 2)], workers=2, sharing=False, losses=1)
         (4.5, 9.0)
+        >>> claimed([(2,), (2, 2), (1, 1)], workers=2, sharing=False, losses=0)
+        (5.0, 5.0)
     """
     total = float(sum(map(sum, rounds)))
     if sharing:
         return total, total
-    return total / workers, total / workers if _all_full(rounds, workers) else total
+    if losses and not _all_full(rounds, workers):
+        return total / workers, total
+    averaged = sum(sum(n * n for n in each) / sum(each) for each in rounds)
+    return averaged, averaged
 
 
 def _all_full(rounds: Sequence[Sequence[int]], workers: int) -> bool:
@@ -147,7 +156,7 @@ def _judge_delivery(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
     if not np.isfinite(counts).all():
         remarks["wrong deliveries"] = "the delivered parameters are not finite"
         return
-    least, most = claimed(seen.rounds, workers=seen.workers, sharing=sharing)
+    least, most = claimed(seen.rounds, workers=seen.workers, sharing=sharing, losses=seen.losses)
     found = float(counts[0])
     formed = seen.most_averagings > 0
     if formed and found <= 0:
@@ -187,6 +196,8 @@ def _judge_examples(seen: Evidence, remarks: dict[Column, str], *, sharing: bool
     else:
         least = seen.epochs / seen.workers
         most = least if _all_full(seen.rounds, seen.workers) else float(seen.epochs)
+        if seen.experiment.joining:
+            least = seen.epochs / (1 + _FREQUENCY * (seen.workers - 1))
     outside = np.flatnonzero((each < least - _TOLERANCE) | (each > most + _TOLERANCE))
     if outside.size:
         remarks["lost or doubled examples"] = (

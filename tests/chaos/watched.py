@@ -73,16 +73,17 @@ class Watched:
     def reaches(self, moment: str, folder: Path) -> bool:
         """Wait for a moment; False if the run is over before."""
         last = self.epochs - 1
-        sharing = self.experiment.master == "sharing"
+        # Where workers join, nobody knows how many rounds an epoch will have.
+        by_steps = self.experiment.master == "sharing" or self.experiment.joining > 0
 
         def is_last_round(status: Any) -> bool:
-            if sharing:
+            if by_steps:
                 total = self.epochs * counting.EXAMPLES // counting.BATCH
                 return sum(each.steps for each in status.workers) >= total - 2 * self.workers
             return status.averagings >= status.rounds * self.epochs - 1 > 0
 
         def is_epoch_end(status: Any) -> bool:
-            if sharing:
+            if by_steps:
                 return (
                     sum(w.steps for w in status.workers)
                     >= 3 * counting.EXAMPLES // counting.BATCH - 3

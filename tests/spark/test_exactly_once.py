@@ -1,5 +1,7 @@
 """Every example is trained exactly once an epoch, and every minibatch counts exactly once."""
 
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,14 @@ import numpy as np
 import pytest
 from tests.spark.helpers import (
     KillOnce,
+    Paced,
     RecordingHook,
+    busy,
     dense,
     partitioned,
     seen,
 )
+from tests.waiting import wait_until
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -106,3 +111,43 @@ def test_an_undisturbed_run_and_a_killed_one_end_with_the_same_bits(
         found.append(np.concatenate([w.ravel() for w in model.get_weights()]))
     tolerance = 0.02 if updater == "local" else 0.0
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("kind", "again"), [(AVERAGING, 0), (SHARING, 5)])
+def test_workers_join_when_slots_become_free_and_the_others_go_on_without_a_killed_one(
+    spark: Any, tmp_path: Path, kind: Any, again: int
+) -> None:
+    """Another job holds two of the four slots at first; `again` examples may count twice."""
+    examples = 203
+    hooks = RecordingHook(str(tmp_path)), Paced(0.02)
+    options: dict[str, Any] = {"averaging_frequency": 2} if kind is AVERAGING else {}
+    master = kind(workers=(2, 4), batch_size_per_worker=5, seed=1, **options).with_hooks(*hooks)
+    with busy(spark, 2):
+        data = partitioned(spark, [examples])
+        run = sw.SparkNetwork(spark, dense(), master).start(data, epochs=1000)
+        wait_until(lambda: run.status.epoch >= 2, 60)
+        assert set(run.history["worker"]) == {0, 1}
+    wait_until_each_trains_an_epoch(run, workers=4)
+    os.kill(run.status.workers[3].pid, signal.SIGKILL)
+    wait_until_each_trains_an_epoch(run, workers=3)
+    run.stop()
+    run.wait(60)
+    counted = run.history.groupby("epoch")["examples"].sum()
+    complete, last = counted[:-1], counted.iloc[-1]
+    assert (complete >= examples).all()
+    assert last + (complete - examples).sum() <= examples + again
+    trained = seen(tmp_path)
+    assert min(trained[number] for number in range(examples)) >= len(complete)
+    # What the kill ended: a round of four workers, or a minibatch.
+    assert trained.total() - counted.sum() <= (4 * 2 * 5 if kind is AVERAGING else 5)
+
+
+def wait_until_each_trains_an_epoch(run: Any, *, workers: int) -> None:
+    """Wait until each of these has trained its part of more than an epoch."""
+    before = [worker.steps for worker in run.status.workers[:workers]]
+
+    def trained() -> bool:
+        now = zip(run.status.workers, before, strict=False)
+        return all(worker.steps >= steps + 20 for worker, steps in now)
+
+    wait_until(trained, 60)

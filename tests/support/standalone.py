@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 from tests.support.hadoop import java
 from tests.support.hosts import OUTSIDE, Hosts
 from tests.support.sandbox import SHORT_LIVED, Keeper, Sandbox, ServerProcess, fetched
@@ -98,6 +100,15 @@ class StandaloneCluster(Sandbox):
     def kill_worker(self, name: str) -> None:
         """End a Worker and its executors at once, as if its machine had lost power."""
         self._processes[name].kill()
+
+    def decommission(self, name: str) -> None:
+        """Announce that a Worker's machine is to go; it needs `spark.decommission.enabled`."""
+        self._processes[name].signal(signal.SIGPWR)
+
+    def worker_of(self, pid: int) -> str:
+        """The Worker below which a process works, such as a trainer."""
+        below = Path(psutil.Process(pid).cwd()).relative_to(self.folder)
+        return below.parts[0].removesuffix("-files")
 
     def start_worker(self, name: str) -> None:
         """Start a Worker, or start it again; it registers by itself."""

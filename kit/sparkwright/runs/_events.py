@@ -82,7 +82,7 @@ class RunStatus:
         epoch: the current epoch, from 1; 0 before training.
         epochs: how many there will be.
         round: the averagings done in this epoch.
-        rounds: averagings in an epoch; 0 while unknown.
+        rounds: averagings in an epoch, fewer where workers join; 0 while unknown.
         averagings: averagings done since the run began.
         examples_per_s: all workers together, over the last seconds.
         elapsed_s: since `start`.

@@ -72,7 +72,7 @@ class RunRecord:
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
         self._plan: TrainingPlan | None = None
-        self._entered = self._before = self._rounds = 0  # the epoch, averagings before and in it
+        self._entered = self._rounds = 0  # the epoch, and the averagings in it
         self._ended_s: float | None = None
         self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
         self._listeners: list[Listener] = []
@@ -260,8 +260,9 @@ class RunRecord:
 
         Args:
             worker: whose.
-            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics, and
-                readings if there are any: values of its last minibatch, by column.
+            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics; readings if
+                there are any: values of its last minibatch, by column; with parameter averaging,
+                averagings: how many there were with this one.
             losses: (minibatches of all blocks,) float32.
             examples: likewise, int32.
             further: more columns, each likewise, float32; default none.
@@ -309,7 +310,7 @@ class RunRecord:
                 loss=float(losses[-1]) if len(losses) else status.loss,
                 **_encoding_of(status, further or {}),
             )
-            self._advance(int(last["epoch"]), int(last["round"]), now_s)
+            self._advance(last, now_s)
         if start:
             self._add(RowsLogged(start=first, count=start))
 
@@ -406,14 +407,16 @@ class RunRecord:
             workers[worker] = replace(workers[worker], **changes)
             self._status = replace(self._status, workers=tuple(workers))
 
-    def _advance(self, epoch: int, number: int, now_s: float) -> None:
-        status = self._status
+    def _advance(self, block: Mapping[str, Any], now_s: float) -> None:
+        status, plan = self._status, self._plan
+        epoch, number = int(block["epoch"]), int(block["round"])
+        # Workers that share gradients average at the end of an epoch only.
+        ended = epoch - 1 - (plan.first_epoch if plan is not None else 0)
+        averagings = int(block.get("averagings", ended))
         # A slower worker's rows may come after a faster one's next round.
         epoch, number = max((epoch, number), (status.epoch, status.round))
-        if self._plan is not None and epoch != self._entered:
-            self._enter(self._plan, epoch)
-        # Workers that share gradients average at the end of an epoch only.
-        averagings = self._before + (0 if self._is_sharing else number)
+        if plan is not None and epoch != self._entered:
+            self._enter(plan, epoch)
         self._status = replace(
             status,
             epoch=epoch,
@@ -427,9 +430,8 @@ class RunRecord:
             self.state_changed("training", "training")
 
     def _enter(self, plan: TrainingPlan, epoch: int) -> None:
-        """Count the averagings before and in an epoch, from 1."""
-        self._entered, self._before = epoch, plan.rounds_before(epoch - 1)
-        longest = max(plan.minibatches, default=0)
+        """Count the averagings in an epoch, from 1."""
+        self._entered, longest = epoch, max(plan.minibatches, default=0)
         self._rounds = longest if plan.kind == "sharing" else plan.rounds_in(epoch - 1)
 
     def _log_untold(self, worker: int, columns: Mapping[str, Any]) -> None:

@@ -227,6 +227,7 @@ class SparkRoundsEngine:
                 "seconds": seconds,
                 "metrics": fields["metrics"],
                 "readings": fields["readings"],
+                "averagings": progress.averagings,
             }
             losses = np.array(fields["losses"], np.float32)
             examples = np.array(fields["examples"], np.int32)

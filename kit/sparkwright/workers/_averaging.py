@@ -303,9 +303,10 @@ class AveragingWorker:
         ended_s = averaging.trained_s if self._averager.is_delayed else now_s
         self._member.rows.add(
             averaging.done,
-            epoch=1 + (progress.epoch if mine is None else mine.epoch),
+            epoch=min(1 + (progress.epoch if mine is None else mine.epoch), self._settings.epochs),
             round=progress.round + 1,
             seconds=ended_s - averaging.began_s,
+            averagings=progress.averagings + 1,
         )
         return now_s
 

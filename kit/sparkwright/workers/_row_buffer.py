@@ -30,6 +30,7 @@ class RowBuffer:
         epoch: int,
         round: int,
         seconds: float,
+        averagings: int | None = None,
         columns: dict[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Take the rows of minibatches that count.
@@ -39,6 +40,7 @@ class RowBuffer:
             epoch: which they belong to, from 1.
             round: likewise.
             seconds: that they took.
+            averagings: of the run, with the one that made them count; default None: none did.
             columns: further columns of the log, each (minibatches,) float32; the same each time.
         """
         self._blocks.append(
@@ -50,6 +52,7 @@ class RowBuffer:
                 "seconds": seconds,
                 "metrics": done.metrics,
                 "readings": done.readings,
+                **({} if averagings is None else {"averagings": averagings}),
             }
         )
         self._losses.append(done.losses)
