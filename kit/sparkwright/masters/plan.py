@@ -130,14 +130,6 @@ class TrainingPlan:
         frequency = frequency_in(self.averaging_frequency, epoch)
         return -(-max(self.minibatches, default=0) // frequency)
 
-    def rounds_before(self, epoch: int) -> int:
-        """Averagings in the run's epochs before an epoch, from 0."""
-        starts = [first - 1 for first in by_epoch(self.averaging_frequency)]
-        return sum(
-            self.rounds_in(start) * max(0, min(stop, epoch) - max(start, self.first_epoch))
-            for start, stop in zip(starts, [*starts[1:], epoch], strict=True)
-        )
-
     def minibatches_in_round(self, index: int) -> tuple[int, ...]:
         """Minibatches that each worker trains in round `index` (from 0); the averaging weights."""
         frequency = frequency_in(self.averaging_frequency)
