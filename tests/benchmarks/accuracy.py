@@ -1,7 +1,7 @@
 """Accuracy after equal epochs with options for slow networks: two data sets, three seeds.
 
-    python -m tests.benchmarks.accuracy           both data sets
-    python -m tests.benchmarks.accuracy digits    one of them
+    python -m tests.benchmarks.accuracy           both data sets, and the picture of docs
+    python -m tests.benchmarks.accuracy digits    one of them, without
 
 The second data set is generated: a network with random weights labels points, and replicas that
 learn it drift apart so far that plain averaging every 50 minibatches loses accuracy.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tests.benchmarks._harness import Row, row, show, trained_here
+from tests.benchmarks._harness import ROOT, Row, row, show, trained_here
 
 import sparkwright as sw
 
@@ -21,8 +21,10 @@ WORKERS, SEEDS = 4, (1, 2, 3)
 _LOCAL: dict[str, Any] = {"updater": "local"}
 _SELDOM: dict[str, Any] = {"averaging_frequency": {1: 1, 2: 50}}
 _OUTER: dict[str, Any] = {"outer_optimizer": sw.OuterOptimizer()}
+PICTURE = ROOT / "docs" / "images" / "accuracy.png"
 MASTERS: dict[str, dict[str, Any]] = {
     "every 5, the default": {},
+    "every minibatch, local moments": {**_LOCAL, "averaging_frequency": 1},
     "every 5, local moments": _LOCAL,
     "every 5, bfloat16": {**_LOCAL, "exchange_precision": "bfloat16"},
     "every 5, int8": {**_LOCAL, "exchange_precision": "int8"},
@@ -30,6 +32,12 @@ MASTERS: dict[str, dict[str, Any]] = {
     "every 5, int8, delay 4": {**_LOCAL, "exchange_precision": "int8", "averaging_delay": 4},
     "every 50": {"averaging_frequency": 50},
     "every 50, outer optimizer": {**_LOCAL, **_OUTER, "averaging_frequency": 50},
+    "every 50, int8, delay 4": {
+        **_LOCAL,
+        "averaging_frequency": 50,
+        "exchange_precision": "int8",
+        "averaging_delay": 4,
+    },
     "every 50, all": {
         **_LOCAL,
         **_OUTER,
@@ -120,5 +128,25 @@ def _spread(values: list[float]) -> str:
     return f"± {statistics.stdev(values):.1f}"
 
 
+def draw(rows: list[Row]) -> None:
+    """The means as bars, the seeds' values as dots; a panel for each data set."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, len(DATA), figsize=(10, 4), sharey=True, layout="constrained")
+    for panel, name in zip(panels, DATA, strict=True):
+        mine = [each for each in rows if each["what"].startswith(f"{name}:")][::-1]
+        labels = [each["what"].partition(": ")[2] for each in mine]
+        panel.barh(labels, [each["value"] for each in mine], color="#9dc3e6", height=0.6)
+        for place, each in enumerate(mine):
+            panel.plot(each["runs"], [place] * len(each["runs"]), "o", color="#1f4e79", ms=4)
+        values = [value for each in mine for value in each["runs"]]
+        margin = (max(values) - min(values)) / 4
+        panel.set(title=name, xlabel="accuracy on test data, %")
+        panel.set_xlim(min(values) - margin, max(values) + margin)
+    figure.savefig(PICTURE, dpi=100)
+
+
 if __name__ == "__main__":
-    show(accuracy(*sys.argv[1:]))
+    found = show(accuracy(*sys.argv[1:]))
+    if len(sys.argv) == 1:
+        draw(found)
