@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,22 +85,38 @@ def _every_minibatch() -> Iterator[Row]:
 
 
 def peers() -> Iterator[Row]:
-    """LeNet with two workers, against Elephas, which is installed for this if it can be."""
+    """LeNet with two workers, against Elephas, and torchft's LocalSGD where that is installed.
+
+    Elephas is installed for this if it can be. torch with torchft takes 5 GB: TORCH_PYTHON names a
+    Python that has them.
+    """
+    spark = sw.start_spark(workers=2)
+    network, data = _network(spark)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
         installed = subprocess.run([*command, "--target", folder, "elephas"], check=False)
         if installed.returncode:
             yield row("Elephas could not be installed", math.nan, "")
-            return
-        spark = sw.start_spark(workers=2)
-        network, data = _network(spark)
-        found: dict[str, list[float]] = {"ours": [], "elephas": []}
-        for _ in range(REPEATS):
-            found["ours"].append(steady(trained(network, data)))
-            found["elephas"].append(_baseline("elephas", folder))
-        spark.stop()
-    what = "LeNet, 2 workers, against Elephas, synchronous"
-    yield compared(what, "examples/s", found["ours"], found["elephas"], runs=found)
+        else:
+            what = "LeNet, 2 workers, against Elephas, synchronous"
+            yield _against(what, network, data, lambda: _baseline("elephas", folder))
+        if python := os.environ.get("TORCH_PYTHON"):
+            arrays = f"{folder}/digits.npz"
+            images, labels = digits_arrays(12_000)
+            np.savez(arrays, images=images, labels=labels)
+            what = "LeNet, 2 workers, against torchft's LocalSGD, every 5"
+            script = "tests/benchmarks/_torchft.py"
+            yield _against(what, network, data, lambda: _printed([python, script, arrays]))
+    spark.stop()
+
+
+def _against(what: str, network: Any, data: Any, peer: Callable[[], float]) -> Row:
+    """Our examples/s beside those of `peer`, in pairs."""
+    found: dict[str, list[float]] = {"ours": [], "peer": []}
+    for _ in range(REPEATS):
+        found["ours"].append(steady(trained(network, data)))
+        found["peer"].append(peer())
+    return compared(what, "examples/s", found["ours"], found["peer"], runs=found)
 
 
 def by_driver() -> Iterator[Row]:
@@ -227,15 +243,20 @@ def workers() -> Iterator[Row]:
 
 def _baseline(what: str, packages: str = "") -> float:
     """Examples/s without Sparkwright, in a process that also finds what lies in `packages`."""
-    script = "tests/benchmarks/_baselines.py"
     paths = filter(None, (packages, os.environ.get("PYTHONPATH", "")))
+    command = [sys.executable, "tests/benchmarks/_baselines.py", what]
+    return _printed(command, PYTHONPATH=os.pathsep.join(paths))
+
+
+def _printed(command: Sequence[str], **environment: str) -> float:
+    """The number that a process prints last."""
     done = subprocess.run(
-        [sys.executable, script, what],
+        command,
         capture_output=True,
         text=True,
         check=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, **environment},
     )
     return float(done.stdout.strip().splitlines()[-1])
 
