@@ -110,13 +110,13 @@ def test_rows_become_status_and_log(record: RunRecord) -> None:
     assert (status.epoch, status.round, status.averagings) == (2, 1, 3)
 
 
-def test_averagings_are_counted_at_the_frequency_of_each_epoch(record: RunRecord) -> None:
+def test_an_epochs_rounds_follow_the_frequency_of_the_epoch(record: RunRecord) -> None:
     record.plan_made(replace(plan_of(50, 30), averaging_frequency={1: 1, 3: 4}))
     assert record.status().rounds == 5
-    train(record, 0, losses=[1.0], epoch=3, round=1)
-    train(record, 1, losses=[1.0], epoch=2, round=5)  # a slower worker's come later
+    train(record, 0, losses=[1.0], epoch=3, round=1, averagings=11)
+    train(record, 1, losses=[1.0], epoch=2, round=5, averagings=10)  # a slower worker's come later
     status = record.status()
-    assert (status.epoch, status.rounds, status.averagings) == (3, 2, 5 + 5 + 1)
+    assert (status.epoch, status.rounds, status.averagings) == (3, 2, 11)
 
 
 def test_readings_are_columns_known_of_a_rounds_last_minibatch(record: RunRecord) -> None:
