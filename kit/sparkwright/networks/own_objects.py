@@ -73,7 +73,7 @@ def _leave_out_refused(serialized: Any, objects: Mapping[str, Any]) -> None:
     for entry in entries(serialized):
         kind, config = objects.get(str(entry.get("registered_name"))), entry.get("config")
         if isinstance(kind, type) and isinstance(config, dict) and config.get("trainable"):
-            taken = inspect.signature(kind).parameters
+            taken = inspect.signature(kind.__init__).parameters
             if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
                 for name in {"trainable", "dtype"} - set(taken):
                     config.pop(name, None)
