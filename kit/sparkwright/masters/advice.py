@@ -283,7 +283,7 @@ _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"communication": "ring"}, "Executors must be able to open ports to one another."),
     ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
     ({"class": Averaging}, "All workers wait for the slowest."),
-    ({"updater": "local"}, "Each worker keeps its own moments; accuracy is usually the same."),
+    ({"updater": "local"}, "Own moments: as accurate if the workers' data are alike."),
     ({"exchange_precision": "bfloat16"}, "Rounded to 3 digits; the next message makes up for it."),
     ({"averaging_delay": 1}, "Averages are applied late: watch the loss, lower the learning rate."),
     ({"averaging_frequency": 10}, "Replicas drift apart a little more."),
