@@ -117,6 +117,28 @@ def script_result(
 
 
 @pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a ParallelWrapper are threads of this process."""
+    from tests.support.in_process import InProcessPool
+
+    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
+
+
+@pytest.fixture
+def blobs() -> Any:
+    """120 examples, 4 features, 3 classes that can be told apart."""
+    import numpy as np
+
+    from sparkwright.data import DataSet
+
+    random = np.random.default_rng(0)
+    labels = np.arange(120, dtype=np.int32) % 3
+    centers = random.normal(size=(3, 4)) * 2
+    features = centers[labels] + random.normal(size=(120, 4))
+    return DataSet(features.astype(np.float32), labels)
+
+
+@pytest.fixture
 def leaves_nothing(spark: Any) -> Iterator[None]:
     """Fail the test if it leaves threads, sockets, cached RDDs or temporary files behind."""
     before = _footprint(spark)

@@ -337,7 +337,7 @@ class LocalLauncher:
         """Wait until no task is left; see `Launcher.finish`."""
 
         def is_over() -> bool:
-            # A task that still waits for its process ends by itself once it has one.
+            # A task that was given up and has no process yet ends as soon as it gets one.
             return all(a in self._given_up and a not in self._trainers for a in self._running)
 
         with self._changed:

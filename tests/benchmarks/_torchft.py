@@ -19,11 +19,11 @@ BATCH, EPOCHS, WORKERS, EVERY = 32, 4, 2, 5
 
 def main(path: str) -> None:
     """Start the processes, and add up what they say."""
-    from torchft.coordination import LighthouseServer  # pyright: ignore[reportMissingImports]
+    from torchft.coordination import LighthouseServer
 
     lighthouse = LighthouseServer("127.0.0.1:0", WORKERS, join_timeout_ms=60_000)
     command = [sys.executable, __file__, path, lighthouse.address()]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "USE_BUCKETIZATION": "True"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, env=environment)
         for rank in range(WORKERS)
@@ -35,10 +35,10 @@ def main(path: str) -> None:
 
 def work(path: str, lighthouse: str, rank: int) -> None:
     """Train every second example, and print examples a second from the second epoch on."""
-    import torch  # pyright: ignore[reportMissingImports]
-    from torch.distributed import TCPStore  # pyright: ignore[reportMissingImports]
-    from torchft import Manager, ProcessGroupGloo  # pyright: ignore[reportMissingImports]
-    from torchft.local_sgd import LocalSGD  # pyright: ignore[reportMissingImports]
+    import torch
+    from torch.distributed import TCPStore
+    from torchft import Manager, ProcessGroupGloo
+    from torchft.local_sgd import LocalSGD
 
     torch.set_num_threads(1)
     torch.manual_seed(1)

@@ -69,19 +69,11 @@ def _every_minibatch() -> Iterator[Row]:
     """Averaging after every minibatch, against the plain loop, in pairs."""
     data, model = sw.DataSet(*digits_arrays(12_000)), sw.networks.lenet()
     for updater, target in (("local", ">= 0.9"), ("average", "")):
-        found: dict[str, list[float]] = {"ours": [], "loop": []}
+        what = f'LeNet, 2 workers, every minibatch, updater="{updater}", against the loop'
         master = _master(averaging_frequency=1, updater=updater)
         with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
             trained(wrapper, data, epochs=1)
-            for _ in range(REPEATS):
-                found["ours"].append(steady(trained(wrapper, data)))
-                found["loop"].append(_baseline("loop"))
-        yield compared(
-            f'LeNet, 2 workers, every minibatch, updater="{updater}", against the loop',
-            *("examples/s", found["ours"], found["loop"]),
-            target=target,
-            runs=found,
-        )
+            yield _against(what, wrapper, data, lambda: _baseline("loop"), target=target)
 
 
 def peers() -> Iterator[Row]:
@@ -110,13 +102,16 @@ def peers() -> Iterator[Row]:
     spark.stop()
 
 
-def _against(what: str, network: Any, data: Any, peer: Callable[[], float]) -> Row:
+def _against(
+    what: str, network: Any, data: Any, peer: Callable[[], float], *, target: str = ""
+) -> Row:
     """Our examples/s beside those of `peer`, in pairs."""
     found: dict[str, list[float]] = {"ours": [], "peer": []}
     for _ in range(REPEATS):
         found["ours"].append(steady(trained(network, data)))
         found["peer"].append(peer())
-    return compared(what, "examples/s", found["ours"], found["peer"], runs=found)
+    rates = found["ours"], found["peer"]
+    return compared(what, "examples/s", *rates, target=target, runs=found)
 
 
 def by_driver() -> Iterator[Row]:

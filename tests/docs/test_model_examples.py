@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.in_process import InProcessPool
 
 # They train for two minutes in all, which is too long for `make test`.
 pytestmark = pytest.mark.notebook
@@ -21,12 +20,6 @@ def main_of(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.main
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a ParallelWrapper are threads of this process."""
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
 @pytest.mark.usefixtures("in_process")

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from tests.spark import helpers
-from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
-from sparkwright.data import DataSet
 
 
 @pytest.fixture(scope="package")
@@ -18,22 +15,6 @@ def local_trainers() -> Iterator[None]:
     with sw.ParallelWrapper(helpers.dense(), master, workers=2, cores_per_worker=1) as wrapper:
         wrapper.fit(helpers.numbered(20))
         yield
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a ParallelWrapper are threads of this process."""
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
-
-
-@pytest.fixture
-def blobs() -> DataSet:
-    """120 examples, 4 features, 3 classes that can be told apart."""
-    random = np.random.default_rng(0)
-    labels = np.arange(120, dtype=np.int32) % 3
-    centres = random.normal(size=(3, 4)) * 2
-    features = centres[labels] + random.normal(size=(120, 4))
-    return DataSet(features.astype(np.float32), labels)
 
 
 @pytest.fixture(scope="module", autouse=True)

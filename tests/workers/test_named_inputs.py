@@ -5,10 +5,10 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 
+pytestmark = pytest.mark.usefixtures("in_process")
 RANDOM = np.random.default_rng(0)
 WIDE, NARROW = RANDOM.normal(size=(64, 4)), RANDOM.normal(size=(64, 2))
 KIND = (WIDE[:, 0] > NARROW[:, 0]).astype(np.int32)
@@ -22,11 +22,6 @@ def named() -> Any:
     model = keras.Model(inputs, keras.layers.Dense(2, activation="softmax")(joined))
     model.compile(keras.optimizers.Adam(0.1), "sparse_categorical_crossentropy")
     return model
-
-
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
 def test_arrays_find_inputs_by_key() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from tests.support.in_process import InProcessPool
 
 import sparkwright as sw
 from sparkwright.data import DataSet
@@ -276,11 +275,6 @@ def test_a_function_chooses_an_optimizer_for_each_variable() -> None:
     without_name = keras.optimizers.MultiOptimizer(lambda variable: for_biases(variable))
     with pytest.raises(sw.ConfigurationError, match="must have a name"):
         ModelDefinition.of(network(without_name))
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
 
 
 @pytest.mark.usefixtures("in_process")

@@ -413,6 +413,26 @@ def test_moments_of_its_own_start_afresh_after_a_nan(blobs: DataSet) -> None:
     assert np.flatnonzero(np.isnan(losses)).tolist() == [11, 23]
 
 
+class SpoilsMoments:
+    """Makes moments infinite in the third minibatch; Adam's steps then are 0."""
+
+    def pre_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch, model
+
+    def post_update(self, minibatch: Any, model: Any) -> None:
+        del minibatch
+        if int(model.optimizer.iterations) == 3:
+            for moment in model.optimizer._velocities:
+                moment.assign(np.full(moment.shape, np.inf))
+
+
+def test_infinite_moments_of_its_own_are_found_by_the_end_of_the_epoch(blobs: DataSet) -> None:
+    """With 12 minibatches an epoch, the 20 after which a worker looks are never reached."""
+    master = averaging(updater="local", averaging_frequency=1).with_hooks(SpoilsMoments())
+    with pytest.raises(sw.errors.NonFiniteLossError, match=r"parameters or moments .* in epoch 1"):
+        fit(dense("adam"), master, blobs, epochs=2)
+
+
 def test_averaging_every_step_equals_the_large_batch_for_a_cnn() -> None:
     def cnn() -> Any:
         init = keras.initializers.GlorotUniform

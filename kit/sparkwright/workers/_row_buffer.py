@@ -59,7 +59,7 @@ class RowBuffer:
         self._examples.append(done.examples)
         for name, values in (columns or {}).items():
             self._columns.setdefault(name, []).append(values)
-        # The first round goes at once: somebody is waiting for the first loss.
+        # Without delay for the first round, so that the first loss is shown early.
         if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
             self.flush()
 
