@@ -153,10 +153,10 @@ class Splicer:
 
     def _end(self, half: _Half) -> None:
         for each in (half, half.other):
-            self._halves.discard(each)
             if each.events:
                 self._selector.unregister(each.sock)
             close_socket(each.sock)
+        self._halves -= {half, half.other}
 
     def _release(self) -> None:
         self._begin_new()  # those that came last are closed with the others
