@@ -26,6 +26,7 @@ from ._defaults import (
     spark_home,
     submitted_settings,
 )
+from ._java import configures_log, start_java
 from ._kubernetes import pod_facts, pod_settings
 from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
@@ -164,8 +165,10 @@ def start_spark(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with waiting_for_yarn(chosen):
+        start_java(chosen)
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    if not configures_log(chosen):
+        session.sparkContext.setLogLevel("ERROR")
     ship_engine(session)
     if chosen["spark.master"].startswith("local-cluster"):
         _clear_at_exit(session)

@@ -1,0 +1,74 @@
+"""Starts Spark's JVM so that it writes errors only, unless the user has configured its log."""
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ._defaults import default_settings, spark_home
+
+_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_VARIABLES = ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_LEVEL = "spark.log.level"
+# Java itself writes it for a module that Spark's own options add.
+_NOISE = b"WARNING: Using incubator modules: "
+
+
+def configures_log(settings: Mapping[str, str]) -> bool:
+    """Whether the user has chosen what Spark's driver logs: by a setting, an option or a file."""
+    home = spark_home()
+    found = {**default_settings(home), **settings}
+    options = [found.get(name, "") for name in _OPTIONS]
+    options += [os.environ.get(name, "") for name in _VARIABLES]
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    files = [file for file in folder.glob("log4j*") if file.suffix != ".template"]
+    return _LEVEL in found or bool(files) or any("log4j" in text for text in options)
+
+
+def start_java(settings: Mapping[str, str]) -> None:
+    """Start the JVM with its log at errors; does nothing if there is one, or the user's log counts.
+
+    Args:
+        settings: of the session that is about to start.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    context: Any = SparkContext
+    is_there = context._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if is_there or configures_log(settings) or not _CONFIGURATION.is_file():
+        return
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    name = "SPARK_SUBMIT_OPTS"
+    before = os.environ.get(name)
+    source, target = os.pipe()
+    reader = threading.Thread(
+        target=_pass_on, args=(source,), name="sparkwright-java-errors", daemon=True
+    )
+    reader.start()
+    # Not as a setting: the session's settings are the user's.
+    os.environ[name] = f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()} {before or ''}"
+    try:
+        gateway = launch_gateway(conf, {"stderr": target})
+    finally:
+        os.close(target)
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+    context._ensure_initialized(gateway=gateway)
+
+
+def _pass_on(source: int) -> None:
+    """Write what Java writes to standard error, without its own notices, as long as it runs.
+
+    Nothing that it writes after this process has ended reaches a terminal.
+    """
+    with open(source, "rb") as lines:
+        for line in lines:
+            if not line.startswith(_NOISE):
+                os.write(2, line)
