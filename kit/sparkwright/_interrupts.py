@@ -8,6 +8,7 @@ main thread only, so elsewhere nothing changes. A handler of the user's own stay
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -118,6 +119,24 @@ class TaskInterrupts:
     def remove(self) -> None:
         """Put it back."""
         self._interrupts.remove()
+
+
+def traceback_hidden(kind: type[BaseException]) -> None:
+    """Have an uncaught exception of `kind` end a script with its message alone.
+
+    Does nothing if something else, such as an IDE, has replaced `sys.excepthook`.
+    """
+    if sys.excepthook is not sys.__excepthook__:
+        return
+
+    def report(found: type[BaseException], error: BaseException, trace: Any) -> None:
+        if issubclass(found, kind) and sys.stderr is not None:
+            lines = [f"{found.__name__}: {error}", *getattr(error, "__notes__", ())]
+            sys.stderr.write("".join(f"{text}\n" for text in lines))
+        else:
+            sys.__excepthook__(found, error, trace)
+
+    sys.excepthook = report
 
 
 def _module(handler: Any) -> str:

@@ -175,7 +175,7 @@ class ParallelWrapper:
         given = checked_options(options)
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
-                f"this model is being trained by {self._active.id}. Wait for it or stop it."
+                f"this model is being trained by run {self._active.name}. Wait for it or stop it."
             )
         training, validating = self._parts(data, given)
         if isinstance(training, TfData):

@@ -47,6 +47,7 @@ _WORKER_STATES = {
     "stalled": ("⚠", "stalled"),
     "lost": ("✕", "lost"),
     "done": ("✓", "done"),
+    "stopped": ("◼", "stopped"),
 }
 
 
@@ -310,7 +311,7 @@ def _worker_row(worker: Worker, sharing: Sharing | None) -> list[object]:
     icon, word = _WORKER_STATES.get(worker.state, ("?", worker.state))
     if worker.state == "starting" and worker.restarts:
         word = "starting again"
-    silent_by_right = worker.state in ("waiting", "done")
+    silent_by_right = worker.state in ("waiting", "done", "stopped")
     return [
         worker.worker,
         Markup(f'<span aria-hidden="true">{icon}</span> {escaped(word)}'),

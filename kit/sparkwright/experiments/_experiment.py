@@ -245,7 +245,7 @@ class PreparedExperiment:
 
         Args:
             resume: URL of a checkpoint to go on from; default None.
-            display: show the run live; default None: in notebooks.
+            display: show the run, see `FitOptions`; False: not. Default None: shown.
 
         Raises:
             ConfigurationError: if early stopping has nothing to judge by.

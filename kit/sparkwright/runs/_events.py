@@ -6,7 +6,9 @@ from typing import Any, Literal
 from ._early_stopping import EarlyStoppingResult, StopReason
 
 RunState = Literal["queued", "starting", "training", "stopping", "done", "stopped", "failed"]
-WorkerState = Literal["waiting", "starting", "training", "validating", "stalled", "lost", "done"]
+WorkerState = Literal[
+    "waiting", "starting", "training", "validating", "stalled", "lost", "done", "stopped"
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,7 +17,8 @@ class WorkerStatus:
 
     Attributes:
         worker: its number, from 0; also the partition that it trains.
-        state: what it is doing.
+        state: what it is doing; of a run that has ended "done", or "stopped" if it did not end by
+            itself.
         host: its machine; empty before it came.
         device: what it computes on, such as "CPU" or "GPU 0 (NVIDIA H200)"; empty while unknown.
         pid: its process on that machine; 0 while unknown.

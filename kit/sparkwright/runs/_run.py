@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from datetime import datetime
 from typing import Any
 
-from sparkwright._interrupts import TaskInterrupts, interrupts_raise
+from sparkwright._interrupts import TaskInterrupts, interrupts_raise, traceback_hidden
 from sparkwright.errors import RunInterrupted, RunTimeoutError, WorkerError
 from sparkwright.timeline import PHASES, Timeline
 from sparkwright.workers.protocol import Progress
@@ -18,7 +18,9 @@ from ._early_stopping import EarlyStoppingResult
 from ._events import RunEvent, RunStatus
 from ._extensions import show, write_report
 from ._history import History
+from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
+from ._queue import QUEUE, Claim
 from .engine import Engine, Outcome
 from .names import NAMES
 from .record import RunRecord
@@ -59,9 +61,11 @@ class TrainingRun:
         configuration: dict[str, Any],
         epoch_history: Callable[[int], Any] | None = None,
         name: str | None = None,
+        claim: Claim | None = None,
+        lines: ProgressLines | None = None,
     ) -> None:
         """Start the run's thread."""
-        self.id, self.title, self.name = id, title, NAMES.take(name)
+        self.id, self.title, self.name = id, title, name or NAMES.take()
         self._configuration = {**configuration, "revision": git_revision(".")}
         self._warnings = WarningKeeper(f"sparkwright-{id}")
         self.started_at = datetime.now().astimezone()
@@ -69,7 +73,7 @@ class TrainingRun:
         self.code: str | None = None
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
-        self._epoch_history = epoch_history
+        self._epoch_history, self._claim, self._lines = epoch_history, claim, lines
         self._outcome: Outcome | None = None
         self._over = threading.Event()
         self._waiters: list[Callable[[], None]] = []
@@ -238,7 +242,7 @@ class TrainingRun:
             RunTimeoutError: if the run is not over after `timeout_s` seconds; it goes on.
             WorkerError, DataError, NetworkError, RunTimeoutError: why the run failed.
         """
-        with interrupts_raise() as interrupts:
+        with interrupts_raise() as interrupts, self._attended():
             try:
                 interrupts.begin()
                 is_over = self._wait_over(timeout_s)
@@ -247,7 +251,7 @@ class TrainingRun:
                 raise self._interrupted() from None
         if not is_over:
             raise RunTimeoutError(
-                f"`wait` waited {timeout_s:g} s for run {self.id} to end; it goes on. "
+                f"`wait` waited {timeout_s:g} s for run {self.name} to end; it goes on. "
                 "Wait again, or end it with `run.stop()`."
             )
         return self._finish()
@@ -257,6 +261,11 @@ class TrainingRun:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Any:
+        with self._attended():
+            await self._over_or_interrupted()
+        return self._finish()
+
+    async def _over_or_interrupted(self) -> None:
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
 
@@ -283,10 +292,21 @@ class TrainingRun:
             raise self._interrupted() from None
         finally:
             interrupts.remove()
-        return self._finish()
+
+    @contextlib.contextmanager
+    def _attended(self) -> Generator[None]:
+        """Have the progress of a run that is waited for repainted in place."""
+        try:
+            with contextlib.nullcontext() if self._lines is None else self._lines.attended():
+                yield
+        except KeyboardInterrupt:
+            traceback_hidden(RunInterrupted)
+            raise
 
     def _interrupt(self) -> None:
         """Stop the run soon; at once on another KeyboardInterrupt."""
+        if self._lines is not None:
+            self._lines.interrupted()
         try:
             # On another thread: what an interrupt breaks off there could not be set right again.
             self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
@@ -301,7 +321,7 @@ class TrainingRun:
             try:
                 act()
             except Exception:
-                _log.exception("run %s could not be stopped", self.id)
+                _log.exception("run %s could not be stopped", self.name)
             finally:
                 over.set()
 
@@ -329,8 +349,8 @@ class TrainingRun:
         """What is raised after an interrupt; its message says what the model holds."""
         status, outcome = self.status, self._outcome
         error = RunInterrupted(
-            f"run {self.id} was interrupted in epoch {status.epoch} of {status.epochs}; "
-            f"{_held_after_interrupt(self.id, outcome, status.early_stopping)}"
+            f"run {self.name} was interrupted in epoch {status.epoch} of {status.epochs}; "
+            f"{_held_after_interrupt(self.name, outcome, status.early_stopping)}"
         )
         if outcome is not None and outcome.error is not None:
             error.add_note(f"The run had failed: {_sentence(outcome.error)}")
@@ -385,19 +405,21 @@ class TrainingRun:
     def _run_to_the_end(self) -> None:
         record = self._record
         try:
-            outcome = self._engine.run(record)
+            with QUEUE.turn(self.name, self._claim, record):
+                outcome = self._engine.run(record)
         except BaseException as error:
             outcome = Outcome(vector=None, counters=None, progress=Progress(), error=error)
         try:
             outcome = self._take_result(outcome)
         except Exception as error:
-            _log.exception("the result of run %s could not be put into the model", self.id)
+            _log.exception("the result of run %s could not be put into the model", self.name)
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
         self._outcome = outcome
         record.times.leave()
         # Before the state says that the run is over: whoever reads that may ask when.
         self.ended_at = datetime.now().astimezone()
-        record.averagings_counted(outcome.progress.averagings)
+        ended_early = outcome.stopped or outcome.error is not None
+        record.averagings_counted(outcome.progress.averagings, stopped=ended_early)
         if outcome.error is not None:
             record.state_changed("failed", _sentence(outcome.error), error=_details(outcome.error))
         elif outcome.stopped:

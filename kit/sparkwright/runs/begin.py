@@ -21,11 +21,14 @@ from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
+from ._progress import show_progress
+from ._queue import Claim as Claim
 from ._run import TrainingRun
 from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
+from .names import NAMES
 from .peer_engine import Launcher, PeerEngine, saves_updater
 from .record import RunRecord
 
@@ -91,6 +94,7 @@ class RunBeginning:
             remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
             warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
         validates = options["validation"] is not None or options["validation_split"] > 0
+        self._validates = validates
         check_steps(model, validates=validates)
         prepare(model, layout)
         if isinstance(master, SharedTrainingMaster) and master.combine == "sum":
@@ -155,16 +159,25 @@ class RunBeginning:
         configuration: dict[str, Any],
         display: bool | None,
         when_begun: Callable[[TrainingRun], None],
+        claim: Claim | None = None,
     ) -> TrainingRun:
-        """Begin, and show the run if `display` says so or, when None, in a notebook."""
+        """Begin, and show the run unless `display` is False: a panel in a notebook, else lines."""
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
         if self.master.collect_training_stats:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
+        name, panel = NAMES.take(self._name), display is not False and in_notebook()
+        lines = (
+            show_progress(record, name=name, title=title, validates=self._validates)
+            if display is not False and not panel
+            else None
+        )
         run = TrainingRun(
             id=self.id,
-            name=self._name,
+            name=name,
+            lines=lines,
+            claim=claim,
             title=title,
             engine=engine,
             record=record,
@@ -183,7 +196,7 @@ class RunBeginning:
             },
         )
         when_begun(run)
-        if display if display is not None else in_notebook():
+        if panel:
             show(run)
         return run
 

@@ -32,7 +32,8 @@ class FitOptions(TypedDict, total=False):
             `EarlyStopping`; `run.early_stopping` says what it found.
         resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on from:
             with the same network, data and workers. Default None: begin with the model as it is.
-        display: show the run live; default None: in notebooks.
+        display: show the run: a live panel in notebooks, elsewhere a line an epoch on standard
+            output. False: neither. Default None: shown.
         name: the run's name, one line of at most 80 characters; a number is added if another run of
             this session has it. Default None: an adjective and a noun, such as "brisk-heron".
         callbacks: Keras' callbacks, which run on the driver between epochs; default None.

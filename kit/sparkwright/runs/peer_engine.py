@@ -513,7 +513,9 @@ class PeerEngine:
             failure = end.failure
             return error_of(replace(failure, reason=f"{failure.reason} {held(progress)}".strip()))
         if end is not None and end.timed_out:
-            return RunTimeoutError(f"{end.timed_out} {held(progress)}")
+            behind = self._record.behind
+            waited = f"It waited for run {' or '.join(behind)} to end. " if behind else ""
+            return RunTimeoutError(f"{end.timed_out} {waited}{held(progress)}")
         if self._server is not None and self._server.rejected and self._server.result is None:
             reason = f"the delivered state has NaN or infinite values. {held(progress)}"
             return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))

@@ -27,6 +27,7 @@ from ._events import (
     WorkerJoined,
     WorkerLost,
     WorkerStalled,
+    WorkerState,
     WorkerStatus,
 )
 from ._history import History, epoch_logs, untold_rows
@@ -53,6 +54,7 @@ class RunRecord:
         began_s: when, by the monotonic clock.
         first_loss_s: seconds from then to the first loss; None before.
         heard_s_ago: asks the server when it last heard each worker.
+        behind: names of the runs whose task slots this one waits for.
     """
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
@@ -60,6 +62,8 @@ class RunRecord:
         self.log = History()
         self.times = TimelineRecord(workers=workers, name=name)
         self.facts: Mapping[str, Any] = {}
+        self.behind: tuple[str, ...] = ()
+        self._starting = "waiting for workers"
         self.began_s = time.monotonic()
         self.first_loss_s: float | None = None
         self.heard_s_ago: Callable[[], dict[int, float]] = dict
@@ -172,9 +176,21 @@ class RunRecord:
             self._enter(plan, max(self._status.epoch, plan.first_epoch + 1))
             self._status = replace(self._status, rounds=self._rounds, workers=workers)
 
-    def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
-        """The run passes into `state`."""
+    def waits_behind(self, runs: tuple[str, ...]) -> None:
+        """The run waits for the task slots of these runs; of none: it can begin."""
         with self._lock:
+            changes, self.behind = runs != self.behind, runs
+            if changes and self._status.state in ("queued", "starting"):
+                self.state_changed("starting", self._starting)
+
+    def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
+        """The run passes into `state`; not into "starting" while it waits for other runs."""
+        with self._lock:
+            if state == "starting":
+                self._starting = message
+                if self.behind:
+                    state = "queued"
+                    message = f"Waiting for run {' or '.join(self.behind)} to end"
             if self._ended_s is not None or (
                 self._status.state == "stopping" and state in ("starting", "training")
             ):
@@ -376,10 +392,11 @@ class RunRecord:
                 self._status, workers=workers, averagings=0, epoch=0, round=0, validation=()
             )
 
-    def averagings_counted(self, averagings: int) -> None:
-        """The run's end: exactly so many averagings were done."""
+    def averagings_counted(self, averagings: int, *, stopped: bool = False) -> None:
+        """The run's end, by itself or `stopped`: exactly so many averagings were done."""
+        state: WorkerState = "stopped" if stopped else "done"
         with self._lock:
-            workers = tuple(replace(w, state="done") for w in self._status.workers)
+            workers = tuple(replace(w, state=state) for w in self._status.workers)
             self._status = replace(self._status, averagings=averagings, workers=workers)
 
     def close(self) -> None:

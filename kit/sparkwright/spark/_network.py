@@ -203,6 +203,7 @@ class SparkNetwork(EvaluatingNetwork):
             configuration=self._configuration(),
             display=given["display"],
             when_begun=lambda run: setattr(self, "_active", run),
+            claim=launcher.claim,
         )
 
     @takes_fit_options
@@ -363,8 +364,9 @@ class SparkNetwork(EvaluatingNetwork):
             )
         if self._active is not None and not self._active.finished:
             raise ConfigurationError(
-                f"this network is being trained by {self._active.id}: two runs would overwrite "
-                "each other's result. Wait for it, stop it, or train a clone in another network."
+                f"this network is being trained by run {self._active.name}: two runs would "
+                "overwrite each other's result. Wait for it, stop it, or train a clone in another "
+                "network."
             )
         return self.master
 

@@ -20,6 +20,7 @@ from sparkwright.data import DistributedDataSet, TfData
 from sparkwright.errors import ConfigurationError, WorkerError
 from sparkwright.masters import MeshConfig, SharedTrainingMaster, TrainingMaster
 from sparkwright.mesh.port import address_in
+from sparkwright.runs.begin import Claim
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.protocol import Failure
@@ -67,6 +68,8 @@ class SparkLauncher:
         self.workers = master.workers_at_most(self.required)
         url = str(spark.sparkContext.master)
         check_slots(self.required, slots_at_most(url, spark.sparkContext.getConf()), url)
+        application = str(spark.sparkContext.applicationId)
+        self.claim = Claim(place=application, workers=self.required, slots=self.slots)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)
