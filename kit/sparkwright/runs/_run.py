@@ -20,6 +20,7 @@ from ._extensions import show, write_report
 from ._history import History
 from ._provenance import WarningKeeper, git_revision
 from .engine import Engine, Outcome
+from .names import NAMES
 from .record import RunRecord
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,9 @@ class TrainingRun:
     averaging and keeps that average. In a notebook the run displays itself, live.
 
     Attributes:
-        id: a short name, unique in this session.
+        id: a short identifier, unique in this session.
+        name: a readable name, unique in this session: `name` as given, or drawn, such as
+            "brisk-heron".
         title: what is trained, for headings.
         log: the record, one row per worker and minibatch, see `History`.
         started_at: when, with the time zone.
@@ -55,9 +58,10 @@ class TrainingRun:
         model: Any,
         configuration: dict[str, Any],
         epoch_history: Callable[[int], Any] | None = None,
+        name: str | None = None,
     ) -> None:
         """Start the run's thread."""
-        self.id, self.title = id, title
+        self.id, self.title, self.name = id, title, NAMES.take(name)
         self._configuration = {**configuration, "revision": git_revision(".")}
         self._warnings = WarningKeeper(f"sparkwright-{id}")
         self.started_at = datetime.now().astimezone()
@@ -78,7 +82,8 @@ class TrainingRun:
         found = "" if status.early_stopping is None else f", {status.early_stopping}"
         found += f". {status.note}" if status.note else ""
         return (
-            f"<TrainingRun {self.id}: {self.title}, {status.state}, epoch {status.epoch}/"
+            f"<TrainingRun {self.name} ({self.id}): {self.title}, {status.state}, "
+            f"epoch {status.epoch}/"
             f"{status.epochs}, {len(self.log)} minibatches, "
             f"{status.examples_per_s:,.0f} examples/s{found}>"
         )

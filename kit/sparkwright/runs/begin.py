@@ -117,7 +117,7 @@ class RunBeginning:
                 save=save or partial(save_model, save_updater=saves_updater(self.master)),
                 resume=self.resume,
             )
-        self._early_stopping = early_stopping
+        self._early_stopping, self._name = early_stopping, options["name"]
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
             raise ConfigurationError(
@@ -164,6 +164,7 @@ class RunBeginning:
             record.early_stopping_found(self.judged.judge.result)
         run = TrainingRun(
             id=self.id,
+            name=self._name,
             title=title,
             engine=engine,
             record=record,

@@ -16,6 +16,7 @@ from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
 
 from .callbacks import checked_callbacks
+from .names import check_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +33,8 @@ class FitOptions(TypedDict, total=False):
         resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on from:
             with the same network, data and workers. Default None: begin with the model as it is.
         display: show the run live; default None: in notebooks.
+        name: the run's name, one line of at most 80 characters; a number is added if another run of
+            this session has it. Default None: an adjective and a noun, such as "brisk-heron".
         callbacks: Keras' callbacks, which run on the driver between epochs; default None.
         callback_frequency: also call their methods for minibatches, after every so many averagings
             of an epoch, while the workers wait; default None: not.
@@ -57,6 +60,7 @@ class FitOptions(TypedDict, total=False):
     early_stopping: EarlyStopping | None
     resume: str | None
     display: bool | None
+    name: str | None
     callbacks: Any | None
     callback_frequency: int | None
     class_weight: Mapping[int, float] | None
@@ -117,6 +121,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             "`early_stopping` must be an EarlyStopping or None. Received: "
             f"early_stopping={early_stopping!r}."
         )
+    check_name(found["name"])
     check_count("epochs", found["epochs"], optional=True)
     check_count("callback_frequency", found["callback_frequency"], optional=True)
     check_count("steps_per_epoch", found["steps_per_epoch"], optional=True)

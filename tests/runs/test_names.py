@@ -1,0 +1,43 @@
+"""Names of runs are readable, and distinct."""
+
+import random
+
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs.fit_options import checked_options
+from sparkwright.runs.names import RunNames, draw_name
+
+
+def test_names_of_a_session_are_distinct_even_after_all_have_been_drawn():
+    names = RunNames()
+    drawn = [names.take() for _ in range(12_000)]
+    assert len(set(drawn)) == len(drawn)
+    assert all(len(name.split("-")) in (2, 3) for name in drawn)
+
+
+def test_names_do_not_depend_on_the_seeds_of_a_training():
+    random.seed(1)
+    first = RunNames().take()
+    random.seed(1)
+    others = {RunNames().take() for _ in range(20)}
+    assert others != {first}
+
+
+def test_a_number_is_added_to_a_name_that_is_in_use():
+    names = RunNames()
+    names.reserve(["lenet"])
+    assert [names.take("lenet"), names.take("lenet"), names.take("mlp")] == [
+        "lenet-2", "lenet-3", "mlp",
+    ]  # fmt: skip
+
+
+def test_a_drawn_name_avoids_those_in_use():
+    name = draw_name(random.Random(0))
+    assert draw_name(random.Random(0), {name}) != name
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 81, 3])
+def test_an_unsuitable_name_is_refused(name):
+    with pytest.raises(ConfigurationError, match="`name` must be None or one line"):
+        checked_options({"name": name})
