@@ -21,6 +21,7 @@ from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
+from ._recorder import record_run
 from ._run import TrainingRun
 from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
@@ -183,6 +184,7 @@ class RunBeginning:
             },
         )
         when_begun(run)
+        record_run(run, record)
         if display if display is not None else in_notebook():
             show(run)
         return run
