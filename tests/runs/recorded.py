@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparkwright.masters import TrainingPlan
-from sparkwright.runs import TrainingRun, ValidationPoint
+from sparkwright.runs import TrainingRun
 from sparkwright.runs._recorder import RunRecorder
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord

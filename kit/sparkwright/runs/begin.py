@@ -179,6 +179,7 @@ class RunBeginning:
                 "workers": workers,
                 "epochs": self.epochs,
                 "seed": self.master.seed,
+                **_compiled(self._model),
                 **self._rules(),
                 **configuration,
             },
@@ -251,6 +252,20 @@ def count_text(launcher: Launcher) -> str:
     """How many workers a run has, such as "4" or "2 to 8"."""
     least, most = launcher.required, launcher.workers
     return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _compiled(model: Any) -> dict[str, Any]:
+    """Return loss and optimizer as a run's configuration states them, JSON-able."""
+    loss, optimizer = getattr(model, "loss", None), getattr(model, "optimizer", None)
+    found: dict[str, Any] = {}
+    if loss is not None:
+        found["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", str(loss))
+    if optimizer is not None:
+        options = optimizer.get_config()
+        kinds = bool | int | float | str | dict | None
+        known = {name: value for name, value in options.items() if isinstance(value, kinds)}
+        found["optimizer"] = {**known, "name": type(optimizer).__name__}
+    return found
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:
