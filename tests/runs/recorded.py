@@ -68,6 +68,7 @@ def begin(
     """A run that has trained all but its end, and what records it."""
     engine = ScriptedEngine(epochs, error)
     record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
+    name = more.pop("name", None)
     run = TrainingRun(
         id="run-1",
         title="dense on 2 workers",
@@ -75,9 +76,9 @@ def begin(
         record=record,
         take_result=lambda outcome: outcome,
         model=None,
-        name=more.pop("name", None),
         configuration={"epochs": epochs, "master": {"batch_size_per_worker": 10}, **more},
     )
+    run.name = name or run.name  # also one that another test has used
     recorder = RunRecorder(store, run, record)
     engine.trained.wait(10)
     return run, engine, recorder
