@@ -7,7 +7,7 @@ import ipywidgets as widgets
 
 from ._block import Block
 from ._comparison_table import Table, differences, distinct_names, results
-from ._contract import ComparedRun, sharing_of
+from ._contract import Run, sharing_of
 from ._figure_svg import figure_html
 from ._live import LiveView
 from ._loss_chart import LossChart
@@ -20,13 +20,11 @@ _READ_WITHIN_S = 10.0
 _MOST_RUNS = 12  # colours and markers are told apart up to here
 
 
-def compare_runs(
-    runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None
-) -> "RunComparison":
+def compare_runs(runs: Sequence[Run], *, names: Sequence[str] | None = None) -> "RunComparison":
     """Show several runs in one chart, with a table of their results; live while they go on.
 
     Args:
-        runs: 1 to 12 runs, finished or not, also those of a `RunStore`.
+        runs: 1 to 12 training runs, finished or not.
         names: what to call them; default None: their titles.
 
     Raises:
@@ -45,7 +43,7 @@ class RunComparison(LiveView):
     One thread looks at the runs and ends with the last of them, or with `close`.
     """
 
-    def __init__(self, runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None) -> None:
+    def __init__(self, runs: Sequence[Run], *, names: Sequence[str] | None = None) -> None:
         from sparkwright.errors import ConfigurationError
 
         runs = tuple(runs)
@@ -60,7 +58,7 @@ class RunComparison(LiveView):
             )
         super().__init__(what="comparison", every_s=_LOOK_EVERY_S)
         self._names = distinct_names(runs) if names is None else [str(name) for name in names]
-        self._runs: list[ComparedRun | None] = list(runs)  # let go of as they end
+        self._runs: list[Run | None] = list(runs)  # let go of as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
         self._differences = differences(self._names, runs)
