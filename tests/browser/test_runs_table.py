@@ -49,7 +49,7 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
     at.get_by_role("button", name="Loss", exact=True).click()
     first = at.locator(".sparkwright-runs tbody tr").first
     assert first.locator("label").inner_text().strip() == "broken"
-    at.get_by_role("textbox", name="Tag").fill("kept")
+    at.get_by_role("textbox", name="Tag", exact=True).fill("kept")
     press(page, "Add tag")
     at.get_by_role("row", name="brisk-heron").get_by_text("kept").wait_for()
     page.set_theme("JupyterLab Dark")
