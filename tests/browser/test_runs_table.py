@@ -34,6 +34,7 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
     at = page.page
     at.get_by_role("heading", name="Runs").wait_for()
     at.get_by_role("row", name="going-on").get_by_text("Training").wait_for()
+    assert at.get_by_role("cell", name="just now").count() == 5
     for name in ("brisk-heron", "calm-otter"):
         at.get_by_role("checkbox", name=name, exact=True).focus()
         at.keyboard.press("Space")

@@ -1,5 +1,6 @@
 import math
 import os
+from pathlib import Path
 
 import pytest
 from tests.runs.recorded import begin, train, until
@@ -142,6 +143,9 @@ def test_runs_are_found_by_name_tag_and_state(store, table):
         shown.find_field.value = words
         assert [row[0] for row in texts(shown)] == names
     assert "0 of 3 runs" in shown.found.value
+    shown.select("beta")  # ticked runs stay compared while others are looked for
+    assert len(shown.comparison.children) == 1
+    assert shown.found.value.count("0 of 3 runs; 1 selected") == 1
 
 
 def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkeypatch):
@@ -183,6 +187,10 @@ def test_closing_ends_the_thread_and_frees_the_widgets(store, table, comms):
     shown.close()
     shown._thread.join(10)
     assert not shown._thread.is_alive()
+
+
+def test_sorting_and_times_in_the_page_pass_their_own_tests(node):
+    node(Path(__file__).with_name("runs_table.test.mjs"))
 
 
 def test_only_what_sets_a_run_apart_from_most_is_named(store):

@@ -90,7 +90,7 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
         {"html": sparkline(run.sparkline), "text": "", "sort": None},
         {"text": loss_text(loss), "sort": _sortable(loss)},
         {"text": f"{name} {value:.4g}" if name else "—", "sort": _sortable(value)},
-        {"text": rate_text(run.examples_per_s), "sort": _sortable(run.examples_per_s)},
+        {"text": rate_text(run.examples_per_s or math.nan), "sort": run.examples_per_s or None},
         {
             "time": run.started_at.timestamp(),
             "text": f"{run.started_at:%Y-%m-%d %H:%M}",
@@ -127,28 +127,27 @@ class RunsGrid(HeardFromAnyPage, anywidget.AnyWidget):
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True, echo_update=False)
 
     def __init__(self) -> None:
+        self._cells: list[list[Cell]] = []
         super().__init__(heads=[{"name": name, "text": is_text} for name, is_text in _HEADS])
 
     def show(self, runs: RunTable) -> None:
-        """Show these runs; those that are ticked stay ticked if they are among them."""
-        found = [
-            {"id": run.id, "cells": cells_of(run, peculiar)}
-            for run, peculiar in zip(runs, peculiar_settings(runs), strict=True)
+        """Show these runs; what is ticked stays ticked, shown or not."""
+        settings = peculiar_settings(runs)
+        self._cells = [cells_of(run, own) for run, own in zip(runs, settings, strict=True)]
+        rows = [
+            {"id": run.id, "cells": cells} for run, cells in zip(runs, self._cells, strict=True)
         ]
-        if found != self.rows:
-            self.rows = found
-        there = {run.id for run in runs}
-        if set(self.selected) - there:
-            self.selected = [each for each in self.selected if each in there]
+        if rows != self.rows:
+            self.rows = rows
 
     def block(self) -> Block:
         """The table, for saved and exported notebooks."""
         heads = [name for name, _ in _HEADS]
         html = [
-            [Markup(c["html"]) if "html" in c else c["text"] for c in row["cells"]]
-            for row in self.rows
+            [Markup(cell["html"]) if "html" in cell else cell["text"] for cell in cells]
+            for cells in self._cells
         ]
-        text = [[cell["text"] for cell in row["cells"]] for row in self.rows]
+        text = [[cell["text"] for cell in cells] for cells in self._cells]
         columns = [number for number, (_, is_text) in enumerate(_HEADS) if is_text]
         table = html_table(heads, html, label="Stored runs", text_columns=columns)
         return Block(

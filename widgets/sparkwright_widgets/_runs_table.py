@@ -107,6 +107,9 @@ class RunsTable(Part):
         with self._looking:
             self._stamp = self._stamp_now()
             self._runs = self.store.runs(limit=self._limit)
+            there = {run.id for run in self._runs}
+            if set(self.grid.selected) - there:  # deleted, here or elsewhere
+                self.grid.selected = [each for each in self.grid.selected if each in there]
             self._show()
 
     def close(self) -> None:

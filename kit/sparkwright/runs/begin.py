@@ -262,8 +262,8 @@ def _compiled(model: Any) -> dict[str, Any]:
         found["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", str(loss))
     if optimizer is not None:
         options = optimizer.get_config()
-        kinds = bool | int | float | str | dict | None
-        known = {name: value for name, value in options.items() if isinstance(value, kinds)}
+        simple = (bool, int, float, str, dict, type(None))  # a schedule is a dict
+        known = {name: value for name, value in options.items() if isinstance(value, simple)}
         found["optimizer"] = {**known, "name": type(optimizer).__name__}
     return found
 

@@ -48,6 +48,7 @@ class RunsTable {
     for (const number of order) this.drawRow(make("tr", body), rows[number]);
     this.box.replaceChildren(table);
     this.showSelected();
+    this.showTimes();
     if (focused) document.getElementById(focused)?.focus();
   }
 
@@ -80,7 +81,6 @@ class RunsTable {
       else if (cell.time !== undefined) node.dataset.time = cell.time;
       else node.textContent = cell.text;
     });
-    this.showTimes();
   }
 
   select(id, chosen) {
