@@ -40,12 +40,13 @@ def test_training_is_stored_with_the_settings_of_its_network(
     assert found.configuration["master"] == run.configuration["master"]
 
 
+@pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])
 def test_training_is_not_stored_when_that_is_off(
-    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, variable: str, options: Any
 ) -> None:
-    monkeypatch.setenv("SPARKWRIGHT_RUNS", "off")
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", variable)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    run = fit()
+    run = fit(**options)
     assert run.status.state == "done"
     assert not list(tmp_path.iterdir())
 

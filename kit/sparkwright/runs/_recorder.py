@@ -16,7 +16,7 @@ from ._curve_summary import CurveSummary
 from ._events import RowsLogged, RunEvent, RunStatus
 from ._process import Process
 from ._run import TrainingRun
-from ._run_file import VARIABLE, is_off, opened
+from ._run_file import VARIABLE, opened
 from .record import RunRecord
 from .store import ENDED, RunStore
 
@@ -31,12 +31,11 @@ _live: "weakref.WeakSet[RunRecorder]" = weakref.WeakSet()
 
 
 def record_run(run: TrainingRun, record: RunRecord) -> None:
-    """Begin to store `run`, unless `SPARKWRIGHT_RUNS` is "off"; never raises."""
-    if not is_off():
-        try:
-            RunRecorder(RunStore(), run, record)
-        except Exception as error:
-            _warn(run.name, error)
+    """Begin to store `run`; never raises."""
+    try:
+        RunRecorder(RunStore(), run, record)
+    except Exception as error:
+        _warn(run.name, error)
 
 
 class RunRecorder:

@@ -23,6 +23,7 @@ from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
 from ._recorder import record_run
 from ._run import TrainingRun
+from ._run_file import is_off
 from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
@@ -119,6 +120,7 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping, self._name = early_stopping, options["name"]
+        self._is_recorded: bool | None = options["record"]
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
             raise ConfigurationError(
@@ -185,7 +187,8 @@ class RunBeginning:
             },
         )
         when_begun(run)
-        record_run(run, record)
+        if self._is_recorded or (self._is_recorded is None and not is_off()):
+            record_run(run, record)
         if display if display is not None else in_notebook():
             show(run)
         return run
