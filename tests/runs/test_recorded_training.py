@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.runs.recorded import train as record_run
 from tests.spark.helpers import dense
 from tests.workers.test_training import averaging, fit as train
 
@@ -24,12 +25,15 @@ def test_training_is_stored_with_the_settings_of_its_network(
     fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "runs.sqlite"))
+    record_run(sw.RunStore(), name="stored")  # by an earlier session
+    earlier = sw.RunStore().runs()
     run = fit(name="stored")
+    assert run.name == "stored-2"
     deadline_s = time.monotonic() + 20
-    while not (runs := sw.RunStore().runs()) or not runs[0].has_ended:
+    while (runs := sw.RunStore().runs()) == earlier or not runs[0].has_ended:
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
-    (found,) = runs
+    found = runs[0]
     assert (found.name, found.state, found.epoch) == (run.name, "done", 2)
     history = run.epoch_history.history
     assert found.metrics == pytest.approx({name: values[-1] for name, values in history.items()})

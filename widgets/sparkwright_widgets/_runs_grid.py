@@ -23,7 +23,7 @@ _HEADS = (
     *(("Examples/s", False), ("Started", True), ("Tags", True), ("Differs in", True)),
 )
 _STATES = fragments.STATES | {"lost": ("✕", "Ended with its kernel")}
-_SPARK_WIDTH, _SPARK_HEIGHT = 96, 22
+_SPARK_WIDTH, _SPARK_HEIGHT = 72, 22
 _MOST_DIFFERENCES = 3
 Cell = dict[str, Any]
 

@@ -17,6 +17,7 @@ from ._events import RowsLogged, RunEvent, RunStatus
 from ._process import Process
 from ._run import TrainingRun
 from ._run_file import VARIABLE, opened
+from .names import NAMES
 from .record import RunRecord
 from .store import ENDED, RunStore
 
@@ -36,6 +37,16 @@ def record_run(run: TrainingRun, record: RunRecord) -> None:
         RunRecorder(RunStore(), run, record)
     except Exception as error:
         _warn(run.name, error)
+
+
+def reserve_names() -> None:
+    """Keep the names of stored runs from being drawn or given again; never raises."""
+    try:
+        names = RunStore().select("SELECT DISTINCT name FROM runs")
+    except OSError as error:
+        _log.debug("names of stored runs are unknown: %s", error)
+    else:
+        NAMES.reserve(row["name"] for row in names)
 
 
 class RunRecorder:

@@ -21,7 +21,7 @@ from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
-from ._recorder import record_run
+from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
 from ._run_file import is_off
 from .callbacks import DriverCallbacks
@@ -165,6 +165,9 @@ class RunBeginning:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
+        is_recorded = not is_off() if self._is_recorded is None else self._is_recorded
+        if is_recorded:
+            reserve_names()
         run = TrainingRun(
             id=self.id,
             name=self._name,
@@ -187,7 +190,7 @@ class RunBeginning:
             },
         )
         when_begun(run)
-        if self._is_recorded or (self._is_recorded is None and not is_off()):
+        if is_recorded:
             record_run(run, record)
         if display if display is not None else in_notebook():
             show(run)

@@ -38,7 +38,7 @@ class RunsTable {
   }
 
   draw() {
-    const focused = this.box.contains(document.activeElement) ? document.activeElement.id : "";
+    const focused = this.box.contains(document.activeElement) ? document.activeElement.dataset.key : "";
     const rows = this.model.get("rows");
     const table = make("table", document.createDocumentFragment(), { className: "sparkwright-table" });
     this.drawHeads(make("tr", make("thead", table)));
@@ -49,7 +49,7 @@ class RunsTable {
     this.box.replaceChildren(table);
     this.showSelected();
     this.showTimes();
-    if (focused) document.getElementById(focused)?.focus();
+    if (focused) this.box.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   drawHeads(row) {
@@ -58,7 +58,7 @@ class RunsTable {
       const cell = make("th", row, { scope: "col", className: head.text ? "sparkwright-text" : "" });
       const mark = by !== column ? "" : descending ? " ↓" : " ↑";
       const button = make("button", cell, { textContent: head.name + mark, type: "button" });
-      button.id = `${this.model.model_id ?? "runs"}-head-${column}`;
+      button.dataset.key = `head-${column}`;
       cell.setAttribute("aria-sort", by !== column ? "none" : descending ? "descending" : "ascending");
       button.addEventListener("click", () => {
         this.sorted = { column, descending: by === column ? !descending : !head.text };
@@ -71,7 +71,8 @@ class RunsTable {
     row.dataset.run = id;
     const [name, ...others] = cells;
     const label = make("label", make("th", row, { scope: "row" }));
-    const tick = make("input", label, { type: "checkbox", id: `${this.model.model_id ?? "runs"}-${id}` });
+    const tick = make("input", label, { type: "checkbox" });
+    tick.dataset.key = id;
     make("span", label, { textContent: name.text, title: name.text });
     tick.addEventListener("change", () => this.select(id, tick.checked));
     others.forEach((cell, place) => {
