@@ -33,7 +33,8 @@ def processes() -> Iterator[Any]:
 
     def begin_one(path: Path, name: str, count: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.runs.recorded", str(path), name, str(count)]
-        begun.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        begun.append(subprocess.Popen(command, **pipes))
         return begun[-1]
 
     yield begin_one
@@ -162,10 +163,13 @@ def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> Non
 def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     until(lambda: store.runs() and store.runs()[0].sparkline)
+    rows = run.log.rows()
+    again = {name: column[rows["worker"] == 1] for name, column in rows.items()}
     run.log.discard(1, after_step=0)
+    run.log.append({**again, "loss": again["loss"] + 1})  # a worker that began anew
     engine.may_end.set()
     assert recorder.wait(30)
-    assert store.run(run.name).epoch_losses == pytest.approx({1: 2.0, 2: 1.0, 3: 2 / 3})
+    assert store.run(run.name).epoch_losses == pytest.approx({1: 2.55, 2: 1.55, 3: 2 / 3 + 0.55})
 
 
 @pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
@@ -197,7 +201,8 @@ def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
     assert run.wait(10) is None
     assert recorder.wait(30)
     assert run.status.state == "done"
-    (warning,) = (w for w in run.warnings if "is not stored" in w)
+    (warning,) = (text for text in caplog.messages if "is not stored" in text)
+    assert warning in run.warnings
     assert "Training goes on" in warning
     assert "SPARKWRIGHT_RUNS" in warning
     if lock is not None:
@@ -249,6 +254,9 @@ def test_several_processes_write_while_others_read(store: RunStore, processes: A
     assert problems == []
     assert sum(run.state == "done" for run in store.runs()) == 12
     assert all(len(run.log) == 30 for run in store.runs() if run.state == "done")
+    for process in running:
+        process.kill()
+        assert process.communicate()[1] == ""  # no write failed
 
 
 def test_a_run_whose_process_was_killed_has_ended_with_its_kernel(

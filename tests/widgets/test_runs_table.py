@@ -158,6 +158,19 @@ def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkey
     until(lambda: texts(shown)[0][1] == "✓ Done")
 
 
+def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
+    monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
+    _, engine, recorder = begin(store, name="elsewhere")
+    until(store.runs)
+    monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
+    shown = table()
+    assert texts(shown)[0][1] == "▶ Training"
+    monkeypatch.setattr("sparkwright.runs._process.Process.lives", lambda self, **_: False)
+    until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
+    engine.may_end.set()
+    assert recorder.wait(20)
+
+
 def test_a_store_that_cannot_be_read_is_shown_once_and_read_again(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     train(store, name="first")
