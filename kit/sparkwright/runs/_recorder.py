@@ -16,7 +16,7 @@ from ._curve_summary import CurveSummary
 from ._events import RowsLogged, RunEvent, RunStatus
 from ._process import Process
 from ._run import TrainingRun
-from ._run_file import VARIABLE, opened
+from ._run_file import opened
 from .names import NAMES
 from .record import RunRecord
 from .store import ENDED, RunStore
@@ -236,8 +236,7 @@ def _json(numbers: Mapping[str, float]) -> str:
 
 def _warn(name: str, error: Exception) -> None:
     _log.warning(
-        "run %s is not stored: %s. Training goes on. `%s` names another file, or is off.",
-        *(name, str(error).rstrip("."), VARIABLE),
+        "run %s is not stored, but trains on: %s", *(name, str(error) or type(error).__name__)
     )
 
 

@@ -10,6 +10,10 @@ VARIABLE = "SPARKWRIGHT_RUNS"
 OFF = "off"
 # So long a connection waits for the lock of another process.
 BUSY_S = 5.0
+_REMEDIES = {
+    "SQLITE_BUSY": f"Another process held the file's lock for {BUSY_S:g} s; try again later. ",
+    "SQLITE_FULL": "Free space on its disk. ",
+}
 # One entry a version of the file; the file's `user_version` counts those that it has.
 _MIGRATIONS = (
     (
@@ -72,7 +76,10 @@ def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
         OSError: if the file cannot be read or written, naming it.
     """
     if write:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _failed(path, write, error) from error
     elif not path.exists():
         raise FileNotFoundError(f"there is no file of runs at {path}.")
     # Also to read: what a killed process left half written is rolled back by the next one.
@@ -93,11 +100,15 @@ def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
                     connection.execute("ROLLBACK")
                 raise
     except sqlite3.Error as error:
-        raise OSError(
-            f"runs at {path} could not be {'written' if write else 'read'}: {error}. If another "
-            f"process holds the file's lock for more than {BUSY_S:g} s, wait for it. If its file "
-            f"system has no locks, let `{VARIABLE}` name a file on a local disk."
-        ) from error
+        raise _failed(path, write, error) from error
+
+
+def _failed(path: Path, write: bool, error: Exception) -> OSError:
+    remedy = _REMEDIES.get(getattr(error, "sqlite_errorname", ""), "")
+    return OSError(
+        f"runs at {path} could not be {'written' if write else 'read'}: {error}. {remedy}"
+        f"`{VARIABLE}` may name another file, on a local disk."
+    )
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
