@@ -25,6 +25,9 @@ os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
 _temporary = tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True)
 os.environ["TMPDIR"] = tempfile.tempdir = _temporary.name
 
+# Runs of the tests, of other processes too, are stored there and never in the home folder.
+os.environ["SPARKWRIGHT_RUNS"] = str(Path(_temporary.name) / "runs" / "runs.sqlite")
+
 # Before Spark starts anywhere, in other processes too.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_defaults")))
 

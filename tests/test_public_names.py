@@ -36,6 +36,7 @@ PUBLIC = {
     "ROCMultiClass",
     "RegressionEvaluation",
     "ResidualClipping",
+    "RunStore",
     "SharedTrainingMaster",
     "SparkNetwork",
     "SparkSettings",

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         DefaultRepartitioner as DefaultRepartitioner,
         NoRepartitioner as NoRepartitioner,
     )
-    from .runs import TrainingRun as TrainingRun
+    from .runs import RunStore as RunStore, TrainingRun as TrainingRun
     from .spark import (
         SparkNetwork as SparkNetwork,
         SparkSettings as SparkSettings,

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Before TensorFlow is imported anywhere.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("SPARKWRIGHT_RUNS", "off")
 
 
 def seconds(act: Side) -> float:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._contract import Run, Status
+from sparkwright.runs import differing as differing_settings
+
+from ._contract import ComparedRun, Status
 from ._format import duration_text, loss_text, rate_text, short_value
 
 _MOST_METRICS = 6
@@ -42,23 +44,19 @@ def results(
     return heads, rows
 
 
-def differences(names: Sequence[str], runs: Sequence[Run]) -> Table:
-    """Headings and a row for each setting in which the runs differ; at most 60."""
+def differences(names: Sequence[str], runs: Sequence[ComparedRun]) -> Table:
+    """Headings and a row for each setting that differs and matters; at most 60."""
     rows = differing([run.configuration for run in runs])
     return ["Setting", *names], rows[:_MOST_SETTINGS]
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """A row for each setting that is not the same everywhere: its name and its values."""
-    flat = [_flat(each) for each in settings]
-    rows = [
-        [name, *(each.get(name, "—") for each in flat)]
-        for name in dict.fromkeys(name for each in flat for name in each)
-    ]
-    return [row for row in rows if len(set(row[1:])) > 1]
+    """A row for each setting that differs and matters: its name and its values."""
+    found = differing_settings(settings, matters=True)
+    return [[name, *map(_value_text, values)] for name, values in found.items()]
 
 
-def distinct_names(runs: Sequence[Run]) -> list[str]:
+def distinct_names(runs: Sequence[ComparedRun]) -> list[str]:
     """A name for each run: its title, with its id where titles are the same."""
     titles = [run.title for run in runs]
     names = [
@@ -71,14 +69,6 @@ def distinct_names(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _flat(value: Any, path: str = "") -> dict[str, str]:
-    """A nested mapping with dotted names, its values as short text."""
-    if isinstance(value, Mapping) and value:
-        found: dict[str, str] = {}
-        for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-            found |= _flat(inner, f"{path}.{name}" if path else str(name))  # pyright: ignore[reportUnknownArgumentType]
-        return found
+def _value_text(value: Any) -> str:
     text = short_value(value)
-    if len(text) > _LONGEST_VALUE:
-        text = text[: _LONGEST_VALUE - 1] + "…"
-    return {path: text}
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from sparkwright.runs import (
     RunStatus,
+    StoredRun,
     TrainingRun,
     ValidationPoint,
     WorkerStatus,
@@ -15,6 +16,7 @@ from sparkwright.runs import (
 
 Rows = Mapping[str, NDArray[Any]]
 Run = TrainingRun
+ComparedRun = TrainingRun | StoredRun
 Status = RunStatus
 Validation = ValidationPoint
 Worker = WorkerStatus
@@ -45,7 +47,7 @@ class Sharing:
         return status.epochs * sum(-(-count // self.batch_size) for count in rows)
 
 
-def sharing_of(run: Run) -> Sharing | None:
+def sharing_of(run: ComparedRun) -> Sharing | None:
     """What is to be known of gradient sharing; None if `run` averages parameters."""
     master: Any = run.configuration.get("master")
     if not isinstance(master, dict) or master.get("name") != "SharedTrainingMaster":

@@ -259,7 +259,8 @@ class Benchmark:
         model = self._definition.build()
         model.set_weights(self._weights)
         master = replace(master, workers=workers, collect_training_stats=True)
-        run = SparkNetwork(self.spark, model, master).start(self._train, display=False, **options)
+        network = SparkNetwork(self.spark, model, master)
+        run = network.start(self._train, display=False, record=False, **options)
         run.wait()
         return run
 

@@ -12,4 +12,6 @@ from ._events import (
 )
 from ._history import History as History
 from ._run import TrainingRun as TrainingRun
+from .comparing import differing as differing
 from .fit_options import FitOptions as FitOptions
+from .store import RunStore as RunStore, RunTable as RunTable, StoredRun as StoredRun

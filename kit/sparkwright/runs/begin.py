@@ -23,7 +23,9 @@ from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
 from ._progress import show_progress
 from ._queue import Claim as Claim
+from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
+from ._run_file import is_off
 from .callbacks import DriverCallbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
@@ -122,6 +124,7 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping, self._name = early_stopping, options["name"]
+        self._is_recorded: bool | None = options["record"]
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
             raise ConfigurationError(
@@ -167,6 +170,9 @@ class RunBeginning:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
+        is_recorded = not is_off() if self._is_recorded is None else self._is_recorded
+        if is_recorded:
+            reserve_names()
         name, panel = NAMES.take(self._name), display is not False and in_notebook()
         lines = (
             show_progress(record, name=name, title=title, validates=self._validates)
@@ -191,11 +197,14 @@ class RunBeginning:
                 "workers": workers,
                 "epochs": self.epochs,
                 "seed": self.master.seed,
+                **_compiled(self._model),
                 **self._rules(),
                 **configuration,
             },
         )
         when_begun(run)
+        if is_recorded:
+            record_run(run, record)
         if panel:
             show(run)
         return run
@@ -262,6 +271,20 @@ def count_text(launcher: Launcher) -> str:
     """How many workers a run has, such as "4" or "2 to 8"."""
     least, most = launcher.required, launcher.workers
     return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _compiled(model: Any) -> dict[str, Any]:
+    """Return loss and optimizer as a run's configuration states them, JSON-able."""
+    loss, optimizer = getattr(model, "loss", None), getattr(model, "optimizer", None)
+    found: dict[str, Any] = {}
+    if loss is not None:
+        found["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", str(loss))
+    if optimizer is not None:
+        options = optimizer.get_config()
+        simple = (bool, int, float, str, dict, type(None))  # a schedule is a dict
+        known = {name: value for name, value in options.items() if isinstance(value, simple)}
+        found["optimizer"] = {**known, "name": type(optimizer).__name__}
+    return found
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:

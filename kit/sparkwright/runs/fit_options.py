@@ -54,6 +54,8 @@ class FitOptions(TypedDict, total=False):
             callbacks, and for shuffles.
         shuffle: visit the examples in a new order in each epoch; default None: as the training
             master says, which by default does.
+        record: store the run, see `RunStore`; default None: unless the environment variable
+            `SPARKWRIGHT_RUNS` is "off".
     """
 
     epochs: int | None
@@ -70,6 +72,7 @@ class FitOptions(TypedDict, total=False):
     steps_per_epoch: int | None
     initial_epoch: int
     shuffle: bool | None
+    record: bool | None
 
 
 # All of them, checked; see `checked_options`.
@@ -127,8 +130,9 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
     check_count("callback_frequency", found["callback_frequency"], optional=True)
     check_count("steps_per_epoch", found["steps_per_epoch"], optional=True)
     check_count("initial_epoch", found["initial_epoch"], minimum=0)
-    if found["shuffle"] is not None:
-        check_flag("shuffle", found["shuffle"])
+    for name in ("shuffle", "record"):
+        if found[name] is not None:
+            check_flag(name, found[name])
     if not (isinstance(split, int | float) and 0 <= split < 1):
         raise ConfigurationError(
             "`validation_split` must be a number from 0 to below 1. Received: "

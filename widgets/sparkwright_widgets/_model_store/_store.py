@@ -14,12 +14,12 @@ from sparkwright.storage.files import join
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import duration_text, escaped
-from sparkwright_widgets._ui import Button, Checkbox, Part, Text, row
+from sparkwright_widgets._ui import Button, Checkbox, Confirmation, Part, Text, row
 
 from ._catalog import MOST_COMPARED, Catalog, details, file_name, still_block, why_disabled
 from ._comparing import compared_html
 from ._operations import Operations, answered, check_all, delete_all, is_network, several
-from ._pieces import LABELLED, Confirmation, ModelRows, SaveForm, field, hint
+from ._pieces import LABELLED, ModelRows, SaveForm, field, hint
 
 # Whole files travel for so many times as long as questions about them.
 _LONGER = 40

@@ -18,9 +18,6 @@ from ._learning_blocks import curve_blocks
 from ._page import Section, report_page
 from ._pdf import pdf_of
 
-# What differs between any two runs, and says nothing of why they ended differently.
-_NOT_COMPARED = ("environment", "data", "spark_settings", "partitions")
-
 
 def report_runs(
     runs: Sequence[Run] | Mapping[str, Run],
@@ -97,11 +94,7 @@ def winner_sentence(best: Mapping[str, Best | None]) -> str:
 
 def difference_block(named: Mapping[str, RunFacts]) -> Block:
     """The options whose values are not the same in all runs, as a table."""
-    settings = [
-        {name: v for name, v in facts.configuration.items() if name not in _NOT_COMPARED}
-        for facts in named.values()
-    ]
-    rows = differing(settings)
+    rows = differing([facts.configuration for facts in named.values()])
     if not rows:
         return sentence_block("The runs were configured alike.", kind="differences")
     options = "options" if len(rows) != 1 else "option"

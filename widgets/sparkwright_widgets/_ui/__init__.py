@@ -7,6 +7,7 @@ from ._configuration_form import (
     changed_options as changed_options,
     values_of as values_of,
 )
+from ._confirmation import Confirmation as Confirmation
 from ._controls import (
     Button as Button,
     Checkbox as Checkbox,

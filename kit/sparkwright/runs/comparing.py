@@ -1,0 +1,71 @@
+"""Settings in which runs differ. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# What a run's `configuration` has beside settings: where and on what it ran, counts and copies.
+NO_SETTINGS = frozenset(
+    {
+        *("environment", "java", "revision", "spark_master", "spark_settings", "spark_parallelism"),
+        *("partitions", "data", "master.seed", "note"),
+    }
+)
+# Parts of names of settings that say where files and ports are, not how to train.
+_PLACES = ("path", "url", "directory", "folder", "port", "host", "address", "id", "bind")
+# What stands for a setting that a run does not have.
+MISSING = "—"
+
+
+def differing(
+    settings: Sequence[Mapping[str, Any]], *, matters: bool = False
+) -> dict[str, list[Any]]:
+    """Return the settings that are not the same everywhere, by dotted names.
+
+    Args:
+        settings: one mapping a run, such as its `configuration`; mappings within it are flattened.
+        matters: leave out what says nothing of how the runs trained: environment, data, paths,
+            ports and, unless nothing else differs, the seed. Default False.
+
+    Returns:
+        Name -> the value of each run, "—" where it has no such setting. Numbers that agree in six
+        digits are the same.
+
+    Example:
+        >>> runs = [{"epochs": 5, "master": {"batch": 32}, "seed": 1}, {"epochs": 5, "seed": 2}]
+        >>> differing(runs)
+        {'master.batch': [32, '—'], 'seed': [1, 2]}
+        >>> differing(runs, matters=True)
+        {'master.batch': [32, '—']}
+    """
+    flat = [_flat(each) for each in settings]
+    found: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for each in flat for name in each):
+        values = [each.get(name, MISSING) for each in flat]
+        if not (matters and _says_where(name)) and not all(_same(values[0], v) for v in values):
+            found[name] = values
+    if matters and len(found) > 1:
+        found.pop("seed", None)
+    return found
+
+
+def _says_where(name: str) -> bool:
+    parts = name.split(".")
+    words = parts[-1].lower().split("_")
+    return parts[0] in NO_SETTINGS or name in NO_SETTINGS or any(w in _PLACES for w in words)
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Return a nested mapping with dotted names."""
+    if not isinstance(value, Mapping) or not value:
+        return {path: value}
+    found: dict[str, Any] = {}
+    for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
+        found |= _flat(inner, f"{path}.{name}" if path else str(name))
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6) or (math.isnan(one) and math.isnan(other))
+    return type(one) is type(other) and one == other

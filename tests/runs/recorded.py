@@ -1,0 +1,111 @@
+"""Runs whose training is scripted and whose recording is real, here and in other processes."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparkwright.masters import TrainingPlan
+from sparkwright.runs import TrainingRun
+from sparkwright.runs._recorder import RunRecorder
+from sparkwright.runs.engine import Outcome
+from sparkwright.runs.record import RunRecord
+from sparkwright.runs.store import RunStore
+from sparkwright.workers.protocol import Progress
+
+WORKERS, MINIBATCHES = 2, 10
+
+
+class ScriptedEngine:
+    """Reports `epochs` epochs; the last one ends when `may_end` is set."""
+
+    def __init__(self, epochs: int, error: Exception | None = None) -> None:
+        self._epochs, self._error = epochs, error
+        self.may_end = threading.Event()
+        self.trained = threading.Event()
+
+    def run(self, record: RunRecord) -> Outcome:
+        rows = (10 * MINIBATCHES,) * WORKERS
+        plan = TrainingPlan(rows=rows, batch_size=10, averaging_frequency=5, epochs=self._epochs)
+        record.plan_made(plan)
+        for epoch in range(1, self._epochs + 1):
+            for round in (1, 2):
+                for worker in range(WORKERS):
+                    report(record, worker, epoch, round)
+            loss = 1.0 / epoch + 0.5
+            record.validated(epoch=epoch, loss=loss, metrics={"accuracy": 1 - loss / 2})
+        self.trained.set()
+        self.may_end.wait(60)
+        progress = Progress(
+            epoch=self._epochs, opened=self._epochs, steps=(MINIBATCHES * self._epochs,) * WORKERS
+        )
+        return Outcome(vector=None, counters=None, progress=progress, error=self._error)
+
+    def stop(self) -> None:
+        self.may_end.set()
+
+    cancel = stop
+
+
+def report(record: RunRecord, worker: int, epoch: int, round: int) -> None:
+    """Half an epoch of minibatches of one worker."""
+    count = MINIBATCHES // 2
+    block = {
+        **{"epoch": epoch, "round": round, "count": count, "age_s": 0.0, "seconds": 0.5},
+        "metrics": {"accuracy": 1 - 1 / (1 + epoch)},
+        "readings": {"learning_rate": 0.001},
+    }
+    losses = np.full(count, 2.0 / epoch + worker / 10, np.float32)
+    record.rows_trained(worker, [block], losses, np.full(count, 10, np.int32))
+
+
+def begin(
+    store: RunStore, *, epochs: int = 3, error: Exception | None = None, **more: Any
+) -> tuple[TrainingRun, ScriptedEngine, RunRecorder]:
+    """A run that has trained all but its end, and what records it."""
+    engine = ScriptedEngine(epochs, error)
+    record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
+    name = more.pop("name", None)
+    run = TrainingRun(
+        id="run-1",
+        title="dense on 2 workers",
+        engine=engine,
+        record=record,
+        take_result=lambda outcome: outcome,
+        model=None,
+        configuration={"epochs": epochs, "master": {"batch_size_per_worker": 10}, **more},
+    )
+    run.name = name or run.name  # also one that another test has used
+    recorder = RunRecorder(store, run, record)
+    engine.trained.wait(10)
+    return run, engine, recorder
+
+
+def train(store: RunStore, **more: Any) -> TrainingRun:
+    """A run that has ended and is stored."""
+    run, engine, recorder = begin(store, **more)
+    engine.may_end.set()
+    run._wait_over(10)
+    assert recorder.wait(30)
+    return run
+
+
+def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+    """What `condition` returns once that is true."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (found := condition()) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert found
+    return found
+
+
+if __name__ == "__main__":
+    path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    for _ in range(count):
+        train(RunStore(path), name=name)
+    print("begins", flush=True)
+    begin(RunStore(path), name=f"{name}-open")
+    time.sleep(60)

@@ -1,0 +1,64 @@
+"""Real training is stored, whatever the store does."""
+
+import time
+from typing import Any
+
+import pytest
+from tests.runs.recorded import train as record_run
+from tests.spark.helpers import dense
+from tests.workers.test_training import averaging, fit as train
+
+import sparkwright as sw
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+@pytest.fixture
+def fit(blobs: Any) -> Any:
+    def fit_blobs(**options: Any) -> Any:
+        return train(dense(), averaging(), blobs, validation=blobs, epochs=2, **options)
+
+    return fit_blobs
+
+
+def test_training_is_stored_with_the_settings_of_its_network(
+    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "runs.sqlite"))
+    record_run(sw.RunStore(), name="stored")  # by an earlier session
+    earlier = sw.RunStore().runs()
+    run = fit(name="stored")
+    assert run.name == "stored-2"
+    deadline_s = time.monotonic() + 20
+    while (runs := sw.RunStore().runs()) == earlier or not runs[0].has_ended:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    found = runs[0]
+    assert (found.name, found.state, found.epoch) == (run.name, "done", 2)
+    history = run.epoch_history.history
+    assert found.metrics == pytest.approx({name: values[-1] for name, values in history.items()})
+    assert list(found.epoch_losses.values()) == pytest.approx(history["loss"])
+    assert found.status.validation == run.status.validation
+    assert found.configuration["optimizer"]["learning_rate"] > 0
+    assert found.configuration["loss"]
+    assert found.configuration["master"] == run.configuration["master"]
+
+
+@pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])
+def test_training_is_not_stored_when_that_is_off(
+    fit: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, variable: str, options: Any
+) -> None:
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", variable)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    run = fit(**options)
+    assert run.status.state == "done"
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_goes_on_where_runs_cannot_be_stored(
+    fit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", "/proc/no/such/folder/runs.sqlite")
+    run = fit()
+    assert run.status.state == "done"
+    assert sum("is not stored" in warning for warning in run.warnings) == 1

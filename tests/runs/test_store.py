@@ -1,0 +1,395 @@
+import logging
+import math
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.runs.recorded import begin, train, until
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs import RunStore, _run_file
+from sparkwright.runs._curve_summary import POINTS, CurveSummary
+from sparkwright.runs._process import SILENT_S, Process
+from sparkwright.runs._run_file import default_path, opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "new" / "runs.sqlite")
+
+
+@pytest.fixture
+def processes() -> Iterator[Any]:
+    """`processes(path, name, count)`: a process that stores so many runs, then begins another."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin_one(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.runs.recorded", str(path), name, str(count)]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        begun.append(subprocess.Popen(command, **pipes))
+        return begun[-1]
+
+    yield begin_one
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+# -- what is stored -------------------------------------------------------------------------
+
+
+def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore) -> None:
+    run = train(store, name="lenet", note="scores of the test set")
+    (found,) = store.runs()
+    assert (found.name, found.title, found.state) == ("lenet", "dense on 2 workers", "done")
+    assert (found.epoch, found.epochs, found.workers, found.has_ended) == (3, 3, 2, True)
+    assert found.metrics == pytest.approx(run._record.epoch_logs(3))
+    assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= found.metrics.keys()
+    assert found.epoch_losses == pytest.approx({1: 2.05, 2: 1.05, 3: 2 / 3 + 0.05})
+    assert found.configuration["master"] == {"batch_size_per_worker": 10}
+    assert found.started_at == run.started_at
+    assert found.ended_at == run.ended_at
+    assert found.sparkline[0] == pytest.approx(2.05)
+    assert found.seconds == pytest.approx(run.seconds)
+
+
+def test_a_stored_run_has_the_status_and_the_log_of_a_training_run(store: RunStore) -> None:
+    run = train(store)
+    found = store.run(run.name)
+    status, live = found.status, run.status
+    assert (status.state, status.epoch, len(status.workers)) == ("done", 3, 2)
+    assert status.validation == live.validation
+    rows = found.log.rows()
+    assert rows["step"].tolist() == list(range(1, 31))
+    assert rows["loss"] == pytest.approx(run.history.groupby("step")["loss"].mean().to_numpy())
+    assert rows["epoch"].tolist() == sorted(rows["epoch"].tolist())
+    assert np.nanmax(rows["learning_rate"]) == pytest.approx(0.001)
+
+
+def test_a_failed_run_keeps_its_error(store: RunStore) -> None:
+    run = train(store, error=ValueError("no such column"))
+    found = store.run(run.name)
+    assert (found.state, found.message) == ("failed", "no such column")
+    assert "ValueError: no such column" in str(found.error)
+
+
+def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
+    path = store.path
+    train(store, name="same")
+    train(RunStore(path), name="other")
+    latest, first = store.runs()
+    store.rename(latest, "same")
+    assert store.run("same").id == latest.id
+    assert store.run(first.id).id == first.id
+    assert [run.id for run in store.runs(limit=1)] == [latest.id]
+
+
+def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
+    name = train(store).name
+    assert store.tag(name, "small", "baseline").tags == ("baseline", "small")
+    assert store.untag(name, "small", "absent").tags == ("baseline",)
+    assert [run.name for run in store.runs(tag="baseline")] == [name]
+    assert store.runs(tag="base") == ()
+    assert store.rename(name, "brisk heron").name == "brisk heron"
+    store.delete("brisk heron")
+    assert store.runs() == ()
+    for table in ("points", "epochs", "validation"):
+        assert store.select(f"SELECT * FROM {table}") == []
+
+
+def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
+    name = train(store).name
+    with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
+        store.run("nobody")
+    with pytest.raises(ConfigurationError):
+        store.delete(name, "nobody")
+    assert len(store.runs()) == 1
+    with pytest.raises(ConfigurationError, match="one line"):
+        store.rename(name, "two\nlines")
+
+
+def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore) -> None:
+    first = train(store, epochs=3, checkpoint_path="/a", seed=1)
+    second = train(store, epochs=4, checkpoint_path="/b", seed=2)
+    frame = store.runs().to_pandas()
+    assert frame["name"].tolist() == [second.name, first.name]
+    assert frame["epochs"].tolist() == [4, 3]
+    assert frame["val_loss"].tolist() == pytest.approx([0.75, 1 / 3 + 0.5])
+    assert store.runs().settings() == {"epochs": [4, 3]}
+    assert f"{first.name}  done  epoch 3/3  accuracy 0.75" in repr(store.runs())
+
+
+def test_without_a_file_there_are_no_runs_and_none_is_made(store: RunStore) -> None:
+    assert store.runs() == ()
+    assert repr(store.runs()) == "0 runs"
+    assert not store.path.parent.exists()
+
+
+# -- while a run goes on --------------------------------------------------------------------
+
+
+def test_a_run_that_goes_on_is_shown_and_may_be_renamed(store: RunStore) -> None:
+    run, engine, recorder = begin(store)
+    found = until(lambda: [r for r in store.runs() if r.epoch == 3])[0]
+    assert (found.state, found.ended_at, found.has_ended) == ("training", None, False)
+    assert found.metrics["val_loss"] == pytest.approx(1.0)  # of epoch 2, the last complete one
+    store.rename(found, "renamed")
+    store.tag("renamed", "kept")
+    engine.may_end.set()
+    assert recorder.wait(30)
+    found = store.run("renamed")
+    assert (found.state, found.tags, found.id) == ("done", ("kept",), recorder.id)
+    assert run.name != "renamed"
+
+
+def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> None:
+    run, engine, recorder = begin(store)
+    until(store.runs)
+    store.delete(run.name)
+    engine.may_end.set()
+    assert recorder.wait(30)
+    assert store.runs() == ()
+    assert run.status.state == "done"
+
+
+def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> None:
+    run, engine, recorder = begin(store)
+    until(lambda: store.runs() and store.runs()[0].sparkline)
+    rows = run.log.rows()
+    again = {name: column[rows["worker"] == 1] for name, column in rows.items()}
+    run.log.discard(1, after_step=0)
+    run.log.append({**again, "loss": again["loss"] + 1})  # a worker that began anew
+    engine.may_end.set()
+    assert recorder.wait(30)
+    assert store.run(run.name).epoch_losses == pytest.approx({1: 2.55, 2: 1.55, 3: 2 / 3 + 0.55})
+
+
+@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
+def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
+    store: RunStore,
+    trouble: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
+    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
+    lock = None
+    if trouble == "no folder":
+        store.path.parent.write_text("a file")
+    else:
+        with opened(store.path, write=True) as connection:
+            connection.execute("PRAGMA user_version = 1")
+        if trouble == "no database":
+            store.path.write_text("something else " * 100)
+        lock = sqlite3.connect(store.path)
+        if trouble == "newer":
+            lock.execute("PRAGMA user_version = 99")
+        if trouble == "locked":
+            lock.execute("BEGIN EXCLUSIVE")
+    run, engine, recorder = begin(store)
+    caplog.set_level(logging.WARNING)
+    until(lambda: run.warnings)
+    engine.may_end.set()
+    assert run.wait(10) is None
+    assert recorder.wait(30)
+    assert run.status.state == "done"
+    (warning,) = (text for text in caplog.messages if "is not stored" in text)
+    assert warning in run.warnings
+    assert "trains on" in warning
+    assert "SPARKWRIGHT_RUNS" in warning
+    if lock is not None:
+        lock.close()
+
+
+def test_a_lock_that_is_released_loses_nothing(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
+    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
+    first = train(store)
+    lock = sqlite3.connect(store.path)
+    lock.execute("BEGIN IMMEDIATE")
+    run, engine, recorder = begin(store)
+    until(lambda: run.warnings)
+    assert [each.name for each in store.runs()] == [first.name]  # readers need not wait
+    lock.close()
+    until(lambda: len(store.runs()) == 2)
+    engine.may_end.set()
+    assert recorder.wait(30)
+    assert store.run(run.name).state == "done"
+
+
+# -- several processes ----------------------------------------------------------------------
+
+
+def test_several_processes_write_while_others_read(store: RunStore, processes: Any) -> None:
+    running = [processes(store.path, f"p{number}", 4) for number in range(3)]
+    problems: list[BaseException] = []
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            try:
+                for run in store.runs():
+                    assert len(run.log) in range(0, 31, 5)
+            except BaseException as error:
+                problems.append(error)
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for process in running:
+        assert process.stdout.readline() == "begins\n"
+    until(lambda: len(store.runs()) == 15)
+    over.set()
+    reader.join()
+    assert problems == []
+    assert sum(run.state == "done" for run in store.runs()) == 12
+    assert all(len(run.log) == 30 for run in store.runs() if run.state == "done")
+    for process in running:
+        process.kill()
+        assert process.communicate()[1] == ""  # no write failed
+
+
+def test_a_run_whose_process_was_killed_has_ended_with_its_kernel(
+    store: RunStore, processes: Any
+) -> None:
+    process = processes(store.path, "killed", 0)
+    until(lambda: [run for run in store.runs() if run.epoch == 3])
+    assert store.run("killed-open").state == "training"
+    process.kill()
+    process.wait()
+    found = store.run("killed-open")
+    assert (found.state, found.has_ended) == ("lost", True)
+    assert found.message == "ended with its kernel, in epoch 3 of 3"
+    assert found.status.state == "failed"
+    assert found.metrics["loss"] > 0
+
+
+def test_the_end_is_stored_before_the_interpreter_exits(store: RunStore) -> None:
+    code = f"""
+from tests.runs.recorded import begin
+from sparkwright.runs.store import RunStore
+run, engine, recorder = begin(RunStore({str(store.path)!r}), name="script")
+engine.may_end.set()
+run.wait()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert store.run("script").state == "done"
+
+
+@pytest.mark.parametrize(
+    ("place", "pid_alive", "started", "silent_s", "lives"),
+    [
+        ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
+        ("here", True, -3600.0, 0.0, False),  # another process got the number
+        ("here", False, 0.0, 0.0, False),
+        ("elsewhere", False, 0.0, SILENT_S - 1, True),
+        ("elsewhere", True, 0.0, SILENT_S + 1, False),
+    ],
+)
+def test_a_process_is_looked_for_where_that_is_possible(
+    place: str, pid_alive: bool, started: float, silent_s: float, lives: bool
+) -> None:
+    this = Process.this()
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    process = Process(
+        host=this.host,
+        place=this.place if place == "here" else "elsewhere",
+        pid=this.pid if pid_alive else gone.pid,
+        started=this.started + started,
+    )
+    assert process.lives(silent_s=silent_s) is lives
+
+
+# -- the file -------------------------------------------------------------------------------
+
+
+def test_the_path_is_that_of_the_variable_or_the_folder_for_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARKWRIGHT_RUNS", str(tmp_path / "mine.sqlite"))
+    assert RunStore().path == tmp_path / "mine.sqlite"
+    for unset in ("", "off"):
+        monkeypatch.setenv("SPARKWRIGHT_RUNS", unset)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+        assert default_path() == tmp_path / "sparkwright" / "runs.sqlite"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_path() == tmp_path / ".local" / "share" / "sparkwright" / "runs.sqlite"
+
+
+def test_tests_never_store_runs_in_the_home_folder() -> None:
+    assert not RunStore().path.is_relative_to(Path.home() / ".local")
+
+
+def test_a_file_of_a_newer_version_is_not_read(store: RunStore) -> None:
+    with opened(store.path, write=True) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(OSError, match="newer version"):
+        store.runs()
+
+
+def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
+    train(store)
+    assert len(store.runs()) == 1
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
+    train(store)
+    for path in (store.path, store.path.parent):
+        path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
+    assert len(store.runs()) == 1
+
+
+# -- the curve ------------------------------------------------------------------------------
+
+
+def rows_of(steps: Any, losses: Any, worker: int = 0) -> dict[str, Any]:
+    count = len(steps)
+    return {
+        "worker": np.full(count, worker),
+        "epoch": np.ones(count, int),
+        "round": np.ones(count, int),
+        "step": np.asarray(steps),
+        "loss": np.asarray(losses, float),
+        "examples": np.full(count, 32),
+        "time_s": np.asarray(steps) * 0.1,
+        "examples_per_s": np.full(count, 100.0),
+    }
+
+
+@pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
+def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
+    losses = np.random.default_rng(0).normal(size=steps)
+    summary = CurveSummary()
+    for part in np.array_split(np.arange(1, steps + 1), 7):
+        if len(part):
+            summary.add(rows_of(part, losses[part - 1]))
+    found = summary.points()
+    assert len(found["step"]) <= POINTS
+    assert len(found["step"]) >= min(steps, POINTS // 2)
+    assert found["step"][-1] == steps
+    assert found["examples"].sum() == 32 * steps
+    mean = np.average(found["loss"], weights=found["examples"])
+    assert mean == pytest.approx(losses.mean())
+    assert len(summary.sparkline()) <= 60
+
+
+def test_a_loss_that_is_not_finite_stays_one_and_an_unreported_one_is_left_out() -> None:
+    rows = rows_of([1, 2, 3], [1.0, math.nan, math.nan])
+    rows["examples_per_s"][2] = math.nan
+    summary = CurveSummary()
+    summary.add(rows)
+    assert np.isnan(summary.points()["loss"]).tolist() == [False, True]

@@ -1,0 +1,230 @@
+import math
+import os
+from pathlib import Path
+
+import pytest
+from tests.runs.recorded import begin, train, until
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs import RunStore, RunTable
+from sparkwright_widgets import RunsTable, compare_runs
+from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / "runs.sqlite")
+
+
+@pytest.fixture
+def table(comms, store):
+    made = []
+
+    def make():
+        made.append(RunsTable(store))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+        each._thread.join(10)
+
+
+def texts(table):
+    return [[cell["text"] for cell in row["cells"]] for row in table.grid.rows]
+
+
+def test_runs_are_listed_with_their_figures_the_latest_first(store, table):
+    train(store, name="first", epochs=3)
+    train(store, name="second", epochs=4, tags_are="no settings")
+    store.tag("first", "baseline", "<b>")
+    shown = table()
+    second, first = texts(shown)
+    assert first[:2] == ["first", "✓ Done"]
+    assert first[3:5] == ["0.7167", "accuracy 0.5833"]
+    assert (first[7], first[8]) == ("<b>, baseline", "epochs 3")
+    assert (second[0], second[8]) == ("second", "epochs 4, tags_are no settings")
+    html = shown.grid.rows[1]["cells"][7]["html"]
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+    assert "2 runs; select some" in shown.found.value
+
+
+def test_an_empty_store_says_where_runs_will_be(store, table):
+    shown = table()
+    assert "No runs are stored in" in shown.found.value
+    assert "text/html" not in shown._repr_mimebundle_() or not shown.grid.rows
+    assert not store.path.exists()
+
+
+def test_selected_runs_are_compared_by_what_differs_and_matters(store, table):
+    train(store, name="first", epochs=3, checkpoint_path="/a")
+    train(store, name="second", epochs=4, checkpoint_path="/b")
+    shown = table()
+    assert shown.comparison.children == ()
+    shown.select("first", "second")
+    (comparison,) = shown.comparison.children
+    kept = comparison.block()
+    assert [line.split()[:2] for line in kept.text.splitlines()[1:]] == [
+        ["first", "done"],
+        ["second", "done"],
+    ]
+    assert "Settings that differ (1)" in kept.html
+    assert "checkpoint_path" not in kept.html
+    shown.select("first")
+    assert shown.comparison.children[0] is not comparison
+    shown.select()
+    assert shown.comparison.children == ()
+
+
+def test_stored_runs_and_runs_that_go_on_are_compared_with_one_another(comms, store):
+    stored = store.run(train(store, epochs=3).name)
+    run, engine, recorder = begin(store, epochs=4)
+    comparison = compare_runs([stored, run], names=["stored", "going on"])
+    engine.may_end.set()
+    assert comparison.wait(20)
+    assert "going on" in comparison.block().text
+    recorder.wait(20)
+
+
+def test_a_run_is_renamed_tagged_and_deleted_after_a_question(store, table):
+    train(store, name="first")
+    train(store, name="second")
+    shown = table()
+    shown.select("first")
+    assert shown.name_field.value == "first"
+    shown.name_field.value = "best"
+    shown.rename_button.click()
+    shown.tag_field.value = "small, baseline"
+    shown.tag_button.click()
+    assert store.run("best").tags == ("baseline", "small")
+    shown.tag_field.value = "small"
+    shown.untag_button.click()
+    assert [row[7] for row in texts(shown)] == ["", "baseline"]
+    shown.delete_button.click()
+    assert "Delete run best?" in shown.deleting.question.value
+    shown.deleting.no_button.click()
+    assert len(store.runs()) == 2
+    shown.delete_button.click()
+    shown.deleting.yes_button.click()
+    assert [run.name for run in store.runs()] == ["second"]
+    assert shown.grid.selected == []
+    assert shown.error.value == ""
+
+
+def test_two_selected_runs_cannot_be_renamed_but_tagged(store, table):
+    train(store, name="first")
+    train(store, name="second")
+    shown = table()
+    shown.select("first", "second")
+    assert shown.rename_button.disabled
+    shown.tag_field.value = "both"
+    shown.tag_button.click()
+    assert [run.tags for run in store.runs()] == [("both",), ("both",)]
+
+
+def test_a_name_that_cannot_be_one_is_refused_in_the_part(store, table):
+    train(store, name="first")
+    shown = table()
+    shown.select("first")
+    shown.name_field.value = "x" * 81
+    shown.rename_button.click()
+    assert "1 to 80 characters" in shown.error.value
+    with pytest.raises(ConfigurationError):
+        shown.select("nobody")
+
+
+def test_runs_are_found_by_name_tag_and_state(store, table):
+    for name in ("alpha", "beta", "gamma"):
+        train(store, name=name)
+    store.tag("beta", "kept")
+    shown = table()
+    for words, names in (("KEPT", ["beta"]), ("done", ["gamma", "beta", "alpha"]), ("a x", [])):
+        shown.find_field.value = words
+        assert [row[0] for row in texts(shown)] == names
+    assert "0 of 3 runs" in shown.found.value
+    shown.select("beta")  # ticked runs stay compared while others are looked for
+    assert len(shown.comparison.children) == 1
+    assert shown.found.value.count("0 of 3 runs; 1 selected") == 1
+
+
+def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkeypatch):
+    monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
+    shown = table()
+    _, engine, recorder = begin(store, name="elsewhere")
+    until(lambda: shown.grid.rows)
+    engine.may_end.set()
+    assert recorder.wait(20)
+    until(lambda: texts(shown)[0][1] == "✓ Done")
+
+
+def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
+    monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
+    _, engine, recorder = begin(store, name="elsewhere")
+    until(store.runs)
+    monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
+    shown = table()
+    assert texts(shown)[0][1] == "▶ Training"
+    monkeypatch.setattr("sparkwright.runs._process.Process.lives", lambda self, **_: False)
+    until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
+    engine.may_end.set()
+    assert recorder.wait(20)
+
+
+def test_a_store_that_cannot_be_read_is_shown_once_and_read_again(store, table, monkeypatch):
+    monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
+    train(store, name="first")
+    shown = table()
+    content = store.path.read_bytes()
+    store.path.write_text("something else " * 100)
+    until(lambda: "could not be read" in shown.error.value)
+    store.path.write_bytes(content)
+    os.utime(store.path)
+    shown.refresh_button.click()
+    assert shown.error.value == ""
+    assert [row[0] for row in texts(shown)] == ["first"]
+
+
+def test_the_table_stays_in_a_saved_notebook(store, table):
+    train(store, name="<first>")
+    bundle = table()._repr_mimebundle_()
+    assert "&lt;first&gt;" in bundle["text/html"]
+    assert "<svg" in bundle["text/html"]
+    assert "<first>" in bundle["text/plain"]
+
+
+def test_closing_ends_the_thread_and_frees_the_widgets(store, table, comms):
+    train(store, name="first")
+    shown = table()
+    shown.select("first")
+    shown.close()
+    shown._thread.join(10)
+    assert not shown._thread.is_alive()
+
+
+def test_sorting_and_times_in_the_page_pass_their_own_tests(node):
+    node(Path(__file__).with_name("runs_table.test.mjs"))
+
+
+def test_only_what_sets_a_run_apart_from_most_is_named(store):
+    for epochs in (3, 3, 4):
+        train(store, epochs=epochs)
+    runs = store.runs()
+    assert peculiar_settings(runs) == [{"epochs": "4"}, {}, {}]
+    assert peculiar_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
+    assert peculiar_settings(RunTable()) == []
+
+
+def test_the_metric_of_validation_comes_before_its_loss(store):
+    train(store, name="first")
+    assert validation_metric(store.run("first"))[0] == "accuracy"
+
+
+@pytest.mark.parametrize(
+    ("values", "strokes"),
+    [([1.0, 2.0, 3.0], 1), ([1.0, math.nan, 3.0, 2.0], 2), ([5.0, 5.0], 1), ([5.0], 1)],
+)
+def test_a_sparkline_has_gaps_where_values_are_not_finite(values, strokes):
+    svg = sparkline(values)
+    assert svg.count("M") == strokes
+    assert "nan" not in svg.partition("<path")[2]

@@ -1,0 +1,234 @@
+"""RunsTable: runs of all sessions, their curves laid over one another, names and tags."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import ipywidgets as widgets
+
+from sparkwright.runs import RunStore, RunTable, StoredRun
+
+from ._block import Block
+from ._format import count_text, escaped
+from ._runs_grid import RunsGrid
+from ._ui import Confirmation, Part, Text, close_all, row
+from .comparison import RunComparison
+
+# How often the file is looked at: a run that trains writes every 2 to 15 s.
+_LOOK_EVERY_S = 2.0
+_DRAW_EVERY_S = 10.0
+MOST_COMPARED = 12
+_LABELLED: dict[str, Any] = {"style": {"description_width": "initial"}}
+
+
+class RunsTable(Part):
+    """Shows the runs of a `RunStore`, compares those that are ticked, renames, tags and deletes.
+
+    The table follows the file: runs of other kernels appear by themselves.
+
+    Args:
+        store: where runs are stored, or the path of its file; default None: `RunStore()`.
+        limit: at most so many of the latest runs are shown; default 200.
+    """
+
+    def __init__(self, store: RunStore | str | Path | None = None, *, limit: int = 200) -> None:
+        super().__init__("Runs", styles=("runs_table.css",))
+        self.store = store if isinstance(store, RunStore) else RunStore(store)
+        self._limit = limit
+        self._runs = RunTable()
+        self._compared: tuple[Any, ...] = ()
+        self._looking = threading.RLock()
+        self._closing, self._wake = threading.Event(), threading.Event()
+        self.grid = RunsGrid()
+        self.find_field = Text(value="", placeholder="name, tag or title", description="Find")
+        self.refresh_button = self.new_button("Refresh", self.refresh)
+        self.found = widgets.HTML()
+        self.name_field = Text(value="", description="Name", **_LABELLED)
+        self.rename_button = self.new_button("Rename", self._rename)
+        self.tag_field = Text(value="", description="Tag", **_LABELLED)
+        self.tag_button = self.new_button("Add tag", lambda: self._tag(self.store.tag))
+        self.untag_button = self.new_button("Remove tag", lambda: self._tag(self.store.untag))
+        self.delete_button = self.new_button("Delete …", self._ask_to_delete)
+        self.deleting = Confirmation(self.guarded, lambda: self.say("Nothing was deleted."))
+        self.actions = row(
+            *(self.name_field, self.rename_button, self.tag_field, self.tag_button),
+            *(self.untag_button, self.delete_button),
+        )
+        self.comparison = widgets.VBox()
+        self.find_field.observe(self.guarded(lambda _change: self._show()), "value")
+        self.grid.observe(self.guarded(lambda _change: self._selected_changed()), "selected")
+        self.show(
+            row(self.find_field, self.refresh_button),
+            *(self.found, self.grid, self.actions, self.deleting, self.comparison),
+        )
+        self.refresh()
+        self._thread = threading.Thread(
+            target=self._follow, name="sparkwright-runs-table", daemon=True
+        )
+        self._thread.start()
+
+    # --- what it holds
+
+    @property
+    def runs(self) -> RunTable:
+        """The runs that are shown, the latest first."""
+        words = self.find_field.value.lower().split()
+        return RunTable(
+            run
+            for run in self._runs
+            if all(
+                w in " ".join((run.name, run.title, run.state, *run.tags)).lower() for w in words
+            )
+        )
+
+    @property
+    def selected(self) -> RunTable:
+        """The runs that are ticked, in the order in which they were."""
+        runs = {run.id: run for run in self._runs}
+        return RunTable(runs[each] for each in self.grid.selected if each in runs)
+
+    def select(self, *names: str) -> None:
+        """Tick the runs of these names or ids and no others.
+
+        Raises:
+            ConfigurationError: if there is no such run.
+            OSError: if the store cannot be read.
+        """
+        self.grid.selected = [self.store.run(name).id for name in names]
+
+    def refresh(self) -> None:
+        """Read the store again.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        with self._looking:
+            self._stamp = self._stamp_now()
+            self._runs = self.store.runs(limit=self._limit)
+            there = {run.id for run in self._runs}
+            if set(self.grid.selected) - there:  # deleted, here or elsewhere
+                self.grid.selected = [each for each in self.grid.selected if each in there]
+            self._show()
+
+    def close(self) -> None:
+        """End the thread and free the widgets."""
+        self._closing.set()
+        self._wake.set()
+        super().close()
+
+    # --- following the file
+
+    def _follow(self) -> None:
+        told = ""
+        while not self._closing.wait(_LOOK_EVERY_S):
+            try:
+                # Whether its process lives is not in the file.
+                goes_on = any(not run.has_ended for run in self._runs)
+                if goes_on or self._stamp_now() != self._stamp:
+                    self.refresh()
+                told = ""
+            except Exception as error:
+                if str(error) != told:  # once, and again when it is another one
+                    told = str(error)
+                    self.show_error(error)
+
+    def _stamp_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.store.path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    # --- what a person does
+
+    def _selected_changed(self) -> None:
+        self.deleting.clear()
+        self.say("")
+        selected = self.selected
+        self.name_field.value = selected[0].name if len(selected) == 1 else ""
+        self._show()
+        self._changed()
+
+    def _rename(self) -> None:
+        (run,) = self.selected
+        self.store.rename(run, self.name_field.value.strip())
+        self.refresh()
+
+    def _tag(self, change: Callable[..., StoredRun]) -> None:
+        tags = [tag.strip() for tag in self.tag_field.value.split(",") if tag.strip()]
+        for run in self.selected:
+            change(run, *tags)
+        self.tag_field.value = ""
+        self.refresh()
+
+    def _ask_to_delete(self) -> None:
+        runs = self.selected
+        goes_on = any(not run.has_ended for run in runs)
+        self.deleting.ask(
+            f"Delete {_several(runs)}? That cannot be undone."
+            + (" A run that goes on trains on, and is not stored any more." if goes_on else ""),
+            yes="Delete for good",
+            no="Keep",
+            then=lambda: self._delete(runs),
+            button=self.delete_button,
+        )
+
+    def _delete(self, runs: RunTable) -> None:
+        self.store.delete(*runs)
+        self.say(f"Deleted {_several(runs)}.")
+        self.refresh()
+
+    # --- drawing
+
+    def _show(self) -> None:
+        with self._looking:
+            shown, selected = self.runs, self.selected
+            self.grid.show(shown)
+            self.found.value = f'<div class="sparkwright-hint">{escaped(self._found())}</div>'
+            self.grid.layout.display = None if shown else "none"
+            self.actions.layout.display = None if selected else "none"
+            self.rename_button.disabled = self.name_field.disabled = len(selected) != 1
+            self._show_comparison(selected[:MOST_COMPARED])
+
+    def _found(self) -> str:
+        shown, every = len(self.runs), len(self._runs)
+        if not every:
+            return f"No runs are stored in {self.store.path} yet. Training stores them."
+        runs = f"{count_text(every)} run{'' if every == 1 else 's'}"
+        chosen = len(self.grid.selected)
+        told = runs if shown == every else f"{count_text(shown)} of {runs}"
+        told += f"; {count_text(chosen)} selected" if chosen else "; select some to compare them"
+        return (
+            f"{told}, the first {MOST_COMPARED} compared." if chosen > MOST_COMPARED else f"{told}."
+        )
+
+    def _show_comparison(self, runs: Sequence[StoredRun]) -> None:
+        # Drawn anew as a run goes on, but not with each write.
+        state = tuple(
+            (run.id, run.name, run.state, run.heard_at.timestamp() // _DRAW_EVERY_S) for run in runs
+        )
+        if state == self._compared:
+            return
+        self._compared = state
+        old = self.comparison.children
+        names, compared = _distinct([run.name for run in runs]), cast(Any, runs)
+        self.comparison.children = (RunComparison(compared, names=names),) if runs else ()
+        for each in old:
+            close_all(each)
+
+    def _still(self) -> Block | None:
+        return self.grid.block() if self.grid.rows else None
+
+
+def _several(runs: Sequence[StoredRun]) -> str:
+    return f"run {runs[0].name}" if len(runs) == 1 else f"{count_text(len(runs))} runs"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names that are told apart: those of several runs are numbered."""
+    return [
+        name if names.count(name) == 1 else f"{number}. {name}"
+        for number, name in enumerate(names, start=1)
+    ]
