@@ -79,6 +79,7 @@ from .column_statistics import ColumnStatistics as ColumnStatistics, Histogram a
 from .dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from .export import to_minibatch_files as to_minibatch_files
 from .from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
+from .in_memory import read_pandas as read_pandas
 from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from .normalizer import Normalizer as Normalizer
 from .paths import list_paths as list_paths
