@@ -107,11 +107,15 @@ def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
     from pyspark.ml.linalg import VectorUDT
     from pyspark.sql.pandas.types import to_arrow_type
 
+    # Whose types Arrow has, but not without further ado.
+    known: dict[str, Any] = {
+        "timestamp": pa.timestamp("us"),
+        VectorUDT().simpleString(): pa.list_(pa.float64()),
+    }
     kinds: dict[str, Any] = {}
     for field in frame.schema.fields:
         try:
-            is_vector = isinstance(field.dataType, VectorUDT)
-            kind: Any = pa.list_(pa.float64()) if is_vector else to_arrow_type(field.dataType)
+            kind: Any = known.get(field.dataType.simpleString()) or to_arrow_type(field.dataType)
         except Exception:  # of different kinds, by the version of PySpark
             kind = None
         kinds[field.name] = kind

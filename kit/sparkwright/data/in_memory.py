@@ -138,13 +138,13 @@ def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> 
         return replace(read, data=made.data)
     import pandas as pd
 
-    y = pd.Series(y, name=names[0]) if not is_pandas(y, "DataFrame", "Series") else y
-    if len(y) != len(x):
+    beside: Any = y if is_pandas(y, "DataFrame", "Series") else pd.Series(y, name=names[0])
+    if len(beside) != len(x):
         raise DataError(
             "features and labels must have the same number of examples. Received: "
-            f"{len(x)} features and {len(y)} labels."
+            f"{len(x)} features and {len(beside)} labels."
         )
-    labels = y.to_frame(names[0]) if is_pandas(y, "Series") else y
+    labels = beside.to_frame(names[0]) if is_pandas(beside, "Series") else beside
     both = pd.concat([x.reset_index(drop=True), labels.reset_index(drop=True)], axis=1)
     known = schema if schema is not None and set(schema.used) <= set(map(str, both)) else None
     chosen = FrameColumns(label=None if known else tuple(map(str, labels.columns)))

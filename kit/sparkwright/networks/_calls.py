@@ -12,11 +12,13 @@ from sparkwright.errors import ConfigurationError
 
 from ._keras_options import initializer_names
 from .keras_catalog import Kind, LayerKind, layer_kind, optimizer_kind
+from .training import OWN_METRICS
 
 if TYPE_CHECKING:
     from .spec import LayerSpec, NetworkSpec
 
 _WITHOUT_CHANCE = ("zeros", "ones")
+METRICS_MODULE = "class_metrics"  # what code calls `sparkwright.networks.metrics`
 REGISTERED = "registered:"  # begins the place of a class of the user
 
 
@@ -155,7 +157,9 @@ def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
 
 
 def _by_name(name: str) -> Any:
-    """A loss or metric: Keras finds its own by name, registered ones are given themselves."""
+    """A loss or metric: Keras finds its own by name, others are given themselves."""
+    if name in OWN_METRICS:
+        return Call(f"{METRICS_MODULE}.{OWN_METRICS[name]}")
     return Call(f"{REGISTERED}{name}") if ">" in name else name
 
 
@@ -255,4 +259,8 @@ def _in_keras(place: str) -> Any:
 
     if place.startswith(REGISTERED):
         return keras.saving.get_registered_object(place.removeprefix(REGISTERED))
+    if place.startswith(f"{METRICS_MODULE}."):
+        from . import metrics
+
+        return getattr(metrics, place.rpartition(".")[2])
     return functools.reduce(getattr, place.split("."), keras)

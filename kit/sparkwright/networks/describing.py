@@ -15,7 +15,7 @@ from .analysis import LayerAnalysis, NetworkAnalysis, count_numbers
 from .keras_catalog import LayerKind, layer_kinds, optimizer_kinds
 from .signature import output_names
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
-from .training import Task, defaults_for, loss_kind, plain_name
+from .training import OWN_METRICS, Task, defaults_for, loss_kind, plain_name
 
 T = TypeVar("T")
 # Not part of what a layer does, or not kept by a network's values.
@@ -296,6 +296,8 @@ def _names(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _names(inner) for name, inner in value.items()}
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
+    if kind.__module__ == "sparkwright.networks.metrics":
+        return next(name for name, own in OWN_METRICS.items() if own == kind.__name__)
     registered = keras.saving.get_registered_name(kind)
     if keras.saving.get_custom_objects().get(registered) is kind:
         return registered

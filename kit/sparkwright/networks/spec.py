@@ -197,7 +197,7 @@ class NetworkSpec(Configuration):
     def to_code(
         self, variable: str = "model", *, reserved: Collection[str] = (), seed: str | None = None
     ) -> str:
-        """Python code with Keras alone that makes the compiled model.
+        """Python code that makes the compiled model, with Keras and metrics that it lacks.
 
         Args:
             variable: the name that the code gives to the model; default "model".
