@@ -14,6 +14,7 @@ from ._exported import (
     delete_export as delete_export,
 )
 from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
+from ._filling import fill_missing as fill_missing
 from ._from_arrays import digits as digits, from_arrays as from_arrays
 from ._image_batches import (
     ImageBatchLoader as ImageBatchLoader,

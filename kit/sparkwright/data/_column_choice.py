@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from sparkwright.data._table_schema import Missing, TableSchema, check_missing, listed
+from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing, listed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_flag
 
@@ -172,7 +172,8 @@ class ColumnChoice:
             text=select_columns(columns, self.text, option="text"),
             shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
             weights=weights,
-            missing=self.missing,
+            # What is filled later is NaN first.
+            missing=math.nan if self.missing in get_args(Statistic) else self.missing,
         )
 
     def _labels(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from sparkwright.errors import DataError
 from ._arrow_columns import distinct
 from ._column_choice import ColumnChoice
 from ._columnar import is_nested, shape_of
+from ._filling import fill_missing
 from ._local_data import LocalData
 from ._skipped import Skipped
 from ._table_files import ColumnOptions
-from ._table_schema import TableSchema, listed
+from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable, check_no_choice
 from .dataset import Array, DataSet
 from .frames import FrameColumns, examples_of, refuse, refuse_unsuitable, schema_of_frame
@@ -58,7 +59,9 @@ def read_pandas(
         refuse_unsuitable({n: None for n in names if kinds[n] is None}, shown, library="pandas")
         values = distinct(table, choice.to_infer(list(kinds)))
         schema = choice.schema(list(kinds), values=values, shapes=_shapes(table, kinds, names))
-    return _read(table, schema)
+    found = _read(table, schema)
+    by: Any = choice.missing
+    return fill_missing(found, by=by)[0] if by in get_args(Statistic) else found
 
 
 def in_memory(
@@ -239,7 +242,7 @@ def _read(table: Any, schema: TableSchema) -> LocalTable:
         raise DataError(
             f"columns for training must have no missing values. Received: {counts}, of "
             f"{table.num_rows} rows. Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), "
-            'or read the DataFrame with `sparkwright.data.read_pandas(frame, …, missing="skip")`.'
+            'or read the DataFrame with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
         )
     log = SkipLog("raise", refuse)
     found = (

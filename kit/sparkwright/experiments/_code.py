@@ -169,8 +169,9 @@ def _evaluated(experiment: "Experiment") -> str:
 
 def _loading(experiment: "Experiment", names: Mapping[str, Any]) -> str:
     source = experiment.data
-    split = source.split.to_code("data", seed=_known("split_seed", names)) or "train = data\n"
-    return (source.to_code("data", url=_known("data_url", names)) + split).rstrip()
+    split = source.split_code("data", seed=_known("split_seed", names)) or "train = data\n"
+    url = _known("data_url", names)
+    return (source.to_code("data", url=url, splits=True) + split).rstrip()
 
 
 def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook: bool) -> str:
