@@ -197,6 +197,8 @@ def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook
         options["validation"] = Expression(f"{experiment.validation}{collect}")
     if experiment.early_stopping is not None:
         options["early_stopping"] = experiment.early_stopping
+    if experiment.callbacks is not None:
+        options["callbacks"] = experiment.callbacks
     if experiment.note:
         lines.append(f"# {experiment.note}")
     train = Expression(f"train{collect}")

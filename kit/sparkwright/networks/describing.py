@@ -6,13 +6,14 @@ from typing import Any, TypeVar
 
 from sparkwright.errors import ConfigurationError
 
-from ._calls import keras_text, known_kind, layer_call, make
+from ._calls import keras_text, known_kind, layer_call, make, optimizer_call
 from ._keras_graph import Use, functional, layers_of, made_by, uses_of
 from ._keras_options import snake_case
 from ._training_checks import last_activation
 from ._wiring import is_name
 from .analysis import LayerAnalysis, NetworkAnalysis, count_numbers
 from .keras_catalog import LayerKind, layer_kinds, optimizer_kinds
+from .schedules import read_schedule
 from .signature import output_names
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
 from .training import OWN_METRICS, Task, defaults_for, loss_kind, plain_name
@@ -312,12 +313,18 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     kind = next((kind for kind in optimizer_kinds() if kind.made_by is type(optimizer)), None)
     if kind is None:
         raise ConfigurationError(f"the optimizer {name} is not among those that can be edited.")
-    config = _flat(optimizer.get_config())
+    given, schedule = dict(optimizer.get_config()), None
+    if isinstance(rate := given.get("learning_rate"), Mapping):
+        found = read_schedule(str(rate.get("class_name")), rate.get("config", {}))
+        if found is not None:
+            given["learning_rate"], schedule = found
+    config = _flat(given)
     options = kind.tidy({key: value for key, value in config.items() if kind.option(key)})
-    difference = _difference(kind.made_by(**options), optimizer)
+    spec = OptimizerSpec(kind=kind.name, options=options, schedule=schedule)
+    difference = _difference(make(optimizer_call(spec)), optimizer)
     if difference:
         raise ConfigurationError(f"the optimizer {name} cannot be edited: it has {difference}.")
-    return OptimizerSpec(kind=kind.name, options=options)
+    return spec
 
 
 def _seed(model: Any) -> int | None:

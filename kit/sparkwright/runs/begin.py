@@ -22,7 +22,7 @@ from sparkwright.storage import save_model
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
 from ._run import TrainingRun
-from .callbacks import DriverCallbacks
+from .callbacks import DriverCallbacks, made_callbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
@@ -126,7 +126,11 @@ class RunBeginning:
                 "ParameterAveragingTrainingMaster."
             )
         self.callbacks = DriverCallbacks(
-            options["callbacks"], model, self.start, epochs=epochs, frequency=frequency
+            made_callbacks(options["callbacks"], model),
+            model,
+            self.start,
+            epochs=epochs,
+            frequency=frequency,
         )
         if self.resume is not None:
             self._restore(self.resume)

@@ -37,7 +37,8 @@ class FitOptions(TypedDict, total=False):
         resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on from:
             with the same network, data and workers. Default None: begin with the model as it is.
         display: show the run live; default None: in notebooks.
-        callbacks: Keras' callbacks, which run on the driver between epochs; default None.
+        callbacks: Keras' callbacks, which run on the driver between epochs, and a
+            `ReduceOnPlateau`; default None.
         callback_frequency: also call their methods for minibatches, after every so many averagings
             of an epoch, while the workers wait; default None: not.
         class_weight: class -> weight of its examples in the loss, for networks with one output;
@@ -146,7 +147,11 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             f"initial_epoch={found['initial_epoch']}. Leave it out."
         )
     by_averaging = found["callback_frequency"] is not None
-    found["callbacks"] = checked_callbacks(found["callbacks"], by_averaging=by_averaging)
+    found["callbacks"] = checked_callbacks(
+        found["callbacks"],
+        by_averaging=by_averaging,
+        validates=found["validation"] is not None or split > 0,
+    )
     if found["class_weight"] is not None:
         _check_class_weight(found["class_weight"])
     return found
