@@ -1,9 +1,8 @@
 """When a run lowers its learning rate because it no longer improves."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sparkwright.configuration import Configuration, configuration, option
-from sparkwright.errors import ConfigurationError
 
 from ._early_stopping import Mode, check_monitor, higher_is_better
 
@@ -68,27 +67,3 @@ class ReduceOnPlateau(Configuration):
     def maximises(self) -> bool:
         """Whether higher scores are better."""
         return self.mode == "max" or (self.mode == "auto" and bool(higher_is_better(self.monitor)))
-
-    def callback(self, model: Any) -> Any:
-        """Make the callback of Keras, for one run of `model`.
-
-        Raises:
-            ConfigurationError: if a schedule sets the learning rate of the model.
-        """
-        import keras
-
-        schedule = getattr(getattr(model, "optimizer", None), "_learning_rate", None)
-        if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-            raise ConfigurationError(
-                "`ReduceOnPlateau` needs an optimizer with a constant learning rate. Received: "
-                f"{type(schedule).__name__}. Leave out one of the two."
-            )
-        return keras.callbacks.ReduceLROnPlateau(
-            monitor=f"val_{self.monitor}",
-            mode="max" if self.maximises else "min",
-            factor=self.factor,
-            patience=self.patience,
-            min_delta=self.min_improvement,
-            cooldown=self.cooldown,
-            min_lr=self.min_learning_rate,
-        )

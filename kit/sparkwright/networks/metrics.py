@@ -1,26 +1,28 @@
 """Training metrics of classes that Keras lacks: for class numbers, one-hot labels, yes and no.
 
-They are sums over examples, so that the metric of several workers' data is exactly that of all of
-it. Importing this module loads Keras and registers them; Keras alone reads a saved model with one
-of them after `import sparkwright.networks.metrics`, or with `compile=False`.
+Their variables are counts, so the metric of several workers' data is exactly that of all of it.
+Importing this module loads Keras and registers them: Keras alone reads a saved model with one of
+them after `import sparkwright.networks.metrics`, or with `compile=False`.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-_PACKAGE = "sparkwright"
+_registered = keras.saving.register_keras_serializable("sparkwright")
+_THRESHOLDS = 200
 
 
 class _OfClasses(keras.metrics.Metric):
-    """Counts true positives, false positives and false negatives of each class."""
+    """A metric of each class against the rest, and the mean of those that are defined."""
+
+    _own_name: ClassVar[str]
+    _counted: ClassVar[tuple[str, ...]]
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(name=name or self.own_name, dtype=dtype)
+        super().__init__(name=name or self._own_name, dtype=dtype)
         self._counts: list[Any] = []
-
-    own_name = ""
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Count a minibatch.
@@ -32,142 +34,115 @@ class _OfClasses(keras.metrics.Metric):
                 which must exceed 0.5.
             sample_weight: weights of the rows; default None: 1.
         """
-        actual, scores, weights = _rows(y_true, y_pred, sample_weight)
-        classes = scores.shape[-1]
-        if not self._counts:
-            self._counts = [
-                self.add_variable((classes,), "zeros", name=name)
-                for name in ("true_positives", "false_positives", "false_negatives")
-            ]
-        predicted = (
-            ops.cast(scores > 0.5, self.dtype)
-            if classes == 1
-            else ops.one_hot(ops.argmax(scores, axis=-1), classes, dtype=self.dtype)
-        )
-        for variable, found in zip(
-            self._counts,
-            (actual * predicted, (1 - actual) * predicted, actual * (1 - predicted)),
-            strict=True,
-        ):
-            variable.assign(variable + ops.sum(found * weights, axis=0))
+        found = self._count(*_rows(y_true, y_pred, sample_weight))
+        self._counts = self._counts or [
+            self.add_variable(each.shape, "zeros", name=name)
+            for name, each in zip(self._counted, found, strict=True)
+        ]
+        for variable, each in zip(self._counts, found, strict=True):
+            variable.assign(variable + each)
 
     def result(self) -> Any:
         """The mean over the classes for which it is defined; 0 if there are none."""
         if not self._counts:
-            return ops.zeros((), self.dtype)
-        right, whole = self.fraction(*(ops.convert_to_tensor(each) for each in self._counts))
-        share = ops.where(whole > 0, right / ops.maximum(whole, 1e-30), 0.0)
-        defined = ops.sum(ops.cast(whole > 0, self.dtype))
-        return ops.sum(share) / ops.maximum(defined, 1.0)
+            return ops.zeros(())
+        share, whole = self._fraction(*map(ops.convert_to_tensor, self._counts))
+        defined = ops.cast(whole > 0, "float32")
+        each = share / ops.maximum(whole, 1e-30)
+        return ops.sum(each * defined) / ops.maximum(ops.sum(defined), 1.0)
 
-    def fraction(self, true: Any, false: Any, missed: Any) -> tuple[Any, Any]:
-        """(C,) numerator and denominator of true and false positives and false negatives."""
+    def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
+        """What is counted in (rows, C) labels and scores of (rows, 1) weights."""
+        raise NotImplementedError
+
+    def _fraction(self, *counts: Any) -> tuple[Any, Any]:
+        """(C,) numerator and denominator."""
         raise NotImplementedError
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
-class MacroPrecision(_OfClasses):
+class _OfDecisions(_OfClasses):
+    """True positives over themselves and shares of false positives and false negatives."""
+
+    _counted = ("true_positives", "false_positives", "false_negatives")
+    _shares: ClassVar[tuple[float, float]]
+
+    def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
+        classes = scores.shape[-1]
+        chosen: Any = ops.one_hot(ops.argmax(scores, axis=-1), classes, dtype="float32")
+        if classes == 1:
+            chosen = ops.cast(scores > 0.5, "float32")
+        kinds = actual * chosen, (1 - actual) * chosen, actual * (1 - chosen)
+        return tuple(ops.sum(kind * weights, axis=0) for kind in kinds)
+
+    def _fraction(self, *counts: Any) -> tuple[Any, Any]:
+        true, false, missed = counts
+        return true, true + self._shares[0] * false + self._shares[1] * missed
+
+
+@_registered
+class MacroPrecision(_OfDecisions):
     """Mean over the classes of the share of right ones among the predicted."""
 
-    own_name = "macro_precision"
-
-    def fraction(self, true: Any, false: Any, missed: Any) -> tuple[Any, Any]:
-        """See the base."""
-        del missed
-        return true, true + false
+    _own_name, _shares = "macro_precision", (1, 0)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
-class MacroRecall(_OfClasses):
+@_registered
+class MacroRecall(_OfDecisions):
     """Mean over the classes of the share of predicted ones among those of the class."""
 
-    own_name = "macro_recall"
-
-    def fraction(self, true: Any, false: Any, missed: Any) -> tuple[Any, Any]:
-        """See the base."""
-        del false
-        return true, true + missed
+    _own_name, _shares = "macro_recall", (0, 1)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
-class F1(_OfClasses):
+@_registered
+class F1(_OfDecisions):
     """Harmonic mean of precision and recall: of class 1 for one output, else mean over classes."""
 
-    own_name = "f1"
-
-    def fraction(self, true: Any, false: Any, missed: Any) -> tuple[Any, Any]:
-        """See the base."""
-        return 2 * true, 2 * true + false + missed
+    _own_name, _shares = "f1", (0.5, 0.5)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
-class MacroAUC(keras.metrics.Metric):
+@_registered
+class MacroAUC(_OfClasses):
     """Mean over the classes of the area under the ROC curve of each class against the rest.
 
-    As `keras.metrics.AUC`, it interpolates between 200 thresholds. Classes of which no example, or
-    no other, has been seen are left out.
+    As `keras.metrics.AUC`, it interpolates between 200 thresholds.
     """
 
-    own_name = "macro_auc"
+    _own_name, _counted = "macro_auc", ("positives", "negatives")
 
-    def __init__(
-        self, num_thresholds: int = 200, name: str | None = None, dtype: Any = None
-    ) -> None:
-        super().__init__(name=name or self.own_name, dtype=dtype)
-        self.num_thresholds = num_thresholds
-        self._counts: list[Any] = []
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Count a minibatch; see `F1`."""
-        actual, scores, weights = _rows(y_true, y_pred, sample_weight)
-        classes, buckets = scores.shape[-1], self.num_thresholds
-        if not self._counts:
-            self._counts = [
-                self.add_variable((buckets, classes), "zeros", name=name)
-                for name in ("positives", "negatives")
-            ]
-        # Row k counts the scores from k to k + 1 parts of the range.
-        rows = ops.cast(ops.clip(ops.floor(scores * buckets), 0, buckets - 1), "int32")
+    def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
+        # Row k of a table counts the scores from k to k + 1 parts of the range.
+        classes, last = scores.shape[-1], _THRESHOLDS - 1
+        rows = ops.cast(ops.clip(ops.floor(scores * _THRESHOLDS), 0, last), "int32")
         places = ops.reshape(rows * classes + ops.arange(classes), (-1,))
-        for variable, found in zip(self._counts, (actual, 1 - actual), strict=True):
-            counted = ops.segment_sum(
-                ops.reshape(found * weights, (-1,)), places, buckets * classes
-            )
-            variable.assign(variable + ops.reshape(counted, (buckets, classes)))
 
-    def result(self) -> Any:
-        """The mean area over the classes for which it is defined; 0 if there are none."""
-        if not self._counts:
-            return ops.zeros((), self.dtype)
-        positives, negatives = (ops.convert_to_tensor(each) for each in self._counts)
-        # Each positive beats the negatives in lower buckets, and half of those in its own.
+        def table(counted: Any) -> Any:
+            flat = ops.reshape(counted * weights, (-1,))
+            sums = ops.segment_sum(flat, places, _THRESHOLDS * classes)
+            return ops.reshape(sums, (_THRESHOLDS, classes))
+
+        return table(actual), table(1 - actual)
+
+    def _fraction(self, *counts: Any) -> tuple[Any, Any]:
+        positives, negatives = counts
+        # Each positive beats the negatives with lower scores, and half of those in its own row.
         beaten = ops.cumsum(negatives, axis=0) - negatives / 2
         pairs = ops.sum(positives, axis=0) * ops.sum(negatives, axis=0)
-        areas = ops.sum(positives * beaten, axis=0) / ops.maximum(pairs, 1e-30)
-        defined = ops.cast(pairs > 0, self.dtype)
-        return ops.sum(areas * defined) / ops.maximum(ops.sum(defined), 1.0)
-
-    def get_config(self) -> dict[str, Any]:
-        """As Keras keeps it."""
-        return {**super().get_config(), "num_thresholds": self.num_thresholds}
+        return ops.sum(positives * beaten, axis=0), pairs
 
 
 def _rows(y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """(rows, C) labels of 0 and 1, (rows, C) scores, and (rows, 1) weights."""
     scores: Any = ops.cast(y_pred, "float32")
     labels: Any = ops.convert_to_tensor(y_true)
-    classes = scores.shape[-1]
-    one_hot = len(labels.shape) == len(scores.shape) and labels.shape[-1] == classes
-    shape = ops.shape(scores)[:-1]
-    scores = ops.reshape(scores, (-1, classes))
-    if one_hot or classes == 1:
+    classes, shape = scores.shape[-1], ops.shape(scores)[:-1]
+    same = len(labels.shape) == len(scores.shape) and labels.shape[-1] == classes
+    if same or classes == 1:
         actual = ops.cast(ops.reshape(labels, (-1, classes)), "float32")
     else:
         numbers = ops.cast(ops.reshape(labels, (-1,)), "int32")
         actual = ops.one_hot(numbers, classes, dtype="float32")
-    if sample_weight is None:
-        return actual, scores, ops.ones((1, 1), "float32")
-    weights: Any = ops.cast(sample_weight, "float32")
-    while len(weights.shape) < len(shape):
+    weights: Any = ops.cast(1.0 if sample_weight is None else sample_weight, "float32")
+    while 0 < len(weights.shape) < len(shape):
         weights = ops.expand_dims(weights, -1)
-    return actual, scores, ops.reshape(ops.broadcast_to(weights, shape), (-1, 1))
+    weights = ops.reshape(ops.broadcast_to(weights, shape), (-1, 1))
+    return actual, ops.reshape(scores, (-1, classes)), weights

@@ -14,15 +14,15 @@ _LENGTH = "Of one worker: an epoch has examples / (workers x minibatch size)."
 
 @configuration
 class AbstractSchedule(Configuration):
-    """How the learning rate of an optimizer changes; a schedule of Keras follows from it."""
+    """How the learning rate of an optimizer changes.
+
+    Its `keras_class` in `keras.optimizers.schedules` is made of its `arguments`.
+    """
+
+    keras_class: ClassVar[str] = ""
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """The arguments of Keras' class, where the optimizer's `learning_rate` is `rate`."""
-        raise NotImplementedError
-
-    @property
-    def keras_class(self) -> str:
-        """The name of the class in `keras.optimizers.schedules`."""
         raise NotImplementedError
 
 
@@ -36,6 +36,7 @@ class CosineSchedule(AbstractSchedule):
     """
 
     _kind: ClassVar[str] = "cosine"
+    keras_class: ClassVar[str] = "CosineDecay"
 
     decay_steps: int = option(
         default=1000, minimum=1, unit=_UNIT, label="Falls for", help=f"After warming up. {_LENGTH}"
@@ -55,11 +56,6 @@ class CosineSchedule(AbstractSchedule):
         help="Of the learning rate; it stays there.",
     )
 
-    @property
-    def keras_class(self) -> str:
-        """See the base."""
-        return "CosineDecay"
-
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""
         found = {"initial_learning_rate": rate, "decay_steps": self.decay_steps}
@@ -76,6 +72,7 @@ class ExponentialSchedule(AbstractSchedule):
     """Falls by the same factor in equal times."""
 
     _kind: ClassVar[str] = "exponential"
+    keras_class: ClassVar[str] = "ExponentialDecay"
 
     decay_steps: int = option(
         default=1000, minimum=1, unit=_UNIT, label="Falls by the factor in", help=_LENGTH
@@ -84,11 +81,6 @@ class ExponentialSchedule(AbstractSchedule):
     staircase: bool = option(
         default=False, label="In stairs", help="Falls at once, not a little with each minibatch."
     )
-
-    @property
-    def keras_class(self) -> str:
-        """See the base."""
-        return "ExponentialDecay"
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""
@@ -110,6 +102,7 @@ class PiecewiseSchedule(AbstractSchedule):
     """
 
     _kind: ClassVar[str] = "piecewise"
+    keras_class: ClassVar[str] = "PiecewiseConstantDecay"
 
     boundaries: tuple[int, ...] = option(
         default=(1000,),
@@ -131,11 +124,6 @@ class PiecewiseSchedule(AbstractSchedule):
                 f"boundaries={self.boundaries!r}."
             )
 
-    @property
-    def keras_class(self) -> str:
-        """See the base."""
-        return "PiecewiseConstantDecay"
-
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""
         values = [float(f"{rate * self.factor**n:.7g}") for n in range(len(self.boundaries) + 1)]
@@ -147,15 +135,11 @@ class WarmUpSchedule(AbstractSchedule):
     """Rises from 0 to the learning rate, and stays there."""
 
     _kind: ClassVar[str] = "warm_up"
+    keras_class: ClassVar[str] = "PolynomialDecay"
 
     warmup_steps: int = option(
         default=100, minimum=1, unit=_UNIT, label="Warms up for", help=_LENGTH
     )
-
-    @property
-    def keras_class(self) -> str:
-        """See the base."""
-        return "PolynomialDecay"
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""

@@ -80,8 +80,28 @@ def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
     Raises:
         ConfigurationError: if a schedule sets the learning rate that a callback would.
     """
+    import keras
+
+    schedule = getattr(getattr(model, "optimizer", None), "_learning_rate", None)
+    is_scheduled = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
+    if is_scheduled and any(isinstance(each, ReduceOnPlateau) for each in callbacks):
+        raise ConfigurationError(
+            "`ReduceOnPlateau` needs an optimizer with a constant learning rate. Received: "
+            f"{type(schedule).__name__}. Leave out one of the two."
+        )
     return [
-        each.callback(model) if isinstance(each, ReduceOnPlateau) else each for each in callbacks
+        keras.callbacks.ReduceLROnPlateau(
+            monitor=f"val_{each.monitor}",
+            mode="max" if each.maximises else "min",
+            factor=each.factor,
+            patience=each.patience,
+            min_delta=each.min_improvement,
+            cooldown=each.cooldown,
+            min_lr=each.min_learning_rate,
+        )
+        if isinstance(each, ReduceOnPlateau)
+        else each
+        for each in callbacks
     ]
 
 
