@@ -163,13 +163,13 @@ class ParallelWrapper:
         self.close()
 
     @takes_fit_options
-    def fit(self, data: Any, labels: Any = None, **options: Unpack[FitOptions]) -> Any:
+    def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
         with interrupts_held():
-            return self.start(data, labels, **options).wait()
+            return self.start(data, y, **options).wait()
 
     @takes_fit_options
-    def start(self, data: Any, labels: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
+    def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
@@ -178,7 +178,7 @@ class ParallelWrapper:
                 exported minibatches; a pandas DataFrame; a `TfData`; or a tuple (features, labels)
                 or (features, labels, weights) of NumPy arrays, pandas' DataFrames and Series, or
                 dicts of arrays by name.
-            labels: of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
+            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
                 None: `data` has them.
             **options: see `FitOptions`; `validation` likewise, but no `TfData`.
 
@@ -191,7 +191,7 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by {self._active.id}. Wait for it or stop it."
             )
-        training, validating = self._parts(data if labels is None else (data, labels), given)
+        training, validating = self._parts(data if y is None else (data, y), given)
         if isinstance(training, TfData):
             refuse_joining(self.master)
         if self.normalizer is not None:

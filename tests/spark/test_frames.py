@@ -9,6 +9,7 @@ import pytest
 from tests.spark import helpers
 
 import sparkwright as sw
+from sparkwright.networks.metrics import F1
 
 pytestmark = pytest.mark.spark
 
@@ -33,9 +34,10 @@ def test_a_pandas_frame_is_trained_validated_evaluated_and_predicted(
 ) -> None:
     train, test = flowers(), flowers(60)
     trained = network(spark)
+    trained.model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy", F1()])
     trained.fit(train, label="species", validation=test, epochs=6, display=False)
-    assert "val_loss" in trained.history.history
     evaluation = trained.evaluate(test)
+    assert trained.history.history["val_f1"][-1] == pytest.approx(evaluation.f1(), abs=1e-6)
     assert evaluation.accuracy > 0.9
     assert evaluation.class_names == ("aster", "iris", "rose")
     found = trained.predict(test.drop(columns="species")[["d", "c", "b", "a"]])

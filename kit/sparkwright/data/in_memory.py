@@ -131,6 +131,11 @@ def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> 
         )
     given: Any = (*parts, None, None)
     x, y, weights = given[:3]
+    if isinstance(y, str):
+        raise DataError(
+            f"labels must be an array. Received: {y!r}. To name a column of a DataFrame: "
+            "`fit(frame, label=…)`."
+        )
     weights = None if weights is None else _array("weights", weights)
     if not is_pandas(x):
         return _arrays(_arrays_of("features", x), _arrays_of("labels", y), weights)

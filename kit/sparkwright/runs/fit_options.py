@@ -84,6 +84,7 @@ _DEFAULTS = {
 }
 # What people type who know Keras.
 _ELSEWHERE = {
+    "labels": "`label` for columns of a DataFrame, and `fit(x, y)` for arrays",
     "batch_size": "`batch_size_per_worker` of the training master",
     "validation_data": "`validation`",
     "verbose": "`display`",

@@ -124,7 +124,7 @@ class SparkNetwork(EvaluatingNetwork):
     # -- training ---------------------------------------------------------------------------
 
     @takes_fit_options
-    def fit(self, data: Any, labels: Any = None, **options: Unpack[FitOptions]) -> Any:
+    def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks.
 
         Args:
@@ -134,7 +134,7 @@ class SparkNetwork(EvaluatingNetwork):
                 pandas DataFrame, a DataSet, what `data.read_csv` and the like return, a
                 `data.TfData`, or a tuple (features, labels) or (features, labels, weights) of NumPy
                 arrays, pandas' DataFrames and Series, or dicts of arrays by name.
-            labels: of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
+            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
                 None: `data` has them.
             **options: see `sparkwright.runs.FitOptions`.
 
@@ -143,10 +143,10 @@ class SparkNetwork(EvaluatingNetwork):
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
         with interrupts_held():
-            return self.start(data, labels, **options).wait()
+            return self.start(data, y, **options).wait()
 
     @takes_fit_options
-    def start(self, data: Any, labels: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
+    def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once; see `fit` for the arguments.
 
         Raises:
@@ -161,7 +161,7 @@ class SparkNetwork(EvaluatingNetwork):
             network.save(url, save_updater=saves_updater(master), normalizer=place)
 
         given = checked_options(options)
-        data = data if labels is None else (data, labels)
+        data = data if y is None else (data, y)
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
             model=self.model,

@@ -127,7 +127,8 @@ class PredictingNetwork:
         For a network trained on a table (`from_csv` and the like, see `schema`) the arguments are
         that table's feature columns, in its order, texts included. Otherwise they are one column an
         input, numbers or arrays; or for a single input its numbers, one a column. Spark ML's
-        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error.
+        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error,
+        unless that table was read with `missing` as a number, mean or median.
 
         Args:
             batch_size: examples a call; default 64.
