@@ -19,6 +19,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "save_last": st.sampled_from([None, "s3://bucket/last.keras"]),
     "chunk_bytes": st.integers(1024, 2**20),
     "max_pending_bytes": st.integers(2**20, 2**40),
+    "boundaries": st.sets(st.integers(1, MAX_COUNT), min_size=1).map(sorted).map(tuple),
     "min_sparsity": st.floats(1e-9, 1e-3),
     "max_sparsity": st.floats(1e-3, 1.0),
     "patience": st.integers(1, 100),

@@ -32,6 +32,8 @@ EFFECTS = {
     *("asyncio", "concurrent", "logging", "multiprocessing", "os", "queue", "random", "secrets"),
     *("select", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time"),
 }
+# Classes of Keras are derived where they are defined; only functions import these modules.
+SUBCLASSES = {"networks/metrics.py": {"keras"}}
 SHELL_OF_PURE_PACKAGES = {
     "partitions/execute.py",
     "timeline/timeline.py",
@@ -157,7 +159,8 @@ def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> Non
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_heavy_packages_are_imported_inside_functions(source: str) -> None:
-    assert not {name.partition(".")[0] for name in imports(source, top_level=True)} & HEAVY
+    found = {name.partition(".")[0] for name in imports(source, top_level=True)} & HEAVY
+    assert found == SUBCLASSES.get(source, set())
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -32,6 +32,7 @@ PUBLIC = {
     "ParallelWrapper",
     "ParameterAveragingTrainingMaster",
     "ROC",
+    "ReduceOnPlateau",
     "ROCBinary",
     "ROCMultiClass",
     "RegressionEvaluation",

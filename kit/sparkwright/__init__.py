@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         NtpClock as NtpClock,
         OuterOptimizer as OuterOptimizer,
         ParameterAveragingTrainingMaster as ParameterAveragingTrainingMaster,
+        ReduceOnPlateau as ReduceOnPlateau,
         SharedTrainingMaster as SharedTrainingMaster,
         SystemClock as SystemClock,
         TrainingHook as TrainingHook,

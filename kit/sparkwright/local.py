@@ -14,7 +14,16 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright.data import DataSet, LocalData, Normalizer, TfData, read_minibatches
+from sparkwright.data import (
+    DataSet,
+    LocalData,
+    Normalizer,
+    TableSchema,
+    TfData,
+    read_minibatches,
+)
+from sparkwright.data.frames import FrameColumns
+from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
@@ -31,6 +40,7 @@ from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
     checked_options,
+    frame_columns,
     takes_fit_options,
     weighted_parts,
 )
@@ -153,19 +163,23 @@ class ParallelWrapper:
         self.close()
 
     @takes_fit_options
-    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
+    def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks. See `start`."""
         with interrupts_held():
-            return self.start(data, **options).wait()
+            return self.start(data, y, **options).wait()
 
     @takes_fit_options
-    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
+    def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once.
 
         Args:
             data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
                 return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
-                exported minibatches; a (features, labels) pair of arrays; or a `TfData`.
+                exported minibatches; a pandas DataFrame; a `TfData`; or a tuple (features, labels)
+                or (features, labels, weights) of NumPy arrays, pandas' DataFrames and Series, or
+                dicts of arrays by name.
+            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
+                None: `data` has them.
             **options: see `FitOptions`; `validation` likewise, but no `TfData`.
 
         Raises:
@@ -177,7 +191,7 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by run {self._active.name}. Wait for it or stop it."
             )
-        training, validating = self._parts(data, given)
+        training, validating = self._parts(data if y is None else (data, y), given)
         if isinstance(training, TfData):
             refuse_joining(self.master)
         if self.normalizer is not None:
@@ -223,9 +237,17 @@ class ParallelWrapper:
 
     def _parts(self, data: Any, options: CheckedOptions) -> tuple[DataSet | TfData, DataSet | None]:
         """What is trained and what validates, with their weights."""
-        training = data if isinstance(data, TfData) else _dataset(data, "data")
-        validation = options["validation"]
-        validating = None if validation is None else _dataset(validation, "validation")
+        chosen, options = frame_columns(self.model, options, is_frame=is_pandas(data))
+        training = data if isinstance(data, TfData) else _examples(data, "data", chosen)
+        schema = getattr(training, "schema", None)
+        validation, columns = options["validation"], chosen if schema is None else None
+        validating = (
+            None
+            if validation is None
+            else _examples(validation, "validation", columns, schema).data
+        )
+        if not isinstance(training, TfData):
+            training = training.data
         return weighted_parts(self.model, training, validating, options)
 
     def _save(self, model: Any, url: str) -> None:
@@ -427,7 +449,12 @@ def _facts(data: DataSet | None, validation: DataSet | None, workers: int) -> di
     }
 
 
-def _dataset(data: Any, option: str) -> DataSet:
+def _examples(
+    data: Any,
+    option: str,
+    chosen: FrameColumns | None = None,
+    schema: TableSchema | None = None,
+) -> LocalData:
     """All examples of `data`, which is of one of the kinds that `ParallelWrapper.start` takes.
 
     Raises:
@@ -435,23 +462,20 @@ def _dataset(data: Any, option: str) -> DataSet:
     """
     if isinstance(data, str | os.PathLike):
         data = read_minibatches(data)
-    if isinstance(data, LocalData):
-        return data.data
     if isinstance(data, Iterator | list):
         parts: list[Any] = list(data)  # pyright: ignore[reportUnknownArgumentType]
-        if parts and all(isinstance(part, DataSet) for part in parts):
-            return DataSet.concatenate(parts)
-        data = tuple(parts)
-    if isinstance(data, tuple) and len(data) == 2:  # pyright: ignore[reportUnknownArgumentType]
-        return DataSet(*data)  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(data, DataSet):
+        several = parts and all(isinstance(part, DataSet) for part in parts)
+        data = DataSet.concatenate(parts) if several else tuple(parts)
+    found = in_memory(data, option=option, chosen=chosen, schema=schema)
+    if found is None:
         raise ConfigurationError(
             f"`{option}` must be a DataSet, several of them, what `read_csv` and the like return, "
-            "a URL of exported minibatches, or a (features, labels) pair of arrays. Received: "
-            f"{type(data).__name__}. A DistributedDataSet is for SparkNetwork; `data.collect()` "
-            "brings it here. For files of another format: `sparkwright.data.read_minibatches`."
+            "a URL of exported minibatches, a pandas DataFrame, or a tuple (features, labels) of "
+            f"arrays. Received: {type(data).__name__}. A DistributedDataSet is for SparkNetwork; "
+            "`data.collect()` brings it here. For files of another format: "
+            "`sparkwright.data.read_minibatches`."
         )
-    return data
+    return found
 
 
 def _blocks(dataset: DataSet | None, workers: int) -> Iterator[DataSet | None]:

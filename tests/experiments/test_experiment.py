@@ -12,7 +12,7 @@ from sparkwright.data import DataSource, DataSplit
 from sparkwright.errors import ConfigurationError
 from sparkwright.experiments import Experiment, PreparedExperiment
 from sparkwright.experiments._code import steps
-from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
+from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, OutputSpec
 
 experiments = st.builds(
     Experiment,
@@ -31,6 +31,7 @@ experiments = st.builds(
     validate=st.booleans(),
     validate_on=st.sampled_from(["validation", "test"]),
     early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
+    reduce_on_plateau=st.none() | configurations(sw.ReduceOnPlateau),
     seed=st.integers(0, 2**31),
 )
 
@@ -195,6 +196,19 @@ def test_early_stopping_does_not_judge_by_the_test_set_unasked():
     stopping = replace(WITHOUT_VALIDATION, early_stopping=sw.EarlyStopping(patience=1))
     with pytest.raises(ConfigurationError, match="judges by validation data"):
         prepared(stopping).start()
+
+
+def test_a_plateau_is_judged_by_validation_data_and_needs_a_constant_rate():
+    rules = sw.ReduceOnPlateau(patience=2)
+    experiment = Experiment(reduce_on_plateau=rules)
+    assert "callbacks=[sw.ReduceOnPlateau(patience=2)]," in experiment.to_code()
+    with pytest.raises(ConfigurationError, match="`reduce_on_plateau` judges by validation data"):
+        prepared(replace(WITHOUT_VALIDATION, reduce_on_plateau=rules)).start()
+    network = experiment.network
+    falling = replace(network.optimizer, schedule=CosineSchedule())
+    both = replace(experiment, network=replace(network, optimizer=falling))
+    assert "Leave out one of the two" in str(both.reason)
+    assert Experiment.from_yaml(both.to_yaml()) == both
 
 
 def without(settings, *names):

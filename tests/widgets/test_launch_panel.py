@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkwright import EarlyStopping, SparkSettings
+from sparkwright import EarlyStopping, ReduceOnPlateau, SparkSettings
 from sparkwright_widgets._launch_panel import LaunchPanel
 
 
@@ -176,6 +176,14 @@ def test_a_listener_that_fails_is_told_of_and_hinders_nobody(panel, run):
     assert "listener" in panel.error.value
     run.set(state="done")
     assert ended.wait(5)
+
+
+def test_a_plateau_is_chosen_beside_early_stopping(panel):
+    typed(panel, "reduce_on_plateau", True)
+    typed(panel, "reduce_on_plateau", "patience", "2")
+    assert panel.experiment.callbacks == [ReduceOnPlateau(patience=2)]
+    typed(panel, "reduce_on_plateau", "factor", "1")
+    assert "less than 1" in panel.problem
 
 
 def test_early_stopping_needs_a_condition_before_start_is_enabled(panel):

@@ -166,6 +166,29 @@ def test_files_plateaus_and_the_best_weights(blobs: DataSet, tmp_path: Path, kin
         np.testing.assert_array_equal(weights(saved), expected)
 
 
+@pytest.mark.parametrize("kind", MASTERS)
+def test_a_plateau_lowers_the_rate_of_the_workers(blobs: DataSet, kind: str) -> None:
+    rules = sw.ReduceOnPlateau(
+        monitor="accuracy", patience=1, factor=0.5, min_improvement=1.0, min_learning_rate=0.01
+    )
+    run = fitted(
+        network(rate=0.05), master_of(kind, 2), blobs, epochs=5, validation=blobs, callbacks=[rules]
+    )
+    rates = run.history.groupby("epoch")["learning_rate"].max()
+    np.testing.assert_allclose(rates, [0.05, 0.05, 0.025, 0.0125, 0.01], rtol=1e-6)
+
+
+def test_a_plateau_needs_validation_and_a_constant_rate(blobs: DataSet) -> None:
+    rules, master = sw.ReduceOnPlateau(), master_of("averaging")
+    with pytest.raises(sw.ConfigurationError, match="judges by validation data"):
+        fitted(network(), master, blobs, callbacks=[rules])
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5)
+    with pytest.raises(sw.ConfigurationError, match="Received: ExponentialDecay"):
+        fitted(network(rate=schedule), master, blobs, validation=blobs, callbacks=[rules])
+    with pytest.raises(sw.ConfigurationError, match='Give `mode="max"` or'):
+        sw.ReduceOnPlateau(monitor="mine")
+
+
 def test_tensorboard_writes_its_files(blobs: DataSet, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     callback = keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=1)

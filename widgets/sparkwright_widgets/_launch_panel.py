@@ -9,7 +9,7 @@ import ipywidgets as widgets
 
 from sparkwright import Experiment, SparkSettings
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import EarlyStopping, ReduceOnPlateau
 from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
@@ -26,7 +26,7 @@ from sparkwright_widgets._ui import (
 )
 
 # The options of an experiment that are chosen here, beside `spark`.
-RUN_OPTIONS = ("epochs", "validate", "validate_on", "early_stopping")
+RUN_OPTIONS = ("epochs", "validate", "validate_on", "early_stopping", "reduce_on_plateau")
 _CHECKPOINT = Option(
     name="resume",
     kind="text",
@@ -55,6 +55,7 @@ class LaunchPanel(Part):
         epochs: passes over the data; default 5.
         validation: data for the loss after each epoch; default None.
         early_stopping: when to end earlier; default None.
+        reduce_on_plateau: when to lower the learning rate; default None.
         settings: how Spark is started; default: two workers on this machine. They are shown as
             long as there is no session.
         begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
@@ -69,6 +70,7 @@ class LaunchPanel(Part):
         epochs: int = 5,
         validation: Any | None = None,
         early_stopping: EarlyStopping | None = None,
+        reduce_on_plateau: ReduceOnPlateau | None = None,
         settings: SparkSettings | None = None,
         begin: Begin | None = None,
     ) -> None:
@@ -88,6 +90,7 @@ class LaunchPanel(Part):
             spark=SparkSettings() if settings is None else settings,
             epochs=epochs,
             early_stopping=early_stopping,
+            reduce_on_plateau=reduce_on_plateau,
         )
         self.spark_form = ConfigurationForm(experiment.spark)
         self.spark_state = widgets.HTML()
@@ -298,6 +301,7 @@ class LaunchPanel(Part):
             epochs=chosen.epochs,
             validation=self._validation if chosen.validate else None,
             early_stopping=chosen.early_stopping,
+            callbacks=chosen.callbacks,
             resume=resume,
             display=False,
         )

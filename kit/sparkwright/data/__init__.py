@@ -14,6 +14,7 @@ from ._exported import (
     delete_export as delete_export,
 )
 from ._file_batches import FileBatch as FileBatch, read_file_batch as read_file_batch
+from ._filling import fill_missing as fill_missing
 from ._from_arrays import digits as digits, from_arrays as from_arrays
 from ._image_batches import (
     ImageBatchLoader as ImageBatchLoader,
@@ -79,6 +80,7 @@ from .column_statistics import ColumnStatistics as ColumnStatistics, Histogram a
 from .dataset import DataSet as DataSet, MultiDataSet as MultiDataSet
 from .export import to_minibatch_files as to_minibatch_files
 from .from_spark import from_dataframe as from_dataframe, from_rdd as from_rdd
+from .in_memory import read_pandas as read_pandas
 from .loaders import MinibatchSource as MinibatchSource, numpy_loader as numpy_loader
 from .normalizer import Normalizer as Normalizer
 from .paths import list_paths as list_paths

@@ -5,11 +5,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from sparkwright.data._table_schema import Missing, TableSchema, check_missing, listed
+from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing, listed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_flag
 
@@ -130,10 +130,14 @@ class ColumnChoice:
         found += [name for name, values in self._categories(columns) if _is_infer(values)]
         return tuple(dict.fromkeys(found))
 
+    def inputs(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Input name -> its columns."""
+        return self._features(columns, self._labels(columns), self._weights(columns))
+
     def used(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns that become features, labels and weights, each once."""
         labels, weights = self._labels(columns), self._weights(columns)
-        groups = [*self._features(columns, labels, weights).values(), *labels.values()]
+        groups = [*self.inputs(columns).values(), *labels.values()]
         names = [name for group in groups for name in group]
         return tuple(dict.fromkeys(names + ([] if weights is None else [weights])))
 
@@ -160,7 +164,7 @@ class ColumnChoice:
         used = self.used(columns)
         return TableSchema(
             columns=tuple(columns),
-            features=self._features(columns, labels, weights),
+            features=self.inputs(columns),
             labels=labels,
             classes=classes,
             one_hot=self.one_hot,
@@ -168,7 +172,8 @@ class ColumnChoice:
             text=select_columns(columns, self.text, option="text"),
             shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
             weights=weights,
-            missing=self.missing,
+            # What is filled later is NaN first.
+            missing=math.nan if self.missing in get_args(Statistic) else self.missing,
         )
 
     def _labels(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:

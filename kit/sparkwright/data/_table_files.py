@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from sparkwright.data._column_choice import Classes, ColumnChoice, Columns
 from sparkwright.data._columnar import ColumnarReader, open_arrow, open_parquet
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._table_schema import Missing, TableSchema
+from sparkwright.data._filling import fill_missing
+from sparkwright.data._table_schema import Missing, Statistic, TableSchema
 from sparkwright.data._table_source import LocalTable, TableSource, Urls, check_no_choice, files_of
 from sparkwright.data.pieces import OnError
 from sparkwright.data.wording import session_first, with_options_of
@@ -82,8 +83,9 @@ def from_csv(
         text: columns of text that stay text, such as `["review"]`, for networks with a
             `TextVectorization` or `StringLookup`; in inputs of their own. Default none.
         weights: column of example weights; default None.
-        missing: "error" (default), "skip" (leave such rows out and count them), or a number that
-            stands in for missing numbers among the features.
+        missing: "error" (default), "skip" (leave such rows out and count them), a number that
+            stands in for missing numbers among the features, or their "mean" or "median" over all
+            rows, column by column; of the training data alone: `fill_missing`.
         schema: read as another data set was (`schema=train.schema`), in place of all options
             above.
         header: whether the first line of each file names the columns; default True.
@@ -109,7 +111,7 @@ def from_csv(
         DataError: if files do not fit, naming file and line; on executors when they are read.
     """
     source = _source("csv", urls, options, schema, on_error)
-    return source.distribute(spark, partitions)
+    return _filled(source, source.distribute(spark, partitions))
 
 
 @with_options_of(ColumnChoice, CsvFormat)
@@ -132,7 +134,8 @@ def read_csv(
         ConfigurationError: if an option is invalid.
         DataError: if files do not fit, naming file and line, or if there is no example.
     """
-    return _source("csv", urls, options, schema, on_error).gather()
+    source = _source("csv", urls, options, schema, on_error)
+    return _filled(source, source.gather())
 
 
 @session_first
@@ -170,7 +173,7 @@ def from_parquet(
         DataError: if files do not fit, naming file and row; on executors when they are read.
     """
     source = _source("parquet", urls, options, schema, on_error)
-    return source.distribute(spark, partitions)
+    return _filled(source, source.distribute(spark, partitions))
 
 
 @with_options_of(ColumnChoice)
@@ -182,7 +185,8 @@ def read_parquet(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_parquet`, read here, without Spark: as `read_csv`."""
-    return _source("parquet", urls, options, schema, on_error).gather()
+    source = _source("parquet", urls, options, schema, on_error)
+    return _filled(source, source.gather())
 
 
 @session_first
@@ -202,7 +206,7 @@ def from_arrow(
     `from_parquet`; folders are searched for files ending in arrow, arrows, feather or ipc.
     """
     source = _source("arrow", urls, options, schema, on_error)
-    return source.distribute(spark, partitions)
+    return _filled(source, source.distribute(spark, partitions))
 
 
 @with_options_of(ColumnChoice)
@@ -214,7 +218,13 @@ def read_arrow(
     **options: Unpack[ColumnOptions],
 ) -> LocalTable:
     """The same examples as `from_arrow`, read here, without Spark: as `read_csv`."""
-    return _source("arrow", urls, options, schema, on_error).gather()
+    source = _source("arrow", urls, options, schema, on_error)
+    return _filled(source, source.gather())
+
+
+def _filled(source: TableSource, data: Any) -> Any:
+    by: Any = source.choice.missing
+    return fill_missing(data, by=by)[0] if by in get_args(Statistic) else data
 
 
 def _source(

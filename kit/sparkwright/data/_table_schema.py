@@ -5,11 +5,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sparkwright.errors import ConfigurationError
 
-Missing = Literal["error", "skip"] | float
+Statistic = Literal["mean", "median"]
+Missing = Literal["error", "skip", "mean", "median"] | float
 _SHOWN = 12
 
 
@@ -34,8 +35,10 @@ class TableSchema:
         shapes: column of arrays -> shape of one; such columns are flattened into their input,
             unless they are its only column.
         weights: column of example weights, or None.
-        missing: what becomes of rows with missing values: "error", "skip" (left out, counted), or
-            the number that stands in for missing numbers among the features.
+        missing: what becomes of rows with missing values: "error", "skip" (left out, counted), the
+            number that stands in for missing numbers among the features, or "mean" or "median":
+            `fills` do.
+        fills: name of a feature, as in `feature_names` -> the mean or median of the training data.
     """
 
     columns: tuple[str, ...]
@@ -50,6 +53,7 @@ class TableSchema:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     weights: str | None = None
     missing: Missing = "error"
+    fills: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         """Check that the parts fit together.
@@ -100,6 +104,12 @@ class TableSchema:
             f"{listed(both)}. Give `categories` or `text` for features of text.",
         )
         check_missing(self.missing)
+        needed = {name for each in self.features for name in self.numbers(each).values()}
+        _require(
+            set(self.fills) == (needed if self.missing in get_args(Statistic) else set()),
+            "`fills` must name each feature that is a number if `missing` is a mean or median, and "
+            f"nothing otherwise. Received: {listed(self.fills)} with missing={self.missing!r}.",
+        )
 
     def _check_text(self, features: set[str]) -> None:
         strangers = sorted(set(self.text) - (features - set(self.categories)))
@@ -153,6 +163,14 @@ class TableSchema:
         """Output name -> names of its classes, where they have names."""
         return {o: c for o, c in self.classes.items() if not isinstance(c, int)}
 
+    def numbers(self, name: str = "features") -> dict[int, str]:
+        """Place in an input -> name of the feature, where it is a number of the table itself."""
+        columns = self.features[name]
+        sources = [column for column in columns for _ in range(self.width(column))]
+        names = enumerate(zip(self.feature_names(name), sources, strict=True))
+        other = {*self.categories, *self.text}
+        return {place: feature for place, (feature, column) in names if column not in other}
+
     def width(self, column: str) -> int:
         """How many numbers of an input one feature column gives."""
         if column in self.categories:
@@ -183,7 +201,7 @@ class TableSchema:
         """As JSON takes it."""
         # JSON knows no NaN.
         missing = self.missing if isinstance(self.missing, str) else {"number": str(self.missing)}
-        content = asdict(replace(self, missing="error"))
+        content = asdict(self) | {"missing": "error"}
         return {"name": "TableSchema", **json.loads(json.dumps(content)), "missing": missing}
 
     @classmethod
@@ -216,11 +234,12 @@ def _with_tuples(value: Any) -> Any:
 
 
 def check_missing(missing: Any) -> None:
-    """Refuse anything but "error", "skip" and a number, which may be NaN but not infinite."""
+    """Refuse anything but the words and a number, which may be NaN but not infinite."""
     number = isinstance(missing, int | float) and not isinstance(missing, bool)
     _require(
-        missing in ("error", "skip") or (number and not math.isinf(missing)),
-        '`missing` must be "error", "skip" or a number to put in place of missing ones. '
+        missing in ("error", "skip", *get_args(Statistic)) or (number and not math.isinf(missing)),
+        '`missing` must be "error", "skip", "mean", "median" or a number to put in place of '
+        "missing ones. "
         f"Received: missing={missing!r}.",
     )
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -35,7 +35,7 @@ from sparkwright.storage.listing import StoredFile, list_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MOST_VALUES = 10_000
+MOST_VALUES = 10_000
 _PIECE_BYTES = 32 << 20
 _SMALLEST_PIECE_BYTES = 64 << 10
 
@@ -133,17 +133,7 @@ class TableSource:
             names = choice.to_infer(columns)
         values = survey(names).classes if names else {}
         for name in names:
-            if not values.get(name):
-                raise DataError(
-                    f'a column with "infer" must hold values. Received: none in {name!r} of '
-                    f"{self._urls()}."
-                )
-            if len(values[name]) > _MOST_VALUES:
-                raise DataError(
-                    f'a column with "infer" must hold at most {_MOST_VALUES:,} different values. '
-                    f"Received: more in {name!r}. Is it a column of numbers to predict (no "
-                    "`classes`), or an identifier?"
-                )
+            check_inferred(name, values.get(name, ()), self._urls())
         with self._naming_file():
             shapes = self.reader.shapes(self.files, choice.used(columns))
             return choice.schema(columns, values=values, shapes=shapes)
@@ -223,6 +213,20 @@ def datasets_of(
 ) -> Iterator[DataSet]:
     """The examples of a piece."""
     return reader.read(piece, log, partial(to_dataset, schema=schema))
+
+
+def check_inferred(name: str, values: Collection[str], source: str) -> None:
+    """Refuse a column without any value, or with too many to be classes or categories."""
+    if not values:
+        raise DataError(
+            f'a column with "infer" must hold values. Received: none in {name!r} of {source}.'
+        )
+    if len(values) > MOST_VALUES:
+        raise DataError(
+            f'a column with "infer" must hold at most {MOST_VALUES:,} different values. '
+            f"Received: more in {name!r}. Is it a column of numbers to predict (no `classes`), or "
+            "an identifier?"
+        )
 
 
 def distinct_values(names: Sequence[str]) -> Convert:

@@ -128,7 +128,9 @@ _TEXTS: dict[str, dict[str, Any]] = {
         unit="steps",
     ),
     "missing": _text(
-        "Missing values", "error: stop. skip: leave such rows out. A number: replaces them."
+        "Missing values",
+        "error: stop. skip: leave such rows out. mean, median: fill in that of the training data, "
+        "column by column. A number: fill it in.",
     ),
     "on_error": _text("Invalid data", "raise: stop and name it. skip: leave it out and count it."),
     "one_hot": _text(

@@ -1,15 +1,28 @@
-"""RDDs and DataFrames of the user's own."""
+"""RDDs and Spark DataFrames of the user's own."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparkwright.errors import DataError
 
+from ._columnar import is_nested
 from ._distributed import DistributedDataSet
+from ._table_schema import TableSchema
+from ._table_source import MOST_VALUES, check_inferred
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
 from .dataset import DataSet
+from .frames import (
+    FrameColumns,
+    examples_of,
+    refuse,
+    refuse_unsuitable,
+    schema_of_frame,
+    text_inputs,
+)
+from .pieces import SkipLog
 from .texts import is_string
 from .wording import session_first
 
@@ -58,27 +71,15 @@ def from_dataframe(
     missing = sorted({*wanted, *([weights] if weights else [])} - set(frame.columns))
     if missing:
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
-    of_texts = _text_inputs(frame, groups["features"])
-    _refuse_texts(frame, [n for n in wanted if n not in of_texts] + ([weights] if weights else []))
+    kinds, shown = arrow_kinds(frame)
+    of_texts = text_inputs(kinds, groups["features"])
+    used = [n for n in wanted if n not in of_texts] + ([weights] if weights else [])
+    numbers = {name: kinds[name] for name in used}
+    refuse_unsuitable(numbers, shown, library="Spark", decimals=False)
     selected = _arrays_for_vectors(
         frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
     )
-
-    def convert(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        def of(chunks: list[bytes]) -> Any:
-            return pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
-
-        try:
-            for batch in batches:
-                if batch.num_rows:
-                    yield of([to_bytes(c) for c in cut(_dataset_of(batch, groups, weights))])
-        except DataError as error:
-            yield of([error_to_bytes(error)])
-
-    rdd = selected.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
-    return DistributedDataSet(frame.sparkSession, rdd)
+    return _in_arrow(selected, partial(_dataset_of, groups=groups, weights=weights))
 
 
 def from_features_and_label(
@@ -89,7 +90,8 @@ def from_features_and_label(
         raise DataError(
             "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
             f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
-            "`sparkwright.data.from_dataframe(frame, features=…, labels=…)`."
+            '`fit(frame, label="…")`, or `sparkwright.data.from_dataframe(frame, features=…, '
+            "labels=…)`."
         )
     return from_dataframe(
         frame,
@@ -99,39 +101,103 @@ def from_features_and_label(
     )
 
 
-def _refuse_texts(frame: "DataFrame", names: Sequence[str]) -> None:
-    """At the call: executors would find it out much later."""
-    from pyspark.sql import types
+def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
+    """The type of each column in Arrow (None: it has none), vectors as arrays, and its name."""
+    import pyarrow as pa
+    from pyspark.ml.linalg import VectorUDT
+    from pyspark.sql.pandas.types import to_arrow_type
 
-    texts = types.StringType, types.CharType, types.VarcharType
-    others = types.DecimalType, types.DateType, types.TimestampType
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    for name in filter(kinds.__contains__, names):
-        kind = kinds[name]
-        inner = kind.elementType if isinstance(kind, types.ArrayType) else kind
-        if not isinstance(inner, texts + others):
-            continue
-        remedy = f'Convert it first: `frame.withColumn({name!r}, frame[{name!r}].cast("double"))`.'
-        if isinstance(inner, texts):
-            remedy = (
-                "Make numbers of it first: Spark ML's StringIndexer, or `pyspark.sql.functions`; "
-                "from files, `from_csv` and `from_parquet` do so themselves (`classes`, "
-                "`categories`). Features may be text, a string a row, in an input of their own."
-            )
-        raise DataError(
-            f"columns for training must hold numbers. Received: {name!r} of type "
-            f"{kind.simpleString()}. {remedy}"
+    # Whose types Arrow has, but not without further ado.
+    known: dict[str, Any] = {
+        "timestamp": pa.timestamp("us"),
+        VectorUDT().simpleString(): pa.list_(pa.float64()),
+    }
+    kinds: dict[str, Any] = {}
+    for field in frame.schema.fields:
+        try:
+            kind: Any = known.get(field.dataType.simpleString()) or to_arrow_type(field.dataType)
+        except Exception:  # of different kinds, by the version of PySpark
+            kind = None
+        kinds[field.name] = kind
+    return kinds, {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+
+
+def from_frame(
+    frame: "DataFrame", chosen: FrameColumns, schema: TableSchema | None = None
+) -> DistributedDataSet:
+    """The examples of a DataFrame whose columns are named, or known from earlier data.
+
+    Columns of single numbers are read by a `TableSchema`, as those of files are; arrays and
+    vectors by `from_dataframe`.
+
+    Args:
+        frame: the DataFrame.
+        chosen: its columns; without a choice Spark ML's `features` and `label`, or all others
+            beside `label`.
+        schema: how a table was read before, where the DataFrame has all columns of it; or None.
+
+    Raises:
+        DataError: on the driver, naming the columns that are not there or hold no numbers.
+    """
+    if schema is not None and chosen.is_default and set(schema.used) <= set(frame.columns):
+        return _by_schema(frame, schema)
+    if chosen.is_default and "features" in frame.columns:
+        return from_features_and_label(frame, weights=chosen.weights)
+    kinds, shown = arrow_kinds(frame)
+    if chosen.is_default and "label" not in kinds:
+        return from_features_and_label(frame)  # raises
+    known = schema_of_frame(
+        kinds, shown, chosen, library="Spark", values=lambda names: _distinct(frame, names)
+    )
+    if any(is_nested(kinds[name]) for name in known.used):
+        return from_dataframe(
+            frame, features=known.features, labels=known.labels, weights=known.weights
         )
+    return _by_schema(frame, known)
 
 
-def _text_inputs(frame: "DataFrame", features: dict[str, list[str]]) -> set[str]:
-    """The columns of the inputs that hold text alone."""
-    from pyspark.sql import types
+def _distinct(frame: "DataFrame", names: Sequence[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name in names:
+        rows = frame.select(name).distinct().limit(MOST_VALUES + 1).collect()
+        found[name] = {str(row[0]) for row in rows if row[0] is not None}
+        check_inferred(name, found[name], "the DataFrame")
+    return found
 
-    texts = types.StringType, types.CharType, types.VarcharType
-    strings = {f.name for f in frame.schema.fields if isinstance(f.dataType, texts)}
-    inputs = [set(names) for names in features.values()]
-    return {name for names in inputs if names <= strings for name in names}
+
+def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
+    kinds, shown = arrow_kinds(frame)
+    numbers = {name: kinds[name] for name in schema.used if name not in schema.texts}
+    refuse_unsuitable(numbers, shown, library="Spark")
+
+    def examples(batch: Any) -> DataSet | None:
+        log = SkipLog("raise", refuse)
+        return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
+
+    data = _in_arrow(frame.select(*schema.used), examples)
+    data.class_names, data.schema = schema.class_names, schema
+    return data
+
+
+def _in_arrow(frame: "DataFrame", examples: Callable[[Any], DataSet | None]) -> DistributedDataSet:
+    """What `examples` makes of each batch, on the executors; None: nothing."""
+
+    def convert(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def of(chunks: list[bytes]) -> Any:
+            return pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
+
+        try:
+            for batch in batches:
+                found = examples(batch) if batch.num_rows else None
+                if found is not None:
+                    yield of([to_bytes(chunk) for chunk in cut(found)])
+        except DataError as error:
+            yield of([error_to_bytes(error)])
+
+    rdd = frame.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
+    return DistributedDataSet(frame.sparkSession, rdd)
 
 
 def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkwright.configuration import (
     Configuration,
@@ -14,7 +14,8 @@ from sparkwright.configuration import (
     to_code,
 )
 from sparkwright.data._csv_format import CsvFormat
-from sparkwright.data._table_schema import check_values
+from sparkwright.data._filling import fill_missing
+from sparkwright.data._table_schema import Statistic, check_values
 from sparkwright.data.formats import (
     FORMATS,
     IMAGE_OPTIONS,
@@ -289,13 +290,16 @@ class DataSource(Configuration):
         names = {each.name for each in fields(CsvFormat)}
         return CsvFormat(**{n: value for n, value in self.all_options.items() if n in names})
 
-    def to_code(self, variable: str = "data", *, url: str | None = None) -> str:
+    def to_code(
+        self, variable: str = "data", *, url: str | None = None, splits: bool = False
+    ) -> str:
         """Python source that loads the same data; it needs `sw` (sparkwright) and `spark`.
 
         Args:
             variable: the name of the data; default "data".
             url: Python source that stands in place of the URL, such as a name; default None: the
                 URL itself.
+            splits: whether `split_code` follows; default False.
 
         Raises:
             ConfigurationError: if an option is invalid.
@@ -305,7 +309,29 @@ class DataSource(Configuration):
         if self.format == "table":
             first = [Expression(f"spark.table({to_code(place)})")]
         function = f"{variable} = sw.data.{self.info.reader.__name__}"
-        return call_to_code(function, *first, **self.arguments) + "\n"
+        arguments = self.arguments
+        if splits and self._fills_later:
+            arguments["missing"] = Expression('float("nan")')
+        return call_to_code(function, *first, **arguments) + "\n"
+
+    def split_code(self, variable: str = "data", *, seed: str | None = None) -> str:
+        """Python source that goes on after `to_code(variable, splits=True)`, as `load_split` does.
+
+        Args:
+            variable: the name of the data; default "data".
+            seed: Python source that stands in place of the seed; default None: the seed itself.
+        """
+        code = self.split.to_code(variable, seed=seed)
+        if not self._fills_later:
+            return code
+        parts = list(map(Expression, self.split.shares))
+        function = f"{', '.join(parts)} = sw.data.fill_missing"
+        return code + call_to_code(function, *parts, by=self.options["missing"]) + "\n"
+
+    @property
+    def _fills_later(self) -> bool:
+        """Whether missing values are filled by what the training part of the split holds."""
+        return self.options.get("missing") in get_args(Statistic) and len(self.split.shares) > 1
 
     def load(self, spark: "SparkSession") -> "DistributedDataSet":
         """The data, distributed; classes that are to be found take a pass over it.
@@ -315,12 +341,15 @@ class DataSource(Configuration):
             DataError: if files do not fit.
             OSError: whatever the store says, naming the URL.
         """
+        return self._load(spark)
+
+    def _load(self, spark: "SparkSession", **other: Any) -> "DistributedDataSet":
         if self.problem is not None:
             raise ConfigurationError(f"the data source is not complete. {self.problem}")
         first: list[Any] = [spark, *([self.url] if self.info.needs_url else [])]
         if self.format == "table":
             first = [spark.table(self.url)]
-        return self.info.reader(*first, **self.arguments)
+        return self.info.reader(*first, **{**self.arguments, **other})
 
     def load_split(self, spark: "SparkSession") -> "dict[str, DistributedDataSet]":
         """Name of each part ("train", "validation", "test") -> its data.
@@ -328,11 +357,16 @@ class DataSource(Configuration):
         Raises:
             What `load` raises.
         """
-        data, shares = self.load(spark), self.split.shares
+        shares = self.split.shares
         if len(shares) < 2:
-            return {"train": data}
+            return {"train": self.load(spark)}
+        later = {"missing": math.nan} if self._fills_later else {}
+        data = self._load(spark, **later)
         split = data.stratified_split if self.split.kind == "stratified" else data.random_split
         parts = split(list(shares.values()), seed=self.split.seed)
+        if later:
+            # Of the training data alone: the others would no longer be independent.
+            parts = fill_missing(*parts, by=self.options["missing"])
         return dict(zip(shares, parts, strict=True))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Arrow tables made DataSets by a schema, whole columns at a time; rows that do not fit, told."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -100,7 +100,7 @@ def to_dataset(
     Raises:
         DataError: if a column has a type that cannot be what the schema says.
     """
-    columns = Columns(table, schema.missing, shown)
+    columns = Columns(table, schema.missing, shown, schema.fills)
     features = {
         name: columns.side_by_side([_feature(schema, column) for column in names], fill=True)
         for name, names in schema.features.items()
@@ -130,10 +130,14 @@ class Columns:
     """The columns of one table as arrays; `faults` collects what is wrong with them."""
 
     def __init__(
-        self, table: Any, missing: Missing | None = None, shown: Shown | None = None
+        self,
+        table: Any,
+        missing: Missing | None = None,
+        shown: Shown | None = None,
+        fills: Mapping[str, float] | None = None,
     ) -> None:
         """Look at nothing yet; `missing` is as in a `TableSchema`, or None without a choice."""
-        self._table, self._missing = table, missing
+        self._table, self._missing, self._fill_by = table, missing, fills or {}
         self._value = shown or (lambda name, row: column_of(table, name)[row].as_py())
         self.rows = int(table.num_rows)
         self.faults: list[Fault] = []
@@ -268,13 +272,20 @@ class Columns:
         return np.where(missing, 0, values)
 
     def _fills(self, fill: bool) -> bool:
-        return fill and isinstance(self._missing, int | float)
+        return fill and (isinstance(self._missing, int | float) or bool(self._fill_by))
 
     def _fill(self, name: str, target: Array, rows: Mask, absent: Mask, *, fill: bool) -> None:
         """Put a number in place of `absent` values of `rows`; 0, and a fault, if none is given."""
         if not self._fills(fill):
             self._absent(name, rows)
-        target[absent] = self._missing if self._fills(fill) else 0
+            target[absent] = 0
+        elif not self._fill_by:
+            target[absent] = self._missing
+        elif target.ndim == 1:
+            target[absent] = self._fill_by[name]
+        else:
+            numbers = [self._fill_by[f"{name}[{index}]"] for index in range(target.shape[1])]
+            target[absent] = np.broadcast_to(numbers, target.shape)[absent]
 
     def _check_finite(self, name: str, values: Array) -> None:
         """Note rows of (n, width) with an infinite number."""
@@ -284,7 +295,10 @@ class Columns:
     def _absent(self, name: str, mask: Mask) -> None:
         remedy = ""
         if self._missing is not None:
-            remedy = ' Leave such rows out (`missing="skip"`), or give a number for features.'
+            remedy = (
+                ' Leave such rows out (`missing="skip"`), or fill features in with the mean, the '
+                'median or a number (`missing="median"`).'
+            )
         is_wanted = self._missing == "skip"
         self._fault("missing value", mask, name, "a value", remedy=remedy, is_wanted=is_wanted)
 

@@ -169,8 +169,9 @@ def _evaluated(experiment: "Experiment") -> str:
 
 def _loading(experiment: "Experiment", names: Mapping[str, Any]) -> str:
     source = experiment.data
-    split = source.split.to_code("data", seed=_known("split_seed", names)) or "train = data\n"
-    return (source.to_code("data", url=_known("data_url", names)) + split).rstrip()
+    split = source.split_code("data", seed=_known("split_seed", names)) or "train = data\n"
+    url = _known("data_url", names)
+    return (source.to_code("data", url=url, splits=True) + split).rstrip()
 
 
 def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook: bool) -> str:
@@ -196,6 +197,8 @@ def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook
         options["validation"] = Expression(f"{experiment.validation}{collect}")
     if experiment.early_stopping is not None:
         options["early_stopping"] = experiment.early_stopping
+    if experiment.callbacks is not None:
+        options["callbacks"] = experiment.callbacks
     if experiment.note:
         lines.append(f"# {experiment.note}")
     train = Expression(f"train{collect}")

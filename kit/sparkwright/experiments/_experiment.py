@@ -9,7 +9,7 @@ from sparkwright.data import DataSource, DistributedDataSet
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
-from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
+from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster, ReduceOnPlateau
 from sparkwright.masters.reading import MASTERS
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
@@ -91,6 +91,12 @@ class Experiment(Configuration):
         group="Early stopping",
         help="End the run before its last epoch.",
     )
+    reduce_on_plateau: ReduceOnPlateau | None = option(
+        default=None,
+        label="Lower the learning rate on a plateau",
+        group="Learning rate",
+        help="Lower the learning rate where the validation score no longer improves.",
+    )
     seed: int = option(
         default=1,
         minimum=0,
@@ -115,6 +121,11 @@ class Experiment(Configuration):
         return self.master if self.master.seed is not None else replace(self.master, seed=self.seed)
 
     @property
+    def callbacks(self) -> list[ReduceOnPlateau] | None:
+        """`callbacks` of `fit`; None: there are none."""
+        return None if self.reduce_on_plateau is None else [self.reduce_on_plateau]
+
+    @property
     def validation(self) -> str | None:
         """The part of the data that the loss is measured on after each epoch; None: none is."""
         parts = self.data.split.shares if self.validate else ()
@@ -135,6 +146,11 @@ class Experiment(Configuration):
             return f"The data cannot be loaded. {self.data.problem}"
         if (misfit := _task_misfit(self.data.task, self.network.task)) is not None:
             return misfit
+        if self.reduce_on_plateau is not None and self.network.optimizer.schedule is not None:
+            return (
+                "The optimizer's learning rate follows a schedule, so nothing can lower it on a "
+                "plateau. Leave out one of the two."
+            )
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
 
@@ -252,9 +268,14 @@ class PreparedExperiment:
             SlotsError: if there are fewer task slots than workers.
         """
         experiment, validation = self.experiment, self.validation
-        if experiment.early_stopping is not None and validation is None:
+        judges = {
+            "early stopping": experiment.early_stopping,
+            "`reduce_on_plateau`": experiment.reduce_on_plateau,
+        }
+        judge = next((name for name, rules in judges.items() if rules is not None), None)
+        if judge is not None and validation is None:
             raise ConfigurationError(
-                "early stopping judges by validation data. Received: "
+                f"{judge} judges by validation data. Received: "
                 f"validate={experiment.validate}, validate_on={experiment.validate_on!r}, parts "
                 f"{sorted(self.data)}. Give the split a share for validation, and leave "
                 "`validate=True`."
@@ -262,6 +283,7 @@ class PreparedExperiment:
         options: dict[str, Any] = {
             "epochs": experiment.epochs,
             "early_stopping": experiment.early_stopping,
+            "callbacks": experiment.callbacks,
             "resume": resume,
             "display": display,
         }

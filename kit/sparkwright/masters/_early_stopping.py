@@ -130,7 +130,7 @@ class EarlyStopping(Configuration):
     def _check(self) -> None:
         for name in ("keep_best", "save_last"):
             _check_place(name, getattr(self, name))
-        self._check_monitor()
+        check_monitor(self.monitor, self.mode)
         if all(getattr(self, name) is None for name in _CONDITIONS):
             raise ConfigurationError(
                 "early stopping needs a condition. Received: none. Give at least one of "
@@ -147,28 +147,11 @@ class EarlyStopping(Configuration):
                 f"{self.save_last!r} for both."
             )
 
-    def _check_monitor(self) -> None:
-        if not self.monitor.strip():
-            raise ConfigurationError(
-                '`monitor` must be "loss" or the name of a compiled metric. Received: '
-                f"monitor={self.monitor!r}."
-            )
-        if self.monitor.startswith("val_"):
-            raise ConfigurationError(
-                "`monitor` always means the validation data, so its name has no prefix. Received: "
-                f"monitor={self.monitor!r}. Give {self.monitor.removeprefix('val_')!r}."
-            )
-        if self.mode == "auto" and _higher_is_better(self.monitor) is None:
-            raise ConfigurationError(
-                '`mode="auto"` does not know whether more or less of this metric is better. '
-                f'Received: monitor={self.monitor!r}. Give `mode="max"` or `mode="min"`.'
-            )
-
     @property
     def maximises(self) -> bool:
         """Whether higher scores are better."""
         if self.mode == "auto":
-            return bool(_higher_is_better(self.monitor))
+            return bool(higher_is_better(self.monitor))
         return self.mode == "max"
 
     @property
@@ -214,7 +197,30 @@ class EarlyStopping(Configuration):
         return min(given)
 
 
-def _higher_is_better(name: str) -> bool | None:
+def check_monitor(monitor: str, mode: Mode) -> None:
+    """Refuse a score that is none, or of which nobody knows whether more of it is better.
+
+    Raises:
+        ConfigurationError: naming the option.
+    """
+    if not monitor.strip():
+        raise ConfigurationError(
+            '`monitor` must be "loss" or the name of a compiled metric. Received: '
+            f"monitor={monitor!r}."
+        )
+    if monitor.startswith("val_"):
+        raise ConfigurationError(
+            "`monitor` always means the validation data, so its name has no prefix. Received: "
+            f"monitor={monitor!r}. Give {monitor.removeprefix('val_')!r}."
+        )
+    if mode == "auto" and higher_is_better(monitor) is None:
+        raise ConfigurationError(
+            '`mode="auto"` does not know whether more or less of this metric is better. '
+            f'Received: monitor={monitor!r}. Give `mode="max"` or `mode="min"`.'
+        )
+
+
+def higher_is_better(name: str) -> bool | None:
     """What a metric's name says; None: nothing, or both."""
     parts = [re.sub(r"(?<=[a-z])\d+$", "", part) for part in name.lower().split("_")]
     parts += name.lower().split("_")  # "f1" and "r2" end in a number of their own

@@ -30,6 +30,12 @@ from .keras_catalog import (
     optimizer_kinds as optimizer_kinds,
 )
 from .presets import PRESETS as PRESETS, Preset as Preset, lenet as lenet
+from .schedules import (
+    CosineSchedule as CosineSchedule,
+    ExponentialSchedule as ExponentialSchedule,
+    PiecewiseSchedule as PiecewiseSchedule,
+    WarmUpSchedule as WarmUpSchedule,
+)
 from .spec import (
     LayerSpec as LayerSpec,
     NetworkSpec as NetworkSpec,

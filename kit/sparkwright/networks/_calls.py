@@ -12,11 +12,13 @@ from sparkwright.errors import ConfigurationError
 
 from ._keras_options import initializer_names
 from .keras_catalog import Kind, LayerKind, layer_kind, optimizer_kind
+from .training import OWN_METRICS
 
 if TYPE_CHECKING:
-    from .spec import LayerSpec, NetworkSpec
+    from .spec import LayerSpec, NetworkSpec, OptimizerSpec
 
 _WITHOUT_CHANCE = ("zeros", "ones")
+METRICS_MODULE = "class_metrics"  # what code calls `sparkwright.networks.metrics`
 REGISTERED = "registered:"  # begins the place of a class of the user
 
 
@@ -137,8 +139,6 @@ def _as_tuple(value: Any) -> Any:
 
 def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
     """The arguments of `model.compile`."""
-    kind = optimizer_kind(spec.optimizer.kind)
-    place = f"optimizers.{spec.optimizer.kind}" if kind is None else _place(kind, "optimizers.")
     outputs = spec.outputs
     found: dict[str, dict[str, Any]] = {
         "loss": {o.layer: _by_name(o.loss) for o in outputs},
@@ -151,11 +151,31 @@ def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
         arguments = {name: next(iter(value.values())) for name, value in arguments.items()}
         if "loss_weights" in arguments:
             arguments["loss_weights"] = [arguments["loss_weights"]]
-    return {"optimizer": Call(place, tuple(spec.optimizer.options.items())), **arguments}
+    return {"optimizer": optimizer_call(spec.optimizer), **arguments}
+
+
+def optimizer_call(optimizer: "OptimizerSpec") -> Call:
+    """How an optimizer is made, with its schedule."""
+    kind, arguments = optimizer_kind(optimizer.kind), dict(optimizer.options)
+    place = f"optimizers.{optimizer.kind}" if kind is None else _place(kind, "optimizers.")
+    schedule = optimizer.schedule
+    if schedule is not None:
+        usual = None if kind is None else kind.defaults.get("learning_rate")
+        rate = arguments.get("learning_rate", usual)
+        if not isinstance(rate, int | float):
+            raise ConfigurationError(
+                f"a schedule needs an optimizer with a learning rate. Received: {optimizer.kind} "
+                f"with learning_rate={rate!r}. Choose another optimizer, or no schedule."
+            )
+        function = f"optimizers.schedules.{schedule.keras_class}"
+        arguments["learning_rate"] = Call(function, tuple(schedule.arguments(rate).items()))
+    return Call(place, tuple(arguments.items()))
 
 
 def _by_name(name: str) -> Any:
-    """A loss or metric: Keras finds its own by name, registered ones are given themselves."""
+    """A loss or metric: Keras finds its own by name, others are given themselves."""
+    if name in OWN_METRICS:
+        return Call(f"{METRICS_MODULE}.{OWN_METRICS[name]}")
     return Call(f"{REGISTERED}{name}") if ">" in name else name
 
 
@@ -255,4 +275,8 @@ def _in_keras(place: str) -> Any:
 
     if place.startswith(REGISTERED):
         return keras.saving.get_registered_object(place.removeprefix(REGISTERED))
+    if place.startswith(f"{METRICS_MODULE}."):
+        from . import metrics
+
+        return getattr(metrics, place.rpartition(".")[2])
     return functools.reduce(getattr, place.split("."), keras)

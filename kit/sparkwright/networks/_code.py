@@ -9,6 +9,7 @@ from sparkwright.configuration import Expression, call_to_code, to_code
 from sparkwright.errors import ConfigurationError
 
 from ._calls import (
+    METRICS_MODULE,
     REGISTERED,
     Call,
     compile_arguments,
@@ -29,7 +30,7 @@ _OFF = "# off: "
 _WIDTH = 88
 _STEP = "    "
 _IMPORTED = {"constraints", "initializers", "layers", "regularizers"}
-_RESERVED = {"keras", "seed", *_IMPORTED}
+_RESERVED = {"keras", "seed", METRICS_MODULE, *_IMPORTED}
 
 
 def network_code(
@@ -51,6 +52,9 @@ def network_code(
     places = {name.partition(".")[0] for call in calls for name in _functions(call)}
     parts = ", ".join(sorted(places & _IMPORTED))
     lines = ["import keras", *([f"from keras import {parts}"] if parts else [])]
+    compiled = [*compile_arguments(spec).items()]
+    if any(name.startswith(METRICS_MODULE) for _, value in compiled for name in _functions(value)):
+        lines.append(f"from sparkwright.networks import metrics as {METRICS_MODULE}")
     lines += ["", f"# Task: {spec.task}"]
     lines += [] if spec.seed is None else [f"seed = {spec.seed if seed is None else seed}"]
     lines.append("")
@@ -61,7 +65,7 @@ def network_code(
         lines += [f"{_STEP}],", f"{_STEP}name={to_code(spec.name)},", ")"]
     else:
         lines += _graph(spec, calls, variable, reserved)
-    lines += [f"{variable}.compile(", *_arguments([*compile_arguments(spec).items()], ""), ")"]
+    lines += [f"{variable}.compile(", *_arguments(compiled, ""), ")"]
     return "\n".join(lines) + "\n"
 
 
@@ -69,6 +73,9 @@ def _functions(value: Any) -> Iterator[str]:
     if isinstance(value, Call):
         yield value.function
         for _, inner in value.arguments:
+            yield from _functions(inner)
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:  # pyright: ignore[reportUnknownVariableType]
             yield from _functions(inner)
 
 
@@ -130,4 +137,8 @@ def _written(call: Call, *arguments: Any, **named: Any) -> Expression:
 def _place(function: str) -> str:
     if function.startswith(REGISTERED):
         return f"keras.saving.get_registered_object({to_code(function.removeprefix(REGISTERED))})"
-    return function if function.partition(".")[0] in _IMPORTED else f"keras.{function}"
+    return (
+        function
+        if function.partition(".")[0] in {METRICS_MODULE, *_IMPORTED}
+        else f"keras.{function}"
+    )

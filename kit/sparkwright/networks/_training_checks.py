@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ._calls import keras_text
+from ._calls import keras_text, make, optimizer_call
 from ._wiring import NAME_RULE, is_name
 from .keras_catalog import layer_kind, optimizer_kind, optimizer_kinds, refusal
 from .palette import group_of
@@ -118,6 +118,6 @@ def _optimizer_problems(spec: "NetworkSpec") -> Iterator[str]:
         return
     try:
         kind.check(options)
-        kind.made_by(**options)
+        make(optimizer_call(spec.optimizer))
     except Exception as error:  # whatever Keras or a class of the user raises
         yield f"The optimizer {name}: {keras_text(error)}"

@@ -6,16 +6,17 @@ from typing import Any, TypeVar
 
 from sparkwright.errors import ConfigurationError
 
-from ._calls import keras_text, known_kind, layer_call, make
+from ._calls import keras_text, known_kind, layer_call, make, optimizer_call
 from ._keras_graph import Use, functional, layers_of, made_by, uses_of
 from ._keras_options import snake_case
 from ._training_checks import last_activation
 from ._wiring import is_name
 from .analysis import LayerAnalysis, NetworkAnalysis, count_numbers
 from .keras_catalog import LayerKind, layer_kinds, optimizer_kinds
+from .schedules import read_schedule
 from .signature import output_names
 from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
-from .training import Task, defaults_for, loss_kind, plain_name
+from .training import OWN_METRICS, Task, defaults_for, loss_kind, plain_name
 
 T = TypeVar("T")
 # Not part of what a layer does, or not kept by a network's values.
@@ -296,6 +297,8 @@ def _names(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _names(inner) for name, inner in value.items()}
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
+    if kind.__module__ == "sparkwright.networks.metrics":
+        return next(name for name, own in OWN_METRICS.items() if own == kind.__name__)
     registered = keras.saving.get_registered_name(kind)
     if keras.saving.get_custom_objects().get(registered) is kind:
         return registered
@@ -310,12 +313,18 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
     kind = next((kind for kind in optimizer_kinds() if kind.made_by is type(optimizer)), None)
     if kind is None:
         raise ConfigurationError(f"the optimizer {name} is not among those that can be edited.")
-    config = _flat(optimizer.get_config())
+    given, schedule = dict(optimizer.get_config()), None
+    if isinstance(rate := given.get("learning_rate"), Mapping):
+        found = read_schedule(str(rate.get("class_name")), rate.get("config", {}))
+        if found is not None:
+            given["learning_rate"], schedule = found
+    config = _flat(given)
     options = kind.tidy({key: value for key, value in config.items() if kind.option(key)})
-    difference = _difference(kind.made_by(**options), optimizer)
+    spec = OptimizerSpec(kind=kind.name, options=options, schedule=schedule)
+    difference = _difference(make(optimizer_call(spec)), optimizer)
     if difference:
         raise ConfigurationError(f"the optimizer {name} cannot be edited: it has {difference}.")
-    return OptimizerSpec(kind=kind.name, options=options)
+    return spec
 
 
 def _seed(model: Any) -> int | None:

@@ -24,6 +24,7 @@ from ._keras_options import (
     snake_case,
 )
 from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of
+from .training import OWN_METRICS
 
 # Layers whose arguments no plain value can hold (functions, other layers, files), abstract classes,
 # and layers whose state is learned before training.
@@ -224,7 +225,7 @@ def refusal(what: str, name: str) -> Exception | None:
     """What Keras says of one of the "losses" or "metrics" that it cannot make; None: it can."""
     import keras
 
-    if name not in keras.saving.get_custom_objects():
+    if name not in keras.saving.get_custom_objects() and name not in OWN_METRICS:
         try:
             getattr(keras, what).get(name)
         except (TypeError, ValueError) as error:
@@ -261,6 +262,7 @@ def _registered(what: str) -> dict[str, Any]:
         for name, made in keras.saving.get_custom_objects().items()
         if (what in ("losses", "metrics") and inspect.isfunction(made))
         or (inspect.isclass(made) and issubclass(made, base) and not issubclass(made, keras.Model))
+        if not name.startswith("sparkwright>")
     }
 
 

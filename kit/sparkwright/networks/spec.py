@@ -13,6 +13,7 @@ from sparkwright.errors import ConfigurationError
 from ._calls import build
 from ._code import network_code
 from .analysis import NetworkAnalysis, analyze
+from .schedules import SCHEDULES, AbstractSchedule
 from .training import Task
 
 _INTEGERS_BELOW = 2**63
@@ -96,9 +97,21 @@ class OptimizerSpec(Configuration):
         form=False,
         help="Settings that differ from the defaults of the class.",
     )
+    schedule: AbstractSchedule | None = option(
+        default=None,
+        kinds=SCHEDULES,
+        none_text="constant",
+        label="Learning rate schedule",
+        help="How the learning rate changes as training goes on: the one above is the highest.",
+    )
 
     def _check(self) -> None:
         object.__setattr__(self, "options", _options(self.options, "`options` of the optimizer"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able settings; without a schedule if there is none."""
+        found = Configuration.to_dict(self)
+        return {n: value for n, value in found.items() if n != "schedule" or value is not None}
 
 
 @configuration
@@ -197,7 +210,7 @@ class NetworkSpec(Configuration):
     def to_code(
         self, variable: str = "model", *, reserved: Collection[str] = (), seed: str | None = None
     ) -> str:
-        """Python code with Keras alone that makes the compiled model.
+        """Python code that makes the compiled model, with Keras and metrics that it lacks.
 
         Args:
             variable: the name that the code gives to the model; default "model".

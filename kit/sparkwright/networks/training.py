@@ -148,6 +148,19 @@ METRICS: Mapping[str, MetricKind] = MappingProxyType(
         recall="Fraction of the positives that are predicted.",
     )
     | _metrics(
+        "class numbers",
+        "one-hot",
+        macro_auc="Area under the ROC curve of each class against the rest; the mean of them.",
+        macro_precision="Fraction of the predictions of a class that are right; the mean of all.",
+        macro_recall="Fraction of the examples of a class that are found; the mean of all.",
+    )
+    | _metrics(
+        "class numbers",
+        "one-hot",
+        "zeros and ones",
+        f1="Precision and recall in one; with several classes the mean of all.",
+    )
+    | _metrics(
         "numbers",
         "zeros and ones",
         "one-hot",
@@ -162,6 +175,16 @@ METRICS: Mapping[str, MetricKind] = MappingProxyType(
         r2_score="1 is perfect, 0 is as good as the mean.",
         cosine_similarity="1: the same direction.",
     )
+)
+
+# Those that Keras lacks: name -> class in `sparkwright.networks.metrics`.
+OWN_METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "macro_auc": "MacroAUC",
+        "macro_precision": "MacroPrecision",
+        "macro_recall": "MacroRecall",
+        "f1": "F1",
+    }
 )
 
 # Other names that Keras accepts for the same.

@@ -26,7 +26,7 @@ from ._queue import Claim as Claim
 from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
 from ._run_file import is_off
-from .callbacks import DriverCallbacks
+from .callbacks import DriverCallbacks, made_callbacks
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
@@ -133,7 +133,11 @@ class RunBeginning:
                 "ParameterAveragingTrainingMaster."
             )
         self.callbacks = DriverCallbacks(
-            options["callbacks"], model, self.start, epochs=epochs, frequency=frequency
+            made_callbacks(options["callbacks"], model),
+            model,
+            self.start,
+            epochs=epochs,
+            frequency=frequency,
         )
         if self.resume is not None:
             self._restore(self.resume)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, NonFiniteLossError
+from sparkwright.masters import ReduceOnPlateau
 from sparkwright.networks.steps import learning_rate_of
 from sparkwright.workers.protocol import Progress
 
@@ -32,11 +33,14 @@ _BY_AVERAGING = "`callback_frequency=n`, which calls it after every n-th averagi
 _ROWS_S = 0.5
 
 
-def checked_callbacks(given: Any, *, by_averaging: bool = False) -> list[Any]:
+def checked_callbacks(
+    given: Any, *, by_averaging: bool = False, validates: bool = True
+) -> list[Any]:
     """The callbacks as a list; None: none.
 
     Args:
         given: by the user.
+        validates: whether there is validation data; default True.
         by_averaging: whether the user wants their methods for minibatches called at averagings.
 
     Raises:
@@ -48,6 +52,13 @@ def checked_callbacks(given: Any, *, by_averaging: bool = False) -> list[Any]:
 
     callbacks: list[Any] = list(given) if isinstance(given, Sequence) else [given]
     for callback in callbacks:
+        if isinstance(callback, ReduceOnPlateau):
+            if validates:
+                continue
+            raise ConfigurationError(
+                "`ReduceOnPlateau` judges by validation data. Received: none. Give `validation` or "
+                "`validation_split`."
+            )
         if not isinstance(callback, keras.callbacks.Callback):
             raise ConfigurationError(
                 "each of `callbacks` must be a keras.callbacks.Callback. Received: "
@@ -61,6 +72,37 @@ def checked_callbacks(given: Any, *, by_averaging: bool = False) -> list[Any]:
                 f"{type(callback).__name__} {problem}."
             )
     return callbacks
+
+
+def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
+    """What `checked_callbacks` returned as Keras' callbacks alone, for one run of `model`.
+
+    Raises:
+        ConfigurationError: if a schedule sets the learning rate that a callback would.
+    """
+    import keras
+
+    schedule = getattr(getattr(model, "optimizer", None), "_learning_rate", None)
+    is_scheduled = isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule)
+    if is_scheduled and any(isinstance(each, ReduceOnPlateau) for each in callbacks):
+        raise ConfigurationError(
+            "`ReduceOnPlateau` needs an optimizer with a constant learning rate. Received: "
+            f"{type(schedule).__name__}. Leave out one of the two."
+        )
+    return [
+        keras.callbacks.ReduceLROnPlateau(
+            monitor=f"val_{each.monitor}",
+            mode="max" if each.maximises else "min",
+            factor=each.factor,
+            patience=each.patience,
+            min_delta=each.min_improvement,
+            cooldown=each.cooldown,
+            min_lr=each.min_learning_rate,
+        )
+        if isinstance(each, ReduceOnPlateau)
+        else each
+        for each in callbacks
+    ]
 
 
 def _problem_of(callback: Any, base: type, by_averaging: bool) -> str:

@@ -2,13 +2,14 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 
 from sparkwright.data import DataSet, DistributedDataSet, TfData
+from sparkwright.data.frames import FrameColumns
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping
@@ -27,6 +28,10 @@ class FitOptions(TypedDict, total=False):
     Attributes:
         epochs: passes over the data, counted from the very beginning, also with `resume` and
             `initial_epoch`; default None: 1, or those of `early_stopping`.
+        label: the column to predict of a DataFrame of pandas or Spark, or several; text becomes
+            classes. Default None: the column `label` if there is one.
+        features: its columns that become the features; several inputs as {input: columns}. Default
+            None: all but the label and the weights; in Spark a column `features` if there is one.
         validation: data for the loss after each epoch, as the data itself; default None.
         early_stopping: when to end earlier, and which state to keep; default None. See
             `EarlyStopping`; `run.early_stopping` says what it found.
@@ -36,7 +41,8 @@ class FitOptions(TypedDict, total=False):
             output. False: neither. Default None: shown.
         name: the run's name, one line of at most 80 characters; a number is added if another run of
             this session has it. Default None: an adjective and a noun, such as "brisk-heron".
-        callbacks: Keras' callbacks, which run on the driver between epochs; default None.
+        callbacks: Keras' callbacks, which run on the driver between epochs, and a
+            `ReduceOnPlateau`; default None.
         callback_frequency: also call their methods for minibatches, after every so many averagings
             of an epoch, while the workers wait; default None: not.
         class_weight: class -> weight of its examples in the loss, for networks with one output;
@@ -59,6 +65,8 @@ class FitOptions(TypedDict, total=False):
     """
 
     epochs: int | None
+    label: str | Sequence[str] | None
+    features: Sequence[str] | Mapping[str, Sequence[str]] | None
     validation: Any | None
     early_stopping: EarlyStopping | None
     resume: str | None
@@ -84,6 +92,7 @@ _DEFAULTS = {
 }
 # What people type who know Keras.
 _ELSEWHERE = {
+    "labels": "`label` for columns of a DataFrame, and `fit(x, y)` for arrays",
     "batch_size": "`batch_size_per_worker` of the training master",
     "validation_data": "`validation`",
     "verbose": "`display`",
@@ -149,10 +158,38 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             f"initial_epoch={found['initial_epoch']}. Leave it out."
         )
     by_averaging = found["callback_frequency"] is not None
-    found["callbacks"] = checked_callbacks(found["callbacks"], by_averaging=by_averaging)
+    found["callbacks"] = checked_callbacks(
+        found["callbacks"],
+        by_averaging=by_averaging,
+        validates=found["validation"] is not None or split > 0,
+    )
     if found["class_weight"] is not None:
         _check_class_weight(found["class_weight"])
     return found
+
+
+def frame_columns(
+    model: Any, options: CheckedOptions, *, is_frame: bool
+) -> tuple[FrameColumns, CheckedOptions]:
+    """The columns to train on, and the options without those that name columns.
+
+    Raises:
+        ConfigurationError: if columns are named of data that is no DataFrame.
+    """
+    named = {name: options[name] for name in ("label", "features") if options[name] is not None}
+    if named and not is_frame:
+        raise ConfigurationError(
+            "`label` and `features` name columns of a DataFrame. Received: "
+            f"{', '.join(f'{name}={value!r}' for name, value in named.items())} beside other data. "
+            "Leave them out; labels of arrays go beside the features: `fit(x, y)`."
+        )
+    if not is_frame:
+        return FrameColumns(), options
+    weights = options["sample_weight"]
+    column = weights if isinstance(weights, str) else None
+    has_loss = getattr(model, "_compile_loss", None) is not None
+    chosen = FrameColumns(**named, weights=column, needs_label=has_loss)
+    return chosen, {**options, "sample_weight": None if column else weights}
 
 
 def weighted_parts(

@@ -4,6 +4,7 @@ import copy
 import itertools
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from sparkwright._interrupts import interrupts_held
@@ -16,7 +17,7 @@ from sparkwright.data import (
     TfData,
     load_normalizer,
 )
-from sparkwright.data.from_spark import from_features_and_label
+from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
@@ -34,6 +35,7 @@ from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
     checked_options,
+    frame_columns,
     takes_fit_options,
     weighted_parts,
 )
@@ -122,13 +124,18 @@ class SparkNetwork(EvaluatingNetwork):
     # -- training ---------------------------------------------------------------------------
 
     @takes_fit_options
-    def fit(self, data: Any, **options: Unpack[FitOptions]) -> Any:
+    def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
         """Train and return the model, which is changed in place; blocks.
 
         Args:
             data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (files
                 of another format: `fit_paths`), an RDD of DataSets or (features, label) pairs, a
-                DataFrame with columns `features` and `label`, a DataSet, a `data.TfData`.
+                Spark DataFrame (with columns `features` and `label`, or see `label` below), a
+                pandas DataFrame, a DataSet, what `data.read_csv` and the like return, a
+                `data.TfData`, or a tuple (features, labels) or (features, labels, weights) of NumPy
+                arrays, pandas' DataFrames and Series, or dicts of arrays by name.
+            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
+                None: `data` has them.
             **options: see `sparkwright.runs.FitOptions`.
 
         Raises:
@@ -136,10 +143,10 @@ class SparkNetwork(EvaluatingNetwork):
             SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
         """
         with interrupts_held():
-            return self.start(data, **options).wait()
+            return self.start(data, y, **options).wait()
 
     @takes_fit_options
-    def start(self, data: Any, **options: Unpack[FitOptions]) -> TrainingRun:
+    def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
         """Begin to train and return at once; see `fit` for the arguments.
 
         Raises:
@@ -154,6 +161,7 @@ class SparkNetwork(EvaluatingNetwork):
             network.save(url, save_updater=saves_updater(master), normalizer=place)
 
         given = checked_options(options)
+        data = data if y is None else (data, y)
         beginning = RunBeginning(
             f"run-{next(_numbers)}",
             model=self.model,
@@ -336,19 +344,24 @@ class SparkNetwork(EvaluatingNetwork):
         """What is trained and what validates, with their weights."""
         from pyspark.sql import DataFrame
 
-        weights = options["sample_weight"]
-        if isinstance(data, DataFrame) and isinstance(weights, str):
-            data = from_features_and_label(data, weights=weights)
-            options = {**options, "sample_weight": None}
-        elif not isinstance(data, DataSet | TfData):
-            data = self._distributed(data, "data")
+        is_frame = isinstance(data, DataFrame) or is_pandas(data)
+        chosen, options = frame_columns(self.model, options, is_frame=is_frame)
+        local = in_memory(data, chosen=chosen)
+        if local is None and not isinstance(data, TfData):
+            data = self._distributed(data, "data", chosen=chosen)
+        schema = getattr(local or data, "schema", None)
+        validation = options["validation"]
+        if validation is not None:
+            columns = chosen if schema is None else None
+            validation = self._distributed(validation, "validation", chosen=columns, schema=schema)
         train, validation = weighted_parts(
-            self.model, data, options["validation"], options, seed=seed
+            self.model, data if local is None else local.data, validation, options, seed=seed
         )
-        validating = None if validation is None else self._distributed(validation, "validation")
-        if not isinstance(train, TfData):
-            train = self._distributed(train, "data")
-        return train, validating
+        if validation is not None:
+            validation = self._distributed(validation, "validation")
+        if local is not None:
+            train = self._distributed(replace(local, data=train), "data")
+        return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
         """Names, dtypes and shapes of the data that is trained, for a model that is not built."""

@@ -79,7 +79,7 @@ class EvaluatingNetwork(PredictingNetwork):
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         wanted = by_output(evaluations, output_names(self.model))
-        data = self._distributed(data, "data")
+        data = self._distributed(data, "data", schema=self.schema)
         with self._inference(batch_size, eval_workers) as inference:
             found = evaluate(inference, data, wanted, normalizer=self.normalizer)
         return in_given_form(evaluations, found)
@@ -113,7 +113,7 @@ class EvaluatingNetwork(PredictingNetwork):
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
-        data = self._distributed(data, "data")
+        data = self._distributed(data, "data", schema=self.schema)
         prototype = Evaluation(self._names_of_classes(class_names, data, output), top_n=top_n)
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 
@@ -154,7 +154,7 @@ class EvaluatingNetwork(PredictingNetwork):
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
-        data = self._distributed(data, "data")
+        data = self._distributed(data, "data", schema=self.schema)
         names = self._names_of_classes(class_names, data, output)
         prototype = ROCMultiClass(thresholds=thresholds, class_names=names)
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
@@ -199,7 +199,7 @@ class EvaluatingNetwork(PredictingNetwork):
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         check_loss_weights(self.model)
-        data = self._distributed(data, "data")
+        data = self._distributed(data, "data", schema=self.schema)
         with self._inference(batch_size, eval_workers) as inference:
             found = score(inference, data, normalizer=self.normalizer)
         return found.total / found.examples if average else found.total
@@ -230,7 +230,7 @@ class EvaluatingNetwork(PredictingNetwork):
         """
         check_example_losses(self.model)
         inference = self._lasting_inference(batch_size, eval_workers)
-        given = _require_rdd(data) if keyed else self._distributed(data, "data")
+        given = _require_rdd(data) if keyed else self._distributed(data, "data", schema=self.schema)
         scored: Any = score_keyed if keyed else score_examples
         return scored(inference, given, normalizer=self.normalizer, regularization=regularization)
 
@@ -255,7 +255,7 @@ class EvaluatingNetwork(PredictingNetwork):
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         check_example_losses(self.model)
-        data = self._distributed(data, "data")
+        data = self._distributed(data, "data", schema=self.schema)
         with self._inference(batch_size, eval_workers) as inference:
             return worst_examples(
                 inference,

@@ -18,7 +18,9 @@ from sparkwright.data import (
     from_minibatches,
     from_rdd,
 )
-from sparkwright.data.from_spark import from_features_and_label
+from sparkwright.data.frames import FrameColumns
+from sparkwright.data.from_spark import from_frame
+from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError, DataError
@@ -74,13 +76,13 @@ class PredictingNetwork:
                   well; for several inputs a dict of names or a list in order; with masks a tuple
                   (features, masks), or a DataSet. Outputs are an array, or a dict by output name if
                   there are several. Lazy.
-                - an array, or a dict input name -> array: gives an array, or a dict by output
-                  name. At once.
+                - an array, a dict input name -> array, or a pandas DataFrame: gives an array, or a
+                  dict by output name. At once.
                 - a DataSet: gives a DataSet, as the first. At once.
             batch_size: examples a call; default 64.
             features: for a DataFrame: its columns, one an input or, for a single input, its
                 numbers. Default None: those of the table trained on if it has all of them,
-                otherwise `features`.
+                otherwise `features`; in pandas, otherwise all.
             output_column: for a DataFrame: the new column. An output of one number is a number,
                 others are arrays; several outputs are a struct with their names. Default
                 "prediction".
@@ -94,9 +96,9 @@ class PredictingNetwork:
 
         if isinstance(data, DataFrame):
             return self._predict_frame(data, batch_size, features, output_column, eval_workers)
-        if features is not None or output_column != "prediction":
+        if output_column != "prediction" or not (features is None or is_pandas(data)):
             raise ConfigurationError(
-                "`features` and `output_column` are for DataFrames. Received: "
+                "`features` is for DataFrames, `output_column` for those of Spark. Received: "
                 f"{type(data).__name__}."
             )
         if isinstance(data, RDD):
@@ -109,7 +111,7 @@ class PredictingNetwork:
         if isinstance(data, DistributedDataSet):
             inference = self._lasting_inference(batch_size, eval_workers)
             return predict_dataset(inference, data, normalizer=self.normalizer)
-        dataset = data if isinstance(data, DataSet) else DataSet(data)
+        dataset = self._features_of(data, features)
         given = self._distributed(dataset, "data")
         with self._inference(batch_size, eval_workers) as inference:
             lazy = predict_dataset(inference, given, normalizer=self.normalizer)
@@ -125,7 +127,8 @@ class PredictingNetwork:
         For a network trained on a table (`from_csv` and the like, see `schema`) the arguments are
         that table's feature columns, in its order, texts included. Otherwise they are one column an
         input, numbers or arrays; or for a single input its numbers, one a column. Spark ML's
-        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error.
+        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error,
+        unless that table was read with `missing` as a number, mean or median.
 
         Args:
             batch_size: examples a call; default 64.
@@ -144,7 +147,30 @@ class PredictingNetwork:
 
     # -- private ----------------------------------------------------------------------------
 
-    def _distributed(self, data: Any, name: str) -> DistributedDataSet:
+    def _features_of(self, data: Any, features: str | Sequence[str] | None) -> DataSet:
+        """What is in memory, to predict from."""
+        if not (is_pandas(data) or isinstance(data, tuple)):
+            return data if isinstance(data, DataSet) else DataSet(data)
+        chosen = FrameColumns(
+            features=[features] if isinstance(features, str) else features,
+            label=None if features is None else (),
+        )
+        schema = None if self.schema is None else self.schema.without_labels()
+        if is_pandas(data) and schema is None and features is None:
+            chosen = FrameColumns(label=())
+        found = in_memory(data, chosen=chosen, schema=schema)
+        assert found is not None
+        return DataSet(found.data.features)
+
+    def _distributed(
+        self,
+        data: Any,
+        name: str,
+        *,
+        chosen: FrameColumns | None = None,
+        schema: TableSchema | None = None,
+    ) -> DistributedDataSet:
+        """Any data on Spark; columns of a DataFrame as `chosen`, else by `schema`."""
         from pyspark import RDD
         from pyspark.sql import DataFrame
 
@@ -157,12 +183,17 @@ class PredictingNetwork:
         if isinstance(data, RDD):
             return from_rdd(self.spark, data)
         if isinstance(data, DataFrame):
-            return from_features_and_label(data)
-        if isinstance(data, DataSet):
-            return from_arrays(self.spark, data)
+            return from_frame(data, chosen or FrameColumns(), schema)
+        local = in_memory(data, option=name, chosen=chosen, schema=schema)
+        if local is not None:
+            found = from_arrays(self.spark, local.data)
+            found.class_names = {n: tuple(names) for n, names in local.class_names.items()}
+            found.schema = getattr(local, "schema", None)
+            return found
         raise DataError(
             f"`{name}` must be a DistributedDataSet, a DataSource, a URL of minibatches, an RDD, a "
-            f"DataFrame or a DataSet. Received: {type(data).__name__}. See `sparkwright.data`."
+            "DataFrame of Spark or pandas, a DataSet, or a tuple (features, labels) of arrays. "
+            f"Received: {type(data).__name__}. See `sparkwright.data`."
         )
 
     def _minibatches(

@@ -322,6 +322,8 @@ def _built(
 ) -> Any:
     import keras
 
+    import sparkwright.networks.metrics  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
     about = about_in(notes)
     example = about.get("example")
     if build_model is None and about.get("weights_only"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, keras_catalog
+from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, keras_catalog
 from sparkwright_widgets._network_builder import NetworkBuilder
 from sparkwright_widgets._network_builder._data_fit import misfits
 from sparkwright_widgets._network_builder._text_exchange import read
@@ -319,6 +319,35 @@ def test_the_optimizers_settings_follow_its_kind(builder, training):
     assert builder.spec.optimizer.to_dict() == {"kind": "SGD", "options": {"momentum": 0.9}}
     training.settings.fields["momentum"].control.value = "fast"
     assert "momentum" in builder.problem
+
+
+def test_the_learning_rate_follows_the_chosen_schedule(builder, training):
+    field = training.schedule.field
+    field().control.value = "cosine"
+    field("warmup_steps").control.value = "50"
+    assert builder.spec.optimizer.schedule == CosineSchedule(warmup_steps=50)
+    field("warmup_steps").control.value = "many"
+    assert "warmup_steps" in builder.problem
+    field("warmup_steps").control.value = "60"
+    training.settings.fields["learning_rate"].control.value = "0.01"
+    training.optimizer.fields["optimizer"].control.value = "SGD"
+    assert builder.spec.optimizer.schedule == CosineSchedule(warmup_steps=60)
+    builder.editing.undo_button.click()
+    builder.editing.undo_button.click()
+    builder.editing.undo_button.click()
+    assert field("warmup_steps").value == 50
+    field().control.value = "none"
+    assert builder.spec.optimizer.schedule is None
+
+
+def test_metrics_of_class_numbers_are_offered(builder, training):
+    [output] = training.outputs
+    assert {"macro_auc", "macro_precision", "macro_recall", "f1"} < set(output.metrics.fields)
+    assert "auc" not in output.metrics.fields
+    output.metrics.fields["f1"].control.value = True
+    assert builder.spec.outputs[0].metrics == ("accuracy", "f1")
+    assert builder.spec.build().compiled
+    assert builder.problem is None
 
 
 def test_a_second_output_is_added_and_removed(builder, training):

@@ -220,7 +220,7 @@ def code_of(source: DataSource) -> str:
     if source.problem is not None:
         return f"# {source.problem}\n"
     head = "import sparkwright as sw\n\nspark = sw.start_spark()\n"
-    return head + source.to_code() + source.split.to_code()
+    return head + source.to_code(splits=True) + source.split_code()
 
 
 def still(source: DataSource, preview: DataPreview | None) -> Block:

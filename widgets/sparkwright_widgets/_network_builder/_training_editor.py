@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright.configuration import plain_options
+from sparkwright.configuration import nested_options, plain_options
 from sparkwright.networks import (
     LOSSES,
     METRICS,
@@ -22,7 +22,7 @@ from sparkwright.networks import (
 )
 from sparkwright.networks.keras_catalog import names_of
 from sparkwright.options import Option
-from sparkwright_widgets._ui import Button, Dropdown, advice, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, NestedField, advice, close_all, row
 
 from ._value_form import ValueForm
 
@@ -75,10 +75,12 @@ class TrainingEditor(widgets.VBox):
         self.optimizer = ValueForm(lambda _name: self._optimizer_chosen(), mistaken)
         self.settings = ValueForm(self._setting_changed, mistaken)
         self.advice = widgets.HTML()
+        (schedule,) = nested_options(OptimizerSpec)
+        self.schedule = NestedField(schedule, None, lambda *_path: self._schedule_changed())
         super().__init__(
             [
                 *(self.network, self.outputs_box, row(self.add_button)),
-                *(self.optimizer, self.advice, self.settings),
+                *(self.optimizer, self.advice, self.settings, self.schedule),
             ]
         )
         self.add_class("sparkwright-training")
@@ -87,7 +89,8 @@ class TrainingEditor(widgets.VBox):
     def mistake(self) -> str:
         """What is wrong with a value that was typed and not taken; empty: nothing."""
         forms = (self.network, *(editor.form for editor in self.outputs), self.settings)
-        return next((form.mistake for form in forms if form.mistake), "")
+        typed = (*(form.mistake for form in forms), *self.schedule.problems.values())
+        return next(filter(None, typed), "")
 
     @property
     def layers(self) -> list[str]:
@@ -115,6 +118,8 @@ class TrainingEditor(widgets.VBox):
         options = () if kind is None else kind.options
         self.settings.show(options, spec.optimizer.options, anew=before != name)
         self.advice.value = advice(kind.sentence if kind else "")
+        if self.schedule.value != spec.optimizer.schedule:
+            self.schedule.set(spec.optimizer.schedule)
 
     # --- what a person does
 
@@ -148,14 +153,23 @@ class TrainingEditor(widgets.VBox):
 
     def _optimizer_chosen(self) -> None:
         kind = self.optimizer.values["optimizer"]
-        self._change(replace(self._spec, optimizer=OptimizerSpec(kind=kind)), f"take {kind}", "")
+        optimizer = OptimizerSpec(kind=kind, schedule=self._spec.optimizer.schedule)
+        self._change(replace(self._spec, optimizer=optimizer), f"take {kind}", "")
 
     def _setting_changed(self, name: str) -> None:
         kind = optimizer_kind(self._spec.optimizer.kind)
         if kind is not None:
-            optimizer = OptimizerSpec(kind=kind.name, options=kind.tidy(self.settings.values))
+            options = kind.tidy(self.settings.values)
+            optimizer = replace(self._spec.optimizer, kind=kind.name, options=options)
             what = f"set {name} of the optimizer"
             self._change(replace(self._spec, optimizer=optimizer), what, f"optimizer {name}")
+
+    def _schedule_changed(self) -> None:
+        if self.schedule.is_invalid:
+            self.mistaken()
+            return
+        optimizer = replace(self._spec.optimizer, schedule=self.schedule.value)
+        self._change(replace(self._spec, optimizer=optimizer), "set the schedule", "schedule")
 
 
 class OutputEditor(widgets.VBox):

@@ -3,6 +3,7 @@
 from ._background import Background as Background
 from ._configuration_form import (
     ConfigurationForm as ConfigurationForm,
+    NestedField as NestedField,
     Path as Path,
     changed_options as changed_options,
     values_of as values_of,

@@ -1,0 +1,182 @@
+"""Missing numbers of tables filled with the mean or the median of the training data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.errors import DataError
+from sparkwright.options import check_choice
+
+from ._distributed import DistributedDataSet
+from ._local_data import LocalData
+from ._moments import Moments
+from ._reducing import fold
+from ._table_schema import Statistic, TableSchema, listed
+from ._table_source import LocalTable
+from .dataset import Array, DataSet
+
+Table = TypeVar("Table", DistributedDataSet, LocalTable)
+Numbers = Mapping[str, NDArray[np.float64]]
+# Width in bits of the three digits of a float32, the highest first, and how far they are shifted.
+_DIGITS = ((11, 21), (11, 10), (10, 0))
+
+
+def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ...]:
+    """Put the mean or median of the training data in place of missing numbers among the features.
+
+    Read tables with `missing=float("nan")` first, and split them. The numbers are kept in the
+    `schema` of what is returned, and with the model: other data is filled with the same ones.
+
+    Args:
+        train: of which the numbers are taken; one pass over it, for the median three.
+        others: further parts of the same table, such as test data.
+        by: "mean" or "median", exactly that of the values that are there, each column for itself.
+
+    Returns:
+        `train` and `others` without missing numbers.
+
+    Raises:
+        DataError: if the data comes from no table, or a column holds no number at all.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [20.0, None, 50.0, 23.0], "label": [0, 1, 0, 1]})
+        >>> read = read_pandas(frame, labels="label", missing=float("nan"))
+        >>> (filled,) = fill_missing(read, by="median")
+        >>> filled.data.features["features"].ravel().tolist(), dict(filled.schema.fills)
+        ([20.0, 23.0, 50.0, 23.0], {'age': 23.0})
+    """
+    check_choice("by", by, get_args(Statistic))
+    schema = train.schema
+    if schema is None:
+        raise DataError(
+            "missing values are filled in tables. Received: data without a schema. Read it with "
+            "`from_csv`, `from_parquet`, `from_arrow` or `read_pandas`."
+        )
+    wanted = {name: columns for name in schema.features if (columns := schema.numbers(name))}
+    numbers = (_means if by == "mean" else _medians)(train, tuple(wanted))
+    if not numbers:
+        raise DataError("there must be at least one example to train on. Received: none.")
+    fills = {
+        column: float(numbers[name][place])
+        for name, columns in wanted.items()
+        for place, column in columns.items()
+    }
+    empty = [column for column, number in fills.items() if np.isnan(number)]
+    if empty:
+        raise DataError(
+            f"a column that is filled with its {by} must hold a number. Received: none in "
+            f"{listed(empty)}. Leave it out."
+        )
+    known = replace(schema, missing=by, fills=fills)
+    return tuple(_filled(part, known) for part in (train, *others))
+
+
+def _filled(part: Any, schema: TableSchema) -> Any:
+    function = partial(filled, schema=schema)
+    if isinstance(part, LocalData):
+        return replace(part, data=function(part.data), schema=schema)
+    found = part.map_chunks(function, step=f"fill missing values {dict(schema.fills)}")
+    found.schema = schema
+    return found
+
+
+def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
+    """The examples with the schema's numbers in place of NaN among the features."""
+    columns = data.columns()
+    for name in schema.features:
+        names = schema.numbers(name)
+        array = columns[f"features/{name}"]
+        if names and np.isnan(array).any():
+            columns[f"features/{name}"] = array = array.copy()
+            flat = array.reshape(len(array), -1)
+            for place, column in names.items():
+                flat[np.isnan(flat[:, place]), place] = schema.fills[column]
+    return DataSet.from_columns(columns)
+
+
+def _reduce(data: Any, summarise: Any, merge: Any) -> Any:
+    if isinstance(data, LocalData):
+        return fold([data.data], summarise, merge)
+    return data.reduce_chunks(summarise, merge, description="fill missing values")
+
+
+def _flat(chunk: DataSet, name: str) -> Array:
+    array = chunk.features[name]
+    return array.reshape(len(array), -1)
+
+
+def _means(data: Any, inputs: Sequence[str]) -> Numbers:
+    def summary(chunk: DataSet, _partition: int, _start: int) -> dict[str, Moments]:
+        arrays = {name: _flat(chunk, name) for name in inputs}
+        return {name: Moments.of(array, ~np.isnan(array)) for name, array in arrays.items()}
+
+    def merge(first: dict[str, Moments], second: dict[str, Moments]) -> dict[str, Moments]:
+        return {name: found.merge(second[name]) for name, found in first.items()}
+
+    moments = _reduce(data, summary, merge) or {}
+    return {name: np.where(each.count > 0, each.mean, np.nan) for name, each in moments.items()}
+
+
+def _medians(data: Any, inputs: Sequence[str]) -> Numbers:
+    """Select the two middle numbers digit by digit: exact, whatever the partitions."""
+    chosen: dict[str, Any] = {}  # the digits so far, as numbers, (2, columns)
+    ranks: dict[str, Any] = {}  # of the middle ones among the numbers that begin like that
+    for width, shift in _DIGITS:
+        counts = _reduce(data, partial(_digits, inputs, dict(chosen), width, shift), _sum) or {}
+        for name, found in counts.items():
+            if name not in ranks:
+                total = found[0].sum(axis=1)
+                ranks[name] = np.stack([(total - 1) // 2, total // 2])
+                chosen[name] = np.zeros_like(ranks[name])
+            before = np.cumsum(found, axis=2)
+            digit = (before <= ranks[name][..., None]).sum(axis=2).clip(max=(1 << width) - 1)
+            taken = np.take_along_axis(before - found, digit[..., None], axis=2)[..., 0]
+            ranks[name] = ranks[name] - taken
+            chosen[name] = (chosen[name] << width) | digit
+    numbers = {name: _from_keys(keys).mean(axis=0) for name, keys in chosen.items()}
+    # Without any number the digits are those of the largest key, a NaN.
+    return numbers
+
+
+def _digits(
+    inputs: Sequence[str],
+    chosen: Mapping[str, Any],
+    width: int,
+    shift: int,
+    chunk: DataSet,
+    _partition: int,
+    _start: int,
+) -> dict[str, NDArray[np.int64]]:
+    """Input -> (2, columns, 2**width) how often each next digit follows those chosen so far."""
+    found: dict[str, NDArray[np.int64]] = {}
+    for name in inputs:
+        array = _flat(chunk, name)
+        keys, columns = _keys(array), array.shape[1]
+        places = np.arange(columns) << width | (keys >> shift & (1 << width) - 1)
+        counts: list[Any] = []
+        for rank in range(2):
+            begins = chosen[name][rank] if name in chosen else 0
+            fits = ~np.isnan(array) & (keys >> shift + width == begins)
+            counts.append(np.bincount(places[fits], minlength=columns << width))
+        found[name] = np.stack(counts).reshape(2, columns, 1 << width)
+    return found
+
+
+def _sum(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: counts + second[name] for name, counts in first.items()}
+
+
+def _keys(numbers: Array) -> NDArray[np.int64]:
+    """Integers of 32 bits in the order of float32 numbers."""
+    bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32).astype(np.int64)
+    return np.where(bits >> 31, (1 << 32) - 1 - bits, bits | 1 << 31)
+
+
+def _from_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    bits = np.where(keys >> 31, keys ^ 1 << 31, (1 << 32) - 1 - keys)
+    return bits.astype(np.uint32).view(np.float32).astype(np.float64)

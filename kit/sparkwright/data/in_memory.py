@@ -1,0 +1,261 @@
+"""Data of the user in this process as examples: arrays, pandas DataFrames, and pairs of them."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack, get_args
+
+import numpy as np
+
+from sparkwright.errors import DataError
+
+from ._arrow_columns import distinct
+from ._column_choice import ColumnChoice
+from ._columnar import is_nested, shape_of
+from ._filling import fill_missing
+from ._local_data import LocalData
+from ._skipped import Skipped
+from ._table_files import ColumnOptions
+from ._table_schema import Statistic, TableSchema, listed
+from ._table_source import LocalTable, check_no_choice
+from .dataset import Array, DataSet
+from .frames import FrameColumns, examples_of, refuse, refuse_unsuitable, schema_of_frame
+from .pieces import SkipLog
+from .wording import with_options_of
+
+
+@with_options_of(ColumnChoice)
+def read_pandas(
+    frame: Any, *, schema: TableSchema | None = None, **options: Unpack[ColumnOptions]
+) -> LocalTable:
+    """Examples from a pandas DataFrame, one a row.
+
+    Options are those of `from_csv`. Integers in a label column stay integers; in columns of text,
+    category and bool `classes` and `categories` find texts.
+
+    Args:
+        frame: the DataFrame; its index does not matter.
+        schema: read as other data was (`schema=train.schema`), in place of all options.
+
+    Returns:
+        `data`, `schema` and `skipped`.
+
+    Raises:
+        ConfigurationError: if an option is invalid.
+        DataError: if a column is not there or has a type that does not fit, or a value is missing;
+            naming the column.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"size": [1.5, 2.0], "color": ["red", "blue"], "kind": [1, 0]})
+        >>> read_pandas(frame, labels="kind", categories={"color": "infer"}).data
+        DataSet(2 examples; features/features: float32[3], labels/labels: int64[])
+    """
+    choice = ColumnChoice(**options)
+    check_no_choice(choice, schema)
+    table, kinds, shown = _columns_of(frame)
+    if schema is None:
+        names = choice.used(list(kinds))
+        refuse_unsuitable({n: None for n in names if kinds[n] is None}, shown, library="pandas")
+        values = distinct(table, choice.to_infer(list(kinds)))
+        schema = choice.schema(list(kinds), values=values, shapes=_shapes(table, kinds, names))
+    found = _read(table, schema)
+    by: Any = choice.missing
+    return fill_missing(found, by=by)[0] if by in get_args(Statistic) else found
+
+
+def in_memory(
+    data: Any,
+    *,
+    option: str = "data",
+    chosen: FrameColumns | None = None,
+    schema: TableSchema | None = None,
+) -> LocalData | None:
+    """The examples of data that is in this process; None: it is of another kind.
+
+    Args:
+        data: a DataSet; what `read_csv` and the like return; a pandas DataFrame; or, as in Keras, a
+            tuple (x,), (x, y) or (x, y, weights), of arrays, pandas' DataFrames and Series, or
+            dictionaries of arrays by the name of the input or output.
+        option: what it is called, for messages.
+        chosen: the columns of a DataFrame; default None: see `FrameColumns`.
+        schema: how a DataFrame was read before, where it has all columns of it; default None.
+
+    Raises:
+        DataError: if lengths differ, values are missing, or arrays or columns hold no numbers.
+    """
+    if isinstance(data, LocalData):
+        return data
+    if isinstance(data, DataSet):
+        return LocalData(data=data, skipped=Skipped())
+    if is_pandas(data):
+        return _of_frame(data, chosen or FrameColumns(), schema)
+    if isinstance(data, tuple):
+        return _of_tuple(data, option, schema)  # pyright: ignore[reportUnknownArgumentType]
+    return None
+
+
+def is_pandas(data: Any, *kinds: str) -> bool:
+    """Whether `data` is of one of pandas' classes; default: a DataFrame."""
+    pandas: Any = sys.modules.get("pandas")
+    return pandas is not None and isinstance(
+        data, tuple(getattr(pandas, kind) for kind in kinds or ("DataFrame",))
+    )
+
+
+def _of_frame(frame: Any, chosen: FrameColumns, schema: TableSchema | None) -> LocalTable:
+    table, kinds, shown = _columns_of(frame)
+    for known in [] if schema is None else [schema, schema.without_labels()]:
+        if chosen.is_default and set(known.used) <= set(kinds):
+            unreadable = {name: None for name in known.used if kinds[name] is None}
+            refuse_unsuitable(unreadable, shown, library="pandas")
+            return _read(table, known)
+    return _read(
+        table,
+        schema_of_frame(
+            kinds,
+            shown,
+            chosen,
+            library="pandas",
+            values=lambda names: distinct(table, names),
+            shapes=_shapes(table, kinds, list(kinds)),
+        ),
+    )
+
+
+def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> LocalData:
+    if not 1 <= len(parts) <= 3:
+        raise DataError(
+            f"`{option}` must be (features,), (features, labels) or (features, labels, weights). "
+            f"Received: a tuple of {len(parts)}. Several inputs go into a dict by name."
+        )
+    given: Any = (*parts, None, None)
+    x, y, weights = given[:3]
+    if isinstance(y, str):
+        raise DataError(
+            f"labels must be an array. Received: {y!r}. To name a column of a DataFrame: "
+            "`fit(frame, label=…)`."
+        )
+    weights = None if weights is None else _array("weights", weights)
+    if not is_pandas(x):
+        return _arrays(_arrays_of("features", x), _arrays_of("labels", y), weights)
+    names = [] if y is None else [_label_name(y, x, schema)]
+    if not is_pandas(y, "DataFrame", "Series") and np.asarray(y).dtype.kind not in "OSU":
+        read = _of_frame(x, FrameColumns(label=()), schema and schema.without_labels())
+        made = _arrays(read.data.features, _arrays_of("labels", y), weights)
+        return replace(read, data=made.data)
+    import pandas as pd
+
+    beside: Any = y if is_pandas(y, "DataFrame", "Series") else pd.Series(y, name=names[0])
+    if len(beside) != len(x):
+        raise DataError(
+            "features and labels must have the same number of examples. Received: "
+            f"{len(x)} features and {len(beside)} labels."
+        )
+    labels = beside.to_frame(names[0]) if is_pandas(beside, "Series") else beside
+    both = pd.concat([x.reset_index(drop=True), labels.reset_index(drop=True)], axis=1)
+    known = schema if schema is not None and set(schema.used) <= set(map(str, both)) else None
+    chosen = FrameColumns(label=None if known else tuple(map(str, labels.columns)))
+    read = _of_frame(both, chosen, known)
+    if weights is not None:
+        read = replace(read, data=_arrays(read.data.features, read.data.labels, weights).data)
+    return read
+
+
+def _label_name(y: Any, x: Any, schema: TableSchema | None) -> str:
+    """What the column of a single label is called beside the columns of the features."""
+    known = [name for names in schema.labels.values() for name in names] if schema else []
+    name = known[0] if len(known) == 1 else getattr(y, "name", None)
+    taken = set(map(str, x.columns))
+    return str(name) if name is not None and str(name) not in taken else "label"
+
+
+def _arrays(features: Any, labels: Any, weights: Any) -> LocalData:
+    return LocalData(data=DataSet(features, labels, weights=weights), skipped=Skipped())
+
+
+def _arrays_of(group: str, value: Any) -> dict[str, Array] | None:
+    if value is None:
+        return None
+    items = value.items() if isinstance(value, Mapping) else [(group, value)]  # pyright: ignore[reportUnknownVariableType]
+    return {str(name): _array(str(name), each) for name, each in items}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _array(name: str, value: Any) -> Array:
+    """Numbers, or features of text; pandas' columns as NumPy has them."""
+    try:
+        array = value.to_numpy() if is_pandas(value, "DataFrame", "Series") else np.asarray(value)
+    except ValueError as error:
+        raise DataError(
+            f"{name!r} must be an array: each example of the same shape. Received: {error}. For "
+            "sequences of different lengths see `DataSet.merge`."
+        ) from None
+    if array.dtype == object:
+        kinds = sorted({type(each).__name__ for each in array.ravel().tolist()})
+        if kinds != ["str"]:
+            raise DataError(
+                f"{name!r} must hold numbers. Received: an array of Python objects (dtype object): "
+                f'{", ".join(kinds[:5])}. Convert it: `.astype("float32")`; of a DataFrame choose '
+                "columns of numbers, and fill missing values first."
+            )
+    if array.dtype.kind == "f" and array.ndim and (absent := np.isnan(array)).any():
+        rows = int(absent.reshape(len(array), -1).any(axis=1).sum())
+        raise DataError(
+            f"{name!r} must have no missing values. Received: NaN in {rows} of {len(array)} "
+            "examples. Fill them or leave these examples out; steps that do not count are masked "
+            "in a `DataSet`."
+        )
+    return array
+
+
+def _columns_of(frame: Any) -> tuple[Any, dict[str, Any], dict[str, str]]:
+    """The columns that Arrow knows, the type of each (None: it has none), and its name."""
+    import pyarrow as pa
+
+    names = list(map(str, frame.columns))
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(
+            f"the columns of a DataFrame must have different names. Received: {listed(repeated)} "
+            "more than once. Rename them: `frame.columns = […]`."
+        )
+    columns: dict[str, Any] = {}
+    shown: dict[str, str] = {}
+    for place, name in enumerate(names):
+        series = frame.iloc[:, place]
+        shown[name] = str(series.dtype)
+        try:
+            columns[name] = pa.array(series, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            found = sorted({type(each).__name__ for each in series.tolist()})
+            shown[name] += f" ({', '.join(found[:5])})"
+    return pa.table(columns), {n: getattr(columns.get(n), "type", None) for n in names}, shown
+
+
+def _shapes(table: Any, kinds: Mapping[str, Any], names: Sequence[str]) -> Any:
+    found: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        if kinds[name] is not None and is_nested(kinds[name]):
+            shapes = map(shape_of, table.column(name))
+            found[name] = next((shape for shape in shapes if shape is not None), ())
+    return found
+
+
+def _read(table: Any, schema: TableSchema) -> LocalTable:
+    missing = {name: table.column(name).null_count for name in schema.used}
+    if schema.missing == "error" and any(missing.values()):
+        counts = ", ".join(f"{name!r}: {count}" for name, count in missing.items() if count)
+        raise DataError(
+            f"columns for training must have no missing values. Received: {counts}, of "
+            f"{table.num_rows} rows. Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), "
+            'or read the DataFrame with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
+        )
+    log = SkipLog("raise", refuse)
+    found = (
+        None
+        if not table.num_rows
+        else examples_of(table, schema, lambda row: f"the DataFrame, row {row + 1}", log)
+    )
+    if found is None:
+        raise DataError("there must be at least one example. Received: none in the DataFrame.")
+    names = schema.class_names
+    return LocalTable(data=found, skipped=log.skipped, class_names=names, schema=schema)

@@ -1,0 +1,91 @@
+"""Learning-rate schedules in a network's values."""
+
+from dataclasses import replace
+from typing import Any
+
+import keras
+import pytest
+from hypothesis import given, strategies as st
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks import (
+    CosineSchedule,
+    ExponentialSchedule,
+    LayerSpec,
+    NetworkSpec,
+    OptimizerSpec,
+    OutputSpec,
+    PiecewiseSchedule,
+    WarmUpSchedule,
+    describe_model,
+)
+
+SGD = OptimizerSpec(kind="SGD", options={"learning_rate": 0.5, "momentum": 0.9})
+SPEC = NetworkSpec(
+    layers=(
+        LayerSpec(kind="Input", name="features", options={"shape": [4]}),
+        LayerSpec(kind="Dense", name="out", options={"units": 1}),
+    ),
+    outputs=(OutputSpec(layer="out", loss="mean_squared_error"),),
+    task="regression",
+)
+SCHEDULES: list[Any] = [
+    CosineSchedule(decay_steps=100, final_share=0.1),
+    CosineSchedule(decay_steps=100, warmup_steps=20),
+    ExponentialSchedule(decay_steps=10, factor=0.5),
+    ExponentialSchedule(decay_steps=10, factor=0.5, staircase=True),
+    PiecewiseSchedule(boundaries=(10, 30)),
+    WarmUpSchedule(warmup_steps=50),
+]
+# The rate at the minibatches 0, 15, 45 and 200, of 0.5.
+RATES = [
+    [0.5, 0.475472, 0.310199, 0.05],
+    [0.0, 0.375, 0.426, 0.0],
+    [0.5, 0.176777, 0.022097, 4.8e-7],
+    [0.5, 0.25, 0.03125, 4.8e-7],
+    [0.5, 0.05, 0.005, 0.005],
+    [0.0, 0.15, 0.45, 0.5],
+]
+
+
+@pytest.mark.parametrize(("schedule", "rates"), list(zip(SCHEDULES, RATES, strict=True)))
+def test_the_rate_of_the_optimizer_is_the_highest(schedule: Any, rates: list[float]) -> None:
+    spec = replace(SPEC, optimizer=replace(SGD, schedule=schedule))
+    assert spec.analysis.ok
+    model = spec.build()
+    found = [float(model.optimizer._learning_rate(step)) for step in (0, 15, 45, 200)]
+    assert found == pytest.approx(rates, abs=1e-3)
+    assert NetworkSpec.from_yaml(spec.to_yaml()) == spec
+    assert describe_model(model).optimizer == spec.optimizer
+    made: dict[str, Any] = {}
+    exec(spec.to_code(), made)
+    assert made["model"].optimizer.get_config() == model.optimizer.get_config()
+
+
+def test_settings_without_a_schedule_are_as_before() -> None:
+    assert SGD.to_dict() == {"kind": "SGD", "options": {"learning_rate": 0.5, "momentum": 0.9}}
+    usual = replace(SPEC, optimizer=OptimizerSpec(schedule=WarmUpSchedule())).build()
+    assert float(usual.optimizer._learning_rate(100)) == pytest.approx(0.001)
+
+
+@given(st.sampled_from(["CosineDecay", "PolynomialDecay"]), st.floats(0.125, 1), st.booleans())
+def test_other_schedules_of_keras_are_named(name: str, share: float, cycle: bool) -> None:
+    schedules: Any = keras.optimizers.schedules
+    made = schedules.PolynomialDecay(0.5, 9, share, cycle=cycle)
+    if name == "CosineDecay":
+        made = schedules.CosineDecay(share, 9, warmup_target=1.0, warmup_steps=3)
+    model = SPEC.build()
+    model.compile(keras.optimizers.SGD(made), "mean_squared_error")
+    with pytest.raises(ConfigurationError, match=r"it has learning_rate\.config"):
+        describe_model(model)
+
+
+def test_what_makes_no_schedule_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"in order.*\(30, 10\)"):
+        PiecewiseSchedule(boundaries=(30, 10))
+    with pytest.raises(ConfigurationError, match="`decay_steps` must be an integer of at least 1"):
+        CosineSchedule(decay_steps=0)
+    with pytest.raises(ConfigurationError, match="'cosine', 'exponential'"):
+        OptimizerSpec.from_dict({"schedule": {"name": "sine"}})
+    found = describe_model(SPEC.build()).optimizer
+    assert found.schedule is None

@@ -1,0 +1,147 @@
+"""AUC, precision, recall and F1 while networks train: against scikit-learn, and over workers."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from sklearn import metrics as sklearn
+from tests.spark.helpers import dense
+
+import sparkwright as sw
+from sparkwright.data import DataSet
+from sparkwright.networks import NetworkSpec, describe_model
+from sparkwright.networks.metrics import F1, MacroAUC, MacroPrecision, MacroRecall
+from sparkwright.storage import load_model, save_model
+
+pytestmark = pytest.mark.usefixtures("in_process")
+MASTERS = [
+    sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=5, seed=1),
+    sw.SharedTrainingMaster(workers=2, batch_size_per_worker=5, seed=1),
+]
+
+
+def scored(classes: int, rows: int = 200) -> tuple[Any, Any]:
+    """Labels, of which two classes are rare or missing, and probabilities."""
+    random = np.random.default_rng(classes)
+    labels = np.minimum(random.geometric(0.5, rows) - 1, classes - 2)
+    scores = random.dirichlet(np.ones(classes), rows) + np.eye(classes)[labels] / 3
+    return labels, (scores / scores.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_metrics_of_several_classes_are_scikit_learns(one_hot: bool) -> None:
+    labels, scores = scored(5)
+    given = np.eye(5)[labels] if one_hot else labels[:, None]
+    found = {}
+    for kind in (MacroPrecision, MacroRecall, F1, MacroAUC):
+        metric = kind()
+        for part in (slice(0, 150), slice(150, None)):
+            metric.update_state(given[part], scores[part])
+        found[metric.name] = float(metric.result())
+    predicted = scores.argmax(axis=1)
+    assert found["f1"] == pytest.approx(
+        sklearn.f1_score(labels, predicted, average="macro"), abs=1e-6
+    )
+    evaluation = sw.evaluation.Evaluation().updated(labels, scores)
+    assert found["macro_precision"] == pytest.approx(evaluation.precision(), abs=1e-6)
+    assert found["macro_recall"] == pytest.approx(evaluation.recall(), abs=1e-6)
+    areas = [sklearn.roc_auc_score(labels == c, scores[:, c]) for c in range(4)]
+    assert found["macro_auc"] == pytest.approx(np.mean(areas), abs=2e-3)
+
+
+def test_f1_of_one_output_is_that_of_class_1_by_weight() -> None:
+    labels, scores = scored(2)
+    labels = np.random.default_rng(1).integers(0, 2, 200)
+    weights = np.arange(200) % 3
+    metric = F1()
+    metric.update_state(labels, scores[:, 1:], weights)
+    expected = sklearn.f1_score(labels, scores[:, 1] > 0.5, sample_weight=weights)
+    assert float(metric.result()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_steps_of_sequences_are_rows() -> None:
+    labels, scores = scored(4)
+    steps, whole = MacroAUC(), MacroAUC()
+    steps.update_state(labels.reshape(20, 10), scores.reshape(20, 10, 4), np.ones(20))
+    whole.update_state(labels, scores)
+    assert float(steps.result()) == pytest.approx(float(whole.result()))
+
+
+def compiled(metrics: list[Any]) -> Any:
+    model = dense()
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=metrics)
+    return model
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_the_metric_of_all_workers_is_that_of_all_validation_data(
+    master: Any, blobs: DataSet
+) -> None:
+    # Sorted by class: no worker sees all classes, so means over workers would be wrong.
+    held_back = blobs.take(np.argsort(blobs.labels["labels"], kind="stable")[:100])
+    model = compiled([F1(), MacroAUC(), MacroPrecision(), MacroRecall()])
+    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+        run = wrapper.start(blobs, validation=held_back, epochs=2, display=False)
+        run.wait(120)
+    found = run.status.validation[-1].metrics
+    scores = model.predict(held_back.features["features"], verbose=0)
+    for kind in (F1, MacroAUC, MacroPrecision, MacroRecall):
+        metric = kind()
+        metric.update_state(held_back.labels["labels"], scores)
+        assert found[metric.name] == pytest.approx(float(metric.result()), abs=1e-5)
+    history = run.epoch_history.history
+    assert all(0 < history[name][-1] <= 1 for name in ("f1", "macro_auc"))
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_keras_own_metrics_of_yes_and_no_are_those_of_all_data(master: Any, blobs: DataSet) -> None:
+    data = DataSet(blobs.features, (blobs.labels["labels"] == 1).astype(np.int32))
+    held_back = data.take(np.argsort(data.labels["labels"], kind="stable"))
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    names = ["auc", "precision", "recall"]
+    model.compile("sgd", "binary_crossentropy", metrics=[*names, F1()])
+    with sw.ParallelWrapper(model, master, workers=2, cores_per_worker=1) as wrapper:
+        run = wrapper.start(data, validation=held_back, epochs=2, display=False)
+        run.wait(120)
+    found = run.status.validation[-1].metrics
+    expected = model.evaluate(
+        *(held_back.features["features"], held_back.labels["labels"]), verbose=0, return_dict=True
+    )
+    for name in (*names, "f1"):
+        assert found[name] == pytest.approx(expected[name], abs=1e-5)
+
+
+def test_metrics_are_chosen_by_name_written_as_code_and_saved(tmp_path: Path) -> None:
+    spec = NetworkSpec.from_dict(
+        {
+            "layers": [
+                {"kind": "Input", "name": "features", "options": {"shape": [4]}},
+                {
+                    "kind": "Dense",
+                    "name": "out",
+                    "options": {"units": 3, "activation": "softmax"},
+                },
+            ],
+            "outputs": [
+                {
+                    "layer": "out",
+                    "loss": "sparse_categorical_crossentropy",
+                    "metrics": ["accuracy", "macro_auc", "f1"],
+                }
+            ],
+        }
+    )
+    assert spec.analysis.ok
+    model = spec.build()
+    assert describe_model(model).outputs == spec.outputs
+    code = spec.to_code()
+    assert "metrics=['accuracy', class_metrics.MacroAUC(), class_metrics.F1()]" in code.replace(
+        '"', "'"
+    )
+    made: dict[str, Any] = {}
+    exec(code, made)
+    save_model(made["model"], str(tmp_path / "m.keras"))
+    loaded = load_model(str(tmp_path / "m.keras"))
+    assert describe_model(loaded).outputs == spec.outputs
