@@ -27,6 +27,7 @@ from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from ._rounded_average import RoundedAverage
 from ._row_buffer import RowBuffer
+from ._usage import UsageMeter
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
@@ -75,6 +76,7 @@ class RunMember:
         velocity: int = 0,
         device: str = "",
         phases: PhaseRecorder = NO_PHASES,
+        usage: UsageMeter | None = None,
     ) -> None:
         """Prepare; nothing is sent before `register`.
 
@@ -88,7 +90,7 @@ class RunMember:
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
             peer_timeout_s=settings.master.mesh.peer_timeout_s,
         )
-        self.rows, self.phases = RowBuffer(control), phases
+        self.rows, self.phases = RowBuffer(control, usage), phases
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)
