@@ -31,6 +31,7 @@ experiments = st.builds(
     validate=st.booleans(),
     validate_on=st.sampled_from(["validation", "test"]),
     early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
+    histograms=st.none() | configurations(sw.Histograms),
     seed=st.integers(0, 2**31),
 )
 

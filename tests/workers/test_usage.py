@@ -57,7 +57,7 @@ def no_pynvml(monkeypatch):
 
 def smi(tmp_path, monkeypatch, script):
     path = tmp_path / "nvidia-smi"
-    path.write_text(f"#!/bin/sh\necho \"$@\" >> {tmp_path}/asked\n{script}\n")
+    path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n{script}\n')
     path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
@@ -84,9 +84,7 @@ def test_a_gpu_is_asked_by_its_address_and_its_answer_comes_with_the_next_readin
 
 
 @pytest.mark.parametrize("script", ["exit 9", "echo '[N/A], [N/A]'"])
-def test_a_gpu_that_cannot_be_measured_is_not_asked_again(
-    tmp_path, monkeypatch, no_pynvml, script
-):
+def test_a_gpu_that_cannot_be_measured_is_not_asked_again(tmp_path, monkeypatch, no_pynvml, script):
     smi(tmp_path, monkeypatch, script)
     clock = Clock()
     for found in measured(UsageMeter("GPU 0", clock=clock), clock, 4):

@@ -26,7 +26,7 @@ from sparkwright_widgets._ui import (
 )
 
 # The options of an experiment that are chosen here, beside `spark`.
-RUN_OPTIONS = ("epochs", "validate", "validate_on", "early_stopping")
+RUN_OPTIONS = ("epochs", "validate", "validate_on", "early_stopping", "histograms")
 _CHECKPOINT = Option(
     name="resume",
     kind="text",
@@ -298,6 +298,7 @@ class LaunchPanel(Part):
             epochs=chosen.epochs,
             validation=self._validation if chosen.validate else None,
             early_stopping=chosen.early_stopping,
+            histograms=chosen.histograms,
             resume=resume,
             display=False,
         )

@@ -196,6 +196,8 @@ def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook
         options["validation"] = Expression(f"{experiment.validation}{collect}")
     if experiment.early_stopping is not None:
         options["early_stopping"] = experiment.early_stopping
+    if experiment.histograms is not None:
+        options["histograms"] = experiment.histograms
     if experiment.note:
         lines.append(f"# {experiment.note}")
     train = Expression(f"train{collect}")

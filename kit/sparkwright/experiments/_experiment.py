@@ -9,7 +9,11 @@ from sparkwright.data import DataSource, DistributedDataSet
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
-from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster
+from sparkwright.masters import (
+    EarlyStopping,
+    Histograms,
+    ParameterAveragingTrainingMaster,
+)
 from sparkwright.masters.reading import MASTERS
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
@@ -90,6 +94,13 @@ class Experiment(Configuration):
         label="Stop early",
         group="Early stopping",
         help="End the run before its last epoch.",
+    )
+    histograms: Histograms | None = option(
+        default=None,
+        none_text="only on request",
+        group="Histograms",
+        help="Histograms of weights, updates and activations that a worker takes as training goes "
+        "on.",
     )
     seed: int = option(
         default=1,
@@ -262,6 +273,7 @@ class PreparedExperiment:
         options: dict[str, Any] = {
             "epochs": experiment.epochs,
             "early_stopping": experiment.early_stopping,
+            "histograms": experiment.histograms,
             "resume": resume,
             "display": display,
         }

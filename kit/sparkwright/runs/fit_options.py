@@ -11,7 +11,7 @@ import numpy as np
 from sparkwright.data import DataSet, DistributedDataSet, TfData
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import EarlyStopping, Histograms
 from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
 
@@ -50,6 +50,9 @@ class FitOptions(TypedDict, total=False):
             callbacks, and for shuffles.
         shuffle: visit the examples in a new order in each epoch; default None: as the training
             master says, which by default does.
+        histograms: histograms of weights, updates and activations that a worker takes as training
+            goes on; default None: only on request. See `Histograms`, `run.histograms` and
+            `run.request_histograms()`.
     """
 
     epochs: int | None
@@ -65,6 +68,7 @@ class FitOptions(TypedDict, total=False):
     steps_per_epoch: int | None
     initial_epoch: int
     shuffle: bool | None
+    histograms: Histograms | None
 
 
 # All of them, checked; see `checked_options`.
@@ -116,6 +120,11 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
         raise ConfigurationError(
             "`early_stopping` must be an EarlyStopping or None. Received: "
             f"early_stopping={early_stopping!r}."
+        )
+    if not (found["histograms"] is None or isinstance(found["histograms"], Histograms)):
+        raise ConfigurationError(
+            "`histograms` must be a Histograms or None. Received: "
+            f"histograms={found['histograms']!r:.200}."
         )
     check_count("epochs", found["epochs"], optional=True)
     check_count("callback_frequency", found["callback_frequency"], optional=True)
