@@ -28,6 +28,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "export_directory": st.none(),
     "updater": st.sampled_from(["average", "reset"]),  # "local" goes with one communication
     "exchange_precision": st.just("float32"),  # others go with some updaters
+    "of": st.sampled_from([("weights",), ("updates", "activations")]),
     "averaging_delay": st.just(0),  # likewise
 }
 

@@ -20,6 +20,7 @@ from sparkwright.experiments import Experiment
 from sparkwright.masters import (
     Checkpointing,
     EarlyStopping,
+    Histograms,
     MeshConfig,
     NtpClock,
     OuterOptimizer,
@@ -42,7 +43,7 @@ CLASSES: list[Any] = [
     *MASTERS,
     *(AdaptiveThreshold, FixedThreshold, TargetSparsity, ResidualClipping),
     *(DefaultRepartitioner, NoRepartitioner, MeshConfig, Checkpointing, EarlyStopping),
-    *(SystemClock, NtpClock, OuterOptimizer, Augmentation, MaskFile),
+    *(SystemClock, NtpClock, OuterOptimizer, Histograms, Augmentation, MaskFile),
 ]
 OPTIONS = [(cls, option) for cls in CLASSES for option in plain_options(cls)]
 IDS = [f"{cls.__name__}.{option.name}" for cls, option in OPTIONS]

@@ -25,6 +25,7 @@ PUBLIC = {
     "EvaluationCalibration",
     "Experiment",
     "FixedThreshold",
+    "Histograms",
     "MeshConfig",
     "NoRepartitioner",
     "NtpClock",

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .masters import (
         Checkpointing as Checkpointing,
         EarlyStopping as EarlyStopping,
+        Histograms as Histograms,
         MeshConfig as MeshConfig,
         NtpClock as NtpClock,
         OuterOptimizer as OuterOptimizer,

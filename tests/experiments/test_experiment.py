@@ -32,6 +32,7 @@ experiments = st.builds(
     validate_on=st.sampled_from(["validation", "test"]),
     early_stopping=st.none() | st.builds(sw.EarlyStopping, patience=st.integers(1, 9)),
     reduce_on_plateau=st.none() | configurations(sw.ReduceOnPlateau),
+    histograms=st.none() | configurations(sw.Histograms),
     seed=st.integers(0, 2**31),
 )
 

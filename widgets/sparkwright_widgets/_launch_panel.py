@@ -26,7 +26,14 @@ from sparkwright_widgets._ui import (
 )
 
 # The options of an experiment that are chosen here, beside `spark`.
-RUN_OPTIONS = ("epochs", "validate", "validate_on", "early_stopping", "reduce_on_plateau")
+RUN_OPTIONS = (
+    "epochs",
+    "validate",
+    "validate_on",
+    "early_stopping",
+    "reduce_on_plateau",
+    "histograms",
+)
 _CHECKPOINT = Option(
     name="resume",
     kind="text",
@@ -302,6 +309,7 @@ class LaunchPanel(Part):
             validation=self._validation if chosen.validate else None,
             early_stopping=chosen.early_stopping,
             callbacks=chosen.callbacks,
+            histograms=chosen.histograms,
             resume=resume,
             display=False,
         )

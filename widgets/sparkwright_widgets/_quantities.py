@@ -82,6 +82,23 @@ QUANTITIES = (
     Quantity(column="message_bytes", label="sent for a minibatch (KiB)", factor=1 / 1024),
     Quantity(column="staleness", label="staleness (minibatches)"),
     Quantity(column="residual_p99", label="residual, 99th percentile"),
+    Quantity(
+        column="processor",
+        label="processor (% of its cores)",
+        factor=100.0,
+        note="Processor time of each worker's process, as a share of the time that its cores had, "
+        "about once in 2 s. Low values: the worker waits, for data or for slower workers.",
+    ),
+    Quantity(
+        column="memory_bytes",
+        label="memory (MiB)",
+        factor=1 / 2**20,
+        takes="last",
+        note="Resident memory of each worker's process, with those pages of its data's files that "
+        "are in memory.",
+    ),
+    Quantity(column="gpu", label="GPU (% of the time)", factor=100.0),
+    Quantity(column="gpu_memory_bytes", label="GPU memory (MiB)", factor=1 / 2**20, takes="last"),
 )
 
 # Columns that say where a row belongs, or that have too little to say for a line of their own.
@@ -103,8 +120,8 @@ class QuantityNumbers:
     Example:
         >>> numbers = QuantityNumbers()
         >>> numbers.of("learning_rate"), numbers.of("accuracy"), numbers.of("step")
-        (1, 9, None)
-        >>> [quantity.label for _, quantity in numbers.listed({0, 1, 9})]
+        (1, 13, None)
+        >>> [quantity.label for _, quantity in numbers.listed({0, 1, 13})]
         ['loss', 'accuracy', 'learning rate']
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _STEPS = "minibatches of each worker"
-_MOST_CHARTS = 8  # a saved notebook is no place for dozens of metrics
+_MOST_CHARTS = 12  # a saved notebook is no place for dozens of metrics
 _MOST_WORKERS = 32
 _TABLE_ROWS = 20
 _TABLE_WORKERS = 16
@@ -55,7 +55,7 @@ def loss_figure(
 
 
 def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Figure:
-    """What a run logged beside its loss, as at most eight small charts.
+    """What a run logged beside its loss, as at most twelve small charts.
 
     Args:
         quantities: what to draw, in this order.

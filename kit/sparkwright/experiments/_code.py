@@ -199,6 +199,8 @@ def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook
         options["early_stopping"] = experiment.early_stopping
     if experiment.callbacks is not None:
         options["callbacks"] = experiment.callbacks
+    if experiment.histograms is not None:
+        options["histograms"] = experiment.histograms
     if experiment.note:
         lines.append(f"# {experiment.note}")
     train = Expression(f"train{collect}")

@@ -9,7 +9,12 @@ from sparkwright.data import DataSource, DistributedDataSet
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
 from sparkwright.local import ParallelWrapper
-from sparkwright.masters import EarlyStopping, ParameterAveragingTrainingMaster, ReduceOnPlateau
+from sparkwright.masters import (
+    EarlyStopping,
+    Histograms,
+    ParameterAveragingTrainingMaster,
+    ReduceOnPlateau,
+)
 from sparkwright.masters.reading import MASTERS
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import PRESETS, NetworkSpec
@@ -96,6 +101,13 @@ class Experiment(Configuration):
         label="Lower the learning rate on a plateau",
         group="Learning rate",
         help="Lower the learning rate where the validation score no longer improves.",
+    )
+    histograms: Histograms | None = option(
+        default=None,
+        none_text="only on request",
+        group="Histograms",
+        help="Histograms of weights, updates and activations that a worker takes as training goes "
+        "on.",
     )
     seed: int = option(
         default=1,
@@ -284,6 +296,7 @@ class PreparedExperiment:
             "epochs": experiment.epochs,
             "early_stopping": experiment.early_stopping,
             "callbacks": experiment.callbacks,
+            "histograms": experiment.histograms,
             "resume": resume,
             "display": display,
         }

@@ -17,6 +17,7 @@ from .cost import (
     ScalingPoint as ScalingPoint,
 )
 from .forecast import Prospect as Prospect, prospect as prospect
+from .histograms import Histograms as Histograms
 from .mesh_config import MeshConfig as MeshConfig
 from .outer_optimizer import OuterOptimizer as OuterOptimizer
 from .parameter_averaging import (

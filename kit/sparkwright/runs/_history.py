@@ -26,6 +26,7 @@ COLUMNS: dict[str, type[np.generic]] = {
 _FURTHER = {
     *("learning_rate", "update_ratio", "threshold", "sparsity", "message_bytes", "staleness"),
     *("residual_p50", "residual_p99", "residual_max"),
+    *("processor", "memory_bytes", "gpu", "gpu_memory_bytes"),
 }
 _FIRST_CAPACITY = 4096
 Counts = NDArray[np.int64]
@@ -49,6 +50,15 @@ class History:
       the round's n minibatches (with gradient sharing: by those of a message). That is the ratio
       of one minibatch if all steps point the same way. It is lower where they differ: by the
       square root of n for unrelated directions. Large networks are sampled.
+
+    What the worker's process took of its machine, with the last minibatch of a round about once in
+    2 s, NaN elsewhere; no column before the first measurement:
+
+    * processor: its processor time since the last measurement, as a share of the time that the
+      worker's cores had; above 1 if it used more cores than its own;
+    * memory_bytes: its resident memory, with those pages of its data's files that are in memory;
+    * gpu: the share of the time in which its GPU computed; gpu_memory_bytes: memory in use on the
+      GPU. Only where a worker has a GPU, and pynvml or nvidia-smi answers.
 
     With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
     took over from another worker, and there are float columns about the minibatch's message:

@@ -22,6 +22,7 @@ from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim
 from .engine import Engine, Outcome
+from .histograms import RunHistograms
 from .names import NAMES
 from .record import RunRecord
 
@@ -155,6 +156,11 @@ class TrainingRun:
         return self._record.times.timeline(hosts=hosts, name=self.id)
 
     @property
+    def histograms(self) -> RunHistograms:
+        """Histograms of the network so far, by `histograms=` or `request_histograms`."""
+        return self._record.histograms
+
+    @property
     def thresholds(self) -> tuple[float, ...]:
         """Of gradient sharing, those that a worker's last messages ended with; else none."""
         return () if self._outcome is None else self._outcome.progress.thresholds
@@ -226,6 +232,16 @@ class TrainingRun:
         if not self.finished:
             self._record.state_changed("stopping", "stopping; what has been learnt is kept")
             self._engine.stop()
+
+    def request_histograms(self) -> bool:
+        """Have a worker take histograms after the next averaging; returns at once.
+
+        As `histograms=` of the run says, else of weights and updates. They come to `histograms`.
+
+        Returns:
+            Whether a worker was asked: False before the first one is there, and after the end.
+        """
+        return not self.finished and self._engine.request_histograms()
 
     def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:
         """Call `listener` with each event, on the run's own thread; returns what removes it."""

@@ -177,6 +177,14 @@ class CoordinatorServer:
                     peer.send("snapshot")
         self._have_result.wait(timeout_s)
 
+    def request_histograms(self) -> bool:
+        """Ask the first worker for histograms after its next averaging; False without one."""
+        with self._lock:
+            peers = {p.registered.worker: p for p in self._peers.values() if p.registered}
+            if peers:
+                peers[min(peers)].send("histograms")
+            return bool(peers)
+
     def heard_s_ago(self) -> dict[int, float]:
         """Worker -> seconds since it was last heard."""
         now_s = time.monotonic()

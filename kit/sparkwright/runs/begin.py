@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import SharedTrainingMaster
+from sparkwright.masters import Histograms, SharedTrainingMaster
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.networks import ModelDefinition, ModelState
 from sparkwright.networks.building import check_steps, prepare
@@ -18,6 +18,7 @@ from sparkwright.networks.optimizer_checks import (
 )
 from sparkwright.networks.signature import Shape
 from sparkwright.storage import save_model
+from sparkwright.workers.histograms import variable_names
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
@@ -41,13 +42,15 @@ class RunBeginning:
     Attributes:
         id: the run's.
         master: with the seed that this run uses.
-        definition: of the network.
+        model: the keras.Model.
+        definition: of it.
         start: the network's state.
         resume: the checkpoint to go on from; None: from `start`.
         epochs: passes over the data, at most.
         judged: early stopping; None: without.
         callbacks: of Keras; may be none.
         initial_epoch: the epoch to begin with, from 0.
+        histograms: which to take, and when; None: only on request.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class RunBeginning:
             )
         changes = {name: options[name] for name in ("shuffle", "steps_per_epoch")}
         master = replace(master, **{n: v for n, v in changes.items() if v is not None})
-        self.id, self.epochs, self._model = id, epochs, model
+        self.id, self.epochs, self.model = id, epochs, model
         if rebuild_optimizer(model):
             remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
             warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
@@ -125,6 +128,8 @@ class RunBeginning:
             )
         self._early_stopping, self._name = early_stopping, options["name"]
         self._is_recorded: bool | None = options["record"]
+        self.histograms = options["histograms"]
+        _check_layers(model, self.histograms)
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
             raise ConfigurationError(
@@ -155,6 +160,7 @@ class RunBeginning:
             judged=self.judged,
             callbacks=self.callbacks,
             initial_epoch=self.initial_epoch,
+            histograms=self.histograms,
         )
 
     def run(
@@ -193,10 +199,10 @@ class RunBeginning:
             record=record,
             take_result=self._take,
             epoch_history=partial(self.callbacks.history, record),
-            model=self._model,
+            model=self.model,
             configuration={
                 "master": self.master.to_dict(),
-                "model": self._model.name,
+                "model": self.model.name,
                 "parameters": self.definition.parameters,
                 "workers": workers,
                 "epochs": self.epochs,
@@ -225,14 +231,14 @@ class RunBeginning:
         return outcome
 
     def _rules(self) -> dict[str, Any]:
-        rules = self._early_stopping
-        return {} if rules is None else {"early_stopping": rules.to_dict()}
+        given = {"early_stopping": self._early_stopping, "histograms": self.histograms}
+        return {name: each.to_dict() for name, each in given.items() if each is not None}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         if checkpoint.fingerprint != self.definition.architecture:
             raise ConfigurationError(
                 "a run can only be resumed with the network that it trained. Received: "
-                f"{self._model.name!r}, which differs from that of {checkpoint.run}. Build the "
+                f"{self.model.name!r}, which differs from that of {checkpoint.run}. Build the "
                 "model by the same code, with the same optimizer and loss."
             )
         # Before the model is changed; the data is counted, and compared, later.
@@ -289,6 +295,19 @@ def _compiled(model: Any) -> dict[str, Any]:
         known = {name: value for name, value in options.items() if isinstance(value, simple)}
         found["optimizer"] = {**known, "name": type(optimizer).__name__}
     return found
+
+
+def _check_layers(model: Any, histograms: Histograms | None) -> None:
+    """Refuse names of layers that the model does not have."""
+    if histograms is None or histograms.layers is None:
+        return
+    known = {layer.name: None for layer in model.layers}
+    known |= dict.fromkeys(name.rpartition("/")[0] for name in variable_names(model))
+    if unknown := [name for name in histograms.layers if name not in known]:
+        raise ConfigurationError(
+            f"`layers` of histograms must be layers of the network: {', '.join(known)}. "
+            f"Received: {', '.join(unknown)}."
+        )
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:

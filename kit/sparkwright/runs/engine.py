@@ -49,6 +49,10 @@ class Engine(Protocol):
         """End at once; from any thread."""
         ...
 
+    def request_histograms(self) -> bool:
+        """Take histograms after the next averaging; False if no worker trains yet."""
+        ...
+
 
 class StartState:
     """The driver's model, from which training starts and into which its result goes.

@@ -12,7 +12,7 @@ from sparkwright.data import DataSet, DistributedDataSet, TfData
 from sparkwright.data.frames import FrameColumns
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping
+from sparkwright.masters import EarlyStopping, Histograms
 from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
 
@@ -62,6 +62,9 @@ class FitOptions(TypedDict, total=False):
             master says, which by default does.
         record: store the run, see `RunStore`; default None: unless the environment variable
             `SPARKWRIGHT_RUNS` is "off".
+        histograms: histograms of weights, updates and activations that a worker takes as training
+            goes on; default None: only on request. See `Histograms`, `run.histograms` and
+            `run.request_histograms()`.
     """
 
     epochs: int | None
@@ -81,6 +84,7 @@ class FitOptions(TypedDict, total=False):
     initial_epoch: int
     shuffle: bool | None
     record: bool | None
+    histograms: Histograms | None
 
 
 # All of them, checked; see `checked_options`.
@@ -135,6 +139,11 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
             f"early_stopping={early_stopping!r}."
         )
     check_name(found["name"])
+    if not (found["histograms"] is None or isinstance(found["histograms"], Histograms)):
+        raise ConfigurationError(
+            "`histograms` must be a Histograms or None. Received: "
+            f"histograms={found['histograms']!r:.200}."
+        )
     check_count("epochs", found["epochs"], optional=True)
     check_count("callback_frequency", found["callback_frequency"], optional=True)
     check_count("steps_per_epoch", found["steps_per_epoch"], optional=True)

@@ -23,7 +23,7 @@ from sparkwright.errors import (
     RunTimeoutError,
     WorkerError,
 )
-from sparkwright.masters import SharedTrainingMaster
+from sparkwright.masters import Histograms, SharedTrainingMaster
 from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.mesh.auth import SECRET_BYTES
@@ -32,6 +32,7 @@ from sparkwright.networks import ModelDefinition, pack_arrays
 from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
+from sparkwright.workers.histograms import HistogramsTaken
 from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.requests import TrainRequest, WorkerSettings
 
@@ -160,6 +161,7 @@ class PeerEngine:
         judged: JudgedRun | None = None,
         callbacks: DriverCallbacks,
         initial_epoch: int = 0,
+        histograms: Histograms | None = None,
     ) -> None:
         """Prepare; nothing starts before `run`.
 
@@ -174,8 +176,10 @@ class PeerEngine:
             resume: where to go on from; default None: from `start`.
             judged: early stopping; default None: without.
             initial_epoch: the epoch to begin with, from 0; default 0.
+            histograms: which to take, and when; default None: only on request.
         """
         self._callbacks, self._initial_epoch = callbacks, initial_epoch
+        self._histograms = histograms
         # The moments whose callbacks are due on the run's thread; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
         self._run, self._launcher, self._master = run, launcher, master
@@ -294,6 +298,10 @@ class PeerEngine:
             self._server.snapshot(_SNAPSHOT_S)
         self._launcher.cancel()
         self._over()
+
+    def request_histograms(self) -> bool:
+        """Take histograms after the next averaging; False if no worker trains yet."""
+        return self._server is not None and self._server.request_histograms()
 
     # -- private ----------------------------------------------------------------------------
 
@@ -447,6 +455,7 @@ class PeerEngine:
             epochs=self._epochs,
             judged=self._judged,
             callbacks=self._callbacks,
+            histograms=self._histograms,
         )
         return TrainRequest(
             definition=self._definition,
@@ -579,6 +588,8 @@ class PeerEngine:
                 record.times.heard(worker, message)
             case "debug":
                 _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
+            case "histograms":
+                record.histograms.add(HistogramsTaken.from_message(fields, message.payload))
             case "validated":
                 epoch, loss = int(fields["epoch"]), float(fields["loss"])
                 record.validated(epoch=epoch, loss=loss, metrics=fields["metrics"])
@@ -633,12 +644,13 @@ def settings_of(
     epochs: int,
     judged: JudgedRun | None = None,
     callbacks: DriverCallbacks | None = None,
+    histograms: Histograms | None = None,
 ) -> Any:
     """A template of the workers' settings, to be completed with worker and attempt."""
     assert master.seed is not None  # `seeded` has seen to it
     if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
         master = replace(master, repartitioner=DefaultRepartitioner())
-    settings = WorkerSettings(master=master, epochs=epochs)
+    settings = WorkerSettings(master=master, epochs=epochs, histograms=histograms)
     if callbacks is not None and callbacks.given:
         settings = replace(settings, callbacks=True, callback_frequency=callbacks.frequency)
     if judged is None:

@@ -31,6 +31,7 @@ from ._events import (
     WorkerStatus,
 )
 from ._history import History, epoch_logs, untold_rows
+from .histograms import RunHistograms
 from .timeline_record import TimelineRecord
 
 Listener = Callable[[RunEvent], None]
@@ -49,6 +50,7 @@ class RunRecord:
 
     Attributes:
         log: a row per worker and minibatch.
+        histograms: of the network, at intervals or on request.
         times: the phases of driver and workers.
         facts: JSON-able: what has become known of the run.
         began_s: when, by the monotonic clock.
@@ -59,7 +61,7 @@ class RunRecord:
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
         """Begin at state "queued", now."""
-        self.log = History()
+        self.log, self.histograms = History(), RunHistograms()
         self.times = TimelineRecord(workers=workers, name=name)
         self.facts: Mapping[str, Any] = {}
         self.behind: tuple[str, ...] = ()

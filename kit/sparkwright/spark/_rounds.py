@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,15 @@ import numpy as np
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import ParameterAveragingTrainingMaster
+from sparkwright.masters import Histograms, ParameterAveragingTrainingMaster
+from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.networks import pack_arrays
 from sparkwright.runs.begin import RunBeginning
 from sparkwright.runs.engine import Outcome
 from sparkwright.runs.peer_engine import error_of, settings_of
 from sparkwright.runs.record import RunRecord
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.histograms import ChosenVariables, HistogramsTaken
 from sparkwright.workers.protocol import Failure, Progress
 from sparkwright.workers.requests import RoundRequest
 from sparkwright.workers.work import share_out
@@ -50,10 +53,13 @@ class SparkRoundsEngine:
         master = beginning.master
         assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
         self._master, self._definition = master, beginning.definition
-        self._start, self._epochs = beginning.start, beginning.epochs
+        self._start, self._epochs, self._model = beginning.start, beginning.epochs, beginning.model
         self._judged, self._callbacks = beginning.judged, beginning.callbacks
         self._initial_epoch = beginning.initial_epoch
         self._ending = False  # early
+        self._histograms = beginning.histograms or Histograms(every=None)
+        self._schedule = HistogramSchedule(self._histograms.every)
+        self._histograms_asked = threading.Event()
         self._stopping = threading.Event()
         self._job: SparkJob | None = None
 
@@ -134,6 +140,12 @@ class SparkRoundsEngine:
         self._launcher.cancel()
         if self._job is not None:
             self._job.cancel()
+
+    def request_histograms(self) -> bool:
+        """Take histograms after the next averaging; False if nothing is trained yet."""
+        if self._job is not None:
+            self._histograms_asked.set()
+        return self._job is not None
 
     # -- private ----------------------------------------------------------------------------
 
@@ -217,6 +229,7 @@ class SparkRoundsEngine:
                 vector = np.append(vector, np.empty_like(before[size:]))
                 changed = slice(self._start.state.trainable_size)
                 outer.step(before[changed], vector[changed], before[size:], vector[size:])
+            self._take_histograms(record, vector, before, progress, done)
         progress = progress.after_round(shares, done, iterations=iterations)
         for fields in sorted(total.fields, key=lambda fields: fields["worker"]):
             block = {
@@ -238,6 +251,34 @@ class SparkRoundsEngine:
                 ends = self._judged.heard(fields["losses"]) is not None or ends
             self._ending = self._ending or ends
         return vector, progress, total.counters
+
+    def _take_histograms(
+        self,
+        record: RunRecord,
+        after: Any,
+        before: Any,
+        progress: Progress,
+        done: Mapping[int, tuple[int, int]],
+    ) -> None:
+        """Take histograms if they are due: here, where both averages are."""
+        step, options = progress.steps[0] + done.get(0, (0, 0))[0], self._histograms
+        if not self._schedule.is_due(step, asked=self._histograms_asked.is_set()):
+            return
+        self._histograms_asked.clear()
+        self._schedule.took(step)
+        began_s, variables = time.monotonic(), ChosenVariables(self._model, options)
+        found = variables.histograms(variables.cut(after), variables.cut(before))
+        note = 'Activations need `communication="ring"` or "driver".'
+        record.histograms.add(
+            HistogramsTaken(
+                step=step,
+                epoch=progress.epoch + 1,
+                minibatches=max(count for count, _ in done.values()),
+                seconds=time.monotonic() - began_s,
+                found=found,
+                notes=(note,) if "activations" in options.of else (),
+            )
+        )
 
 
 class _Sum:

@@ -269,6 +269,7 @@ class AveragingWorker:
         if "update_ratio" in done.readings:
             self._measured_s = time.monotonic()
         now_s = self._log(averaging)
+        self._take_histograms(group, averaging)
         self._rounds_since += 1
         write = asked = any(meta.checkpoint for meta in metas.values())
         if self._averager.is_delayed:
@@ -285,6 +286,19 @@ class AveragingWorker:
             # The next round was begun as if all had been trained.
             raise NetworkError("a worker did not train all of its share; the group meets again.")
         return ends
+
+    def _take_histograms(self, group: Group, averaging: Averaging) -> None:
+        """Take some if they are due: `work` holds the average before the last one for now."""
+        member, worker = self._member, self._settings.worker
+        step = averaging.after.steps[worker]
+        if averaging.changed and member.histograms.is_due(group, step):
+            member.histograms.take_of_vectors(
+                member.average,
+                member.work,
+                step=step,
+                epoch=min(averaging.before.epoch + 1, self._settings.epochs),
+                minibatches=max(meta.minibatches for meta in averaging.metas.values()),
+            )
 
     def _is_to_end(self, group: Group) -> bool:
         """Whether this round is to be the last: training stops, or workers wait to join."""

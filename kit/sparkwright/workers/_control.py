@@ -95,6 +95,7 @@ class ControlLine:
         activity: of the training thread, which heartbeats report.
         ring: the worker's, which "regroup" breaks.
         stopping: set when the run ends with the next averaging.
+        histograms_asked: set when the driver wants histograms at the next moment.
         paused: the latest generation whose ring ends with the next averaging; others join.
     """
 
@@ -108,6 +109,7 @@ class ControlLine:
         self.ring = CurrentRing()
         self.stopping = threading.Event()
         self.gone = threading.Event()
+        self.histograms_asked = threading.Event()
         self._dismissed = False
         self._orders: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -117,6 +119,7 @@ class ControlLine:
         self._handlers: dict[str, Callable[[Message], object]] = {
             "stop": lambda _: self.stopping.set(),
             "pause": self._pause,
+            "histograms": lambda _: self.histograms_asked.set(),
             "regroup": lambda message: self.ring.break_off(int(message.fields["generation"])),
             "dismiss": self._dismiss,
             **dict.fromkeys(("verdict", "kept", "answered"), self._answers.put),

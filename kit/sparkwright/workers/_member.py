@@ -23,10 +23,12 @@ from sparkwright.workers.protocol import Ending, Failure, Group, Progress
 
 from ._batch_layout import BatchLayout
 from ._control import ControlLine, Dismissed
+from ._histogram_taker import HistogramTaker
 from ._phases import NO_PHASES, PhaseRecorder
 from ._replica_base import Replica
 from ._rounded_average import RoundedAverage
 from ._row_buffer import RowBuffer
+from ._usage import UsageMeter
 from .failure import failure_of
 from .requests import WorkerSettings
 from .shard import Shard, ShardServer, ShardSource
@@ -52,6 +54,7 @@ class RunMember:
         control: its line to the coordinator.
         shards: other workers' examples.
         rows: its log on the way to the driver.
+        histograms: takes some of the replica now and then.
         average: the last average, as `ModelState.read` gives it, then the velocity of the outer
             optimizer if there is one.
         size: elements of `average` without the velocity.
@@ -75,6 +78,7 @@ class RunMember:
         velocity: int = 0,
         device: str = "",
         phases: PhaseRecorder = NO_PHASES,
+        usage: UsageMeter | None = None,
     ) -> None:
         """Prepare; nothing is sent before `register`.
 
@@ -88,7 +92,8 @@ class RunMember:
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
             peer_timeout_s=settings.master.mesh.peer_timeout_s,
         )
-        self.rows, self.phases = RowBuffer(control), phases
+        self.rows, self.phases = RowBuffer(control, usage), phases
+        self.histograms = HistogramTaker(settings, replica, shard, control)
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)

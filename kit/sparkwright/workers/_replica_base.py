@@ -148,6 +148,19 @@ class Replica(ABC):
 
         return self._infer("predict", predict, layout, columns)
 
+    def outputs(
+        self, layout: BatchLayout, columns: Columns, tensors: Mapping[str, Any]
+    ) -> list[NDArray[Any]]:
+        """As `predict`, of symbolic tensors of the model by name instead of its outputs."""
+        import keras
+
+        def compute(arrays: Arrays) -> list[Any]:
+            x, _, _, mask = layout.unpack(arrays)
+            inner = keras.Model(self.model.inputs, [*tensors.values()], name="outputs")
+            return keras.tree.flatten(outputs_of(inner, x, mask, training=False))
+
+        return self._infer(f"outputs {[*tensors]}", compute, layout, columns)
+
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ._control import ControlLine
 from ._minibatches import RoundDone
+from ._usage import UsageMeter
 
 _SEND_EVERY_S = 0.1
 
@@ -15,8 +16,8 @@ _SEND_EVERY_S = 0.1
 class RowBuffer:
     """Collects what each averaged round did; a round that is lost is never logged."""
 
-    def __init__(self, control: ControlLine) -> None:
-        self._control = control
+    def __init__(self, control: ControlLine, usage: UsageMeter | None = None) -> None:
+        self._control, self._usage = control, usage
         self._blocks: list[dict[str, Any]] = []
         self._losses: list[NDArray[np.float32]] = []
         self._examples: list[NDArray[np.int32]] = []
@@ -51,7 +52,7 @@ class RowBuffer:
                 "ended_s": time.monotonic(),
                 "seconds": seconds,
                 "metrics": done.metrics,
-                "readings": done.readings,
+                "readings": done.readings | self._usage_now(done),
                 **({} if averagings is None else {"averagings": averagings}),
             }
         )
@@ -62,6 +63,9 @@ class RowBuffer:
         # Without delay for the first round, so that the first loss is shown early.
         if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
             self.flush()
+
+    def _usage_now(self, done: RoundDone) -> dict[str, float]:
+        return {} if self._usage is None or not len(done.losses) else self._usage.readings()
 
     def flush(self) -> None:
         """Send what has been collected."""

@@ -32,6 +32,7 @@ from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, 
 from ._replica_base import Replica
 from ._replicas import make_replica
 from ._sharing import SharingWorker
+from ._usage import UsageMeter
 from .adapting import summarize
 from .inference import run_inference
 from .requests import (
@@ -61,6 +62,7 @@ class Service:
         self._digests: dict[tuple[str, str], str] = {}  # of the weights of replicas that infer
         self._round_run = ""  # the run whose counters the replica holds
         self._clocks = WorkerClocks()  # of runs with a timeline
+        self._usage = UsageMeter(device)
 
     def answer(self, request: Any, gone: threading.Event) -> Answer:
         """Do what `request` asks, while `gone` is not set.
@@ -118,15 +120,18 @@ class Service:
             port = _port(request, control, name=name)
             stack.callback(port.close)
             control.when_called_back(port.connect_back)
+            replica = self._replica(request)
+            self._usage.begin(cores=replica.device[1])
             worker = stack.enter_context(
                 contextlib.closing(
                     worker_of(
                         request,
-                        self._replica(request),
+                        replica,
                         control,
                         port,
                         device=self._device,
                         phases=phases,
+                        usage=self._usage,
                     )
                 )
             )
@@ -180,6 +185,7 @@ class Service:
                 replica.state.own_seeds(values, worker=settings.worker)
                 replica.state.write_extras(values)
                 self._round_run = request.run
+                self._usage.begin(cores=replica.device[1])
             if request.first:
                 replica.reset_metrics()
             replica.iterations = request.iterations
@@ -193,6 +199,7 @@ class Service:
             if done.readings:
                 after, count = sample_of(replica.state.trainable_views()), len(done.losses)
                 done.readings["update_ratio"] = update_ratio(before, after, minibatches=count)
+                done.readings |= self._usage.readings()
         finally:
             trainer.close()
         vector = replica.state.read(updater=averages)
@@ -254,8 +261,11 @@ def worker_of(
     *,
     device: str = "",
     phases: PhaseRecorder,
+    usage: UsageMeter | None = None,
 ) -> Worker:
     """The worker for `request`, which trains `replica` on `device` and tells `phases` of it.
+
+    With `usage`, the log has what that measures.
 
     Raises:
         DataError: if the data does not fit the network.
@@ -274,6 +284,7 @@ def worker_of(
         velocity=settings.master.velocity_size(replica.state.trainable_size) if averaging else 0,
         device=device,
         phases=phases,
+        usage=usage,
     )
     if averaging:
         return AveragingWorker(settings, member)

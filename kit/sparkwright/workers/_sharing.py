@@ -343,7 +343,7 @@ class SharingWorker:
             self._compute_step()
 
     def _compute_step(self) -> None:
-        piece = self._piece
+        piece, sampled = self._piece, self._sampled_for_histograms()
         assert piece is not None
         began_s = time.monotonic()
         try:
@@ -387,6 +387,15 @@ class SharingWorker:
         before_s = cost_s if math.isnan(self._message_s) else self._message_s
         self._message_s = before_s + _LATEST * (cost_s - before_s)
         self._adapt(step_s)
+        if sampled is not None:
+            before_piece, took_s = sampled
+            self._member.histograms.take_since(
+                before_piece,
+                step=self._clock,
+                epoch=piece.span.epoch + 1,
+                minibatches=size,
+                seconds=took_s,
+            )
         if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
@@ -398,6 +407,14 @@ class SharingWorker:
             return None
         self._measured_s = now_s
         return self._parameters()
+
+    def _sampled_for_histograms(self) -> tuple[list[Vector], float] | None:
+        """Samples of the variables and the seconds that took, if histograms are due; or None."""
+        assert self._group is not None
+        began_s, histograms = time.monotonic(), self._member.histograms
+        if not histograms.is_due(self._group, self._clock + 1):
+            return None
+        return histograms.sample(), time.monotonic() - began_s
 
     def _parameters(self) -> Vector:
         return sample_of(self._replica.state.trainable_views())

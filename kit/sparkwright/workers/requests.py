@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparkwright.data import Normalizer, TfData
 from sparkwright.evaluation import AbstractEvaluation, CustomEvaluation
 from sparkwright.masters import TrainingMaster
+from sparkwright.masters.histograms import Histograms
 from sparkwright.networks import ModelDefinition
 from sparkwright.workers.protocol import Failure
 from sparkwright.workers.work import Span
@@ -243,6 +244,7 @@ class WorkerSettings(Generic[M]):
         judged: after an evaluation, wait for the driver's verdict.
         callbacks: after each epoch, wait for the driver's callbacks.
         callback_frequency: likewise after so many averagings of an epoch; 0: not.
+        histograms: which to take, and when; None: only on request.
     """
 
     master: M = field(repr=False)
@@ -254,6 +256,7 @@ class WorkerSettings(Generic[M]):
     judged: bool = False
     callbacks: bool = False
     callback_frequency: int = 0
+    histograms: Histograms | None = None
 
     @property
     def stop_at_non_finite(self) -> bool:

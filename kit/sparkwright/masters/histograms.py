@@ -1,0 +1,77 @@
+"""Histograms of a network while it learns: which, how often, how fine."""
+
+from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.errors import ConfigurationError
+
+KINDS = ("weights", "updates", "activations")
+
+
+@configuration
+class Histograms(Configuration):
+    """Which histograms one worker takes between its minibatches, and how often.
+
+    Training waits while they are taken, and its result is the same to the bit as without them.
+    `run.histograms.cost_s` is the time that they have taken.
+
+    Example:
+        >>> Histograms(every=500, of=("weights", "activations"), layers=("dense",)).bins
+        64
+    """
+
+    every: int | None = option(
+        default=100,
+        minimum=1,
+        none_text="only on request",
+        unit="minibatches",
+        help="Minibatches of the worker from one time to the next; the first time comes with the "
+        "first averaging. At other times `run.request_histograms()` asks for them.",
+    )
+    of: tuple[str, ...] = option(
+        default=("weights", "updates"),
+        label="Of what",
+        help='"weights": each trainable variable. "updates": what the last averaging changed in '
+        "it; with gradient sharing, the worker's minibatches of one message. "
+        '"activations": outputs of each layer in inference mode, for up to 64 of the worker\'s '
+        "examples; they need a sequential or functional network and data in partitions.",
+    )
+    layers: tuple[str, ...] | None = option(
+        default=None,
+        none_text="all layers",
+        help="Names of layers.",
+    )
+    bins: int = option(
+        default=64,
+        minimum=4,
+        maximum=512,
+        help="Bins of each, from the least value to the greatest.",
+    )
+
+    def _check(self) -> None:
+        if not self.of or not set(self.of) <= set(KINDS):
+            raise ConfigurationError(
+                f"`of` must hold one or more of {', '.join(map(repr, KINDS))}. "
+                f"Received: of={self.of!r}."
+            )
+
+    def takes(self, name: str) -> bool:
+        """Whether `name`, of a layer or of a variable in it as "layer/variable", is wanted."""
+        chosen = self.layers
+        return chosen is None or any(name == each or name.startswith(f"{each}/") for each in chosen)
+
+
+class HistogramSchedule:
+    """When histograms are due: at intervals of minibatches, and at the next moment on request."""
+
+    def __init__(self, every: int | None) -> None:
+        self._every, self._last = every, -1
+
+    def is_due(self, step: int, *, asked: bool) -> bool:
+        """Whether to take some after minibatch `step`, from 1; `asked`: somebody wants some."""
+        if asked or self._every is None:
+            return asked
+        # A run that was rewound has been at later minibatches.
+        return self._last < 0 or step - self._last >= self._every or step < self._last
+
+    def took(self, step: int) -> None:
+        """Some have been taken after minibatch `step`."""
+        self._last = step

@@ -1,0 +1,168 @@
+"""Histograms of arrays, and those of one moment as a message."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright.masters.histograms import Histograms
+
+from ._flat import Vector, sample_of
+
+# Of a larger array evenly spread blocks are counted, so that one histogram takes milliseconds.
+MOST_VALUES = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Histogram:
+    """How the values of one array lay at one moment.
+
+    Attributes:
+        low: the least finite value.
+        high: the greatest one.
+        mean: of the finite values.
+        std: their standard deviation.
+        not_finite: values that are NaN or infinite.
+        counts: (bins,) uint32, of bins of equal width from `low` to `high`; of a large array, those
+            of a sample.
+    """
+
+    low: float
+    high: float
+    mean: float
+    std: float
+    not_finite: int
+    counts: NDArray[np.uint32] = field(repr=False)
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """(bins + 1,) bounds of the bins."""
+        return np.linspace(self.low, self.high, len(self.counts) + 1)
+
+    @classmethod
+    def of(cls, values: NDArray[Any], bins: int) -> Self:
+        """Count the values of an array of any shape.
+
+        Example:
+            >>> found = Histogram.of(np.array([0.0, 1.0, 4.0, np.nan]), 4)
+            >>> found.counts.tolist(), found.low, found.high, found.not_finite
+            ([1, 1, 0, 1], 0.0, 4.0, 1)
+        """
+        given = sample_of([values.reshape(-1)], most=MOST_VALUES).astype(np.float64)
+        finite = given[np.isfinite(given)]
+        missing = len(given) - len(finite)
+        if not len(finite):
+            empty = np.zeros(bins, np.uint32)
+            return cls(low=0.0, high=0.0, mean=0.0, std=0.0, not_finite=missing, counts=empty)
+        low, high = float(finite.min()), float(finite.max())
+        # All values equal, or bins narrower than numbers can tell apart: one bin holds all.
+        scale = bins / (high - low) if high - low > abs(low) * 1e-15 else 0.0
+        places = np.minimum((finite - low) * scale, bins - 1).astype(np.int64)
+        return cls(
+            low=low,
+            high=high,
+            mean=float(finite.mean()),
+            std=float(finite.std()),
+            not_finite=missing,
+            counts=np.bincount(places, minlength=bins).astype(np.uint32),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramsTaken:
+    """The histograms of one moment.
+
+    Attributes:
+        step: minibatches that the worker had trained.
+        epoch: from 1.
+        minibatches: of which the updates are the sum.
+        seconds: that taking them took.
+        found: (what, name) -> histogram.
+        notes: why some could not be taken.
+    """
+
+    step: int
+    epoch: int
+    minibatches: int
+    seconds: float
+    found: Mapping[tuple[str, str], Histogram] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    def to_message(self) -> tuple[dict[str, Any], tuple[NDArray[np.uint32], ...]]:
+        """(fields, payload) for `Connection.send`."""
+        each = [[*key, h.low, h.high, h.mean, h.std, h.not_finite] for key, h in self.found.items()]
+        names = ("step", "epoch", "minibatches", "seconds", "notes")
+        fields = {name: getattr(self, name) for name in names} | {"found": each}
+        return fields, tuple(histogram.counts for histogram in self.found.values())
+
+    @classmethod
+    def from_message(cls, fields: Mapping[str, Any], payload: Any) -> Self:
+        """The inverse of `to_message`.
+
+        Raises:
+            ValueError, KeyError: if the message is malformed.
+        """
+        each = fields["found"]
+        counts = np.frombuffer(payload, np.uint32).copy().reshape(len(each), -1) if each else ()
+        found: dict[tuple[str, str], Histogram] = {}
+        for (what, name, *numbers, missing), mine in zip(each, counts, strict=True):
+            low, high, mean, std = map(float, numbers)
+            found[str(what), str(name)] = Histogram(
+                low=low, high=high, mean=mean, std=std, not_finite=int(missing), counts=mine
+            )
+        return cls(
+            step=int(fields["step"]),
+            epoch=int(fields["epoch"]),
+            minibatches=int(fields["minibatches"]),
+            seconds=float(fields["seconds"]),
+            found=found,
+            notes=tuple(map(str, fields["notes"])),
+        )
+
+
+class ChosenVariables:
+    """The trainable variables of a model of which histograms are wanted.
+
+    Attributes:
+        names: theirs, as "layer/variable".
+    """
+
+    def __init__(self, model: Any, options: Histograms) -> None:
+        """Find them, and where each lies in the flat vector."""
+        self._options = options
+        sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
+        edges = np.cumsum([0, *sizes]).tolist()
+        names = variable_names(model)
+        self._places = [n for n, name in enumerate(names) if options.takes(name)]
+        self._parts = [slice(edges[n], edges[n + 1]) for n in self._places]
+        self.names = [names[n] for n in self._places]
+
+    def sample(self, views: Sequence[Vector]) -> list[Vector]:
+        """Samples of their values, of which `views` holds those of all trainable variables."""
+        return [sample_of([views[n]], most=MOST_VALUES) for n in self._places]
+
+    def cut(self, vector: Vector) -> list[Vector]:
+        """As `sample`, of a flat vector that begins with the trainable variables."""
+        return [sample_of([vector[part]], most=MOST_VALUES) for part in self._parts]
+
+    def histograms(
+        self, after: Sequence[Vector], before: Sequence[Vector]
+    ) -> dict[tuple[str, str], Histogram]:
+        """Histograms of samples, and of what changed in them since those `before`."""
+        found: dict[tuple[str, str], Histogram] = {}
+        of, bins = self._options.of, self._options.bins
+        for name, now, then in zip(self.names, after, before, strict=True):
+            if "weights" in of:
+                found["weights", name] = Histogram.of(now, bins)
+            if "updates" in of:
+                with np.errstate(all="ignore"):
+                    found["updates", name] = Histogram.of(now - then, bins)
+        return found
+
+
+def variable_names(model: Any) -> list[str]:
+    """Names of the trainable variables, as "layer/variable", in their order."""
+    prefix = f"{model.name}/"
+    return [variable.path.removeprefix(prefix) for variable in model.trainable_variables]

@@ -1,0 +1,134 @@
+import time
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as npst
+from tests.spark.helpers import weights
+from tests.workers.test_callbacks import blobs, fitted, master_of, network
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters.histograms import HistogramSchedule
+from sparkwright.runs.histograms import RunHistograms
+from sparkwright.workers.histograms import Histogram, HistogramsTaken, variable_names
+
+__all__ = ["blobs"]  # the fixture
+ALL = sw.Histograms(every=1, of=("weights", "updates", "activations"), bins=8)
+
+
+@pytest.fixture(autouse=True)
+def _in_process(in_process):
+    """Workers are threads of this process."""
+
+
+arrays = npst.arrays(
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 200),
+    elements=st.floats(-1e6, 1e6, width=32) | st.sampled_from([np.nan, np.inf, -np.inf]),
+)
+
+
+@given(values=arrays, bins=st.integers(1, 70))
+def test_every_finite_value_is_counted_in_its_bin(values, bins):
+    found = Histogram.of(values, bins)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    assert found.counts.sum() == len(finite)
+    assert found.not_finite == len(values) - len(finite)
+    if len(finite):
+        assert (found.low, found.high) == (finite.min(), finite.max())
+        assert found.mean == pytest.approx(finite.mean(), abs=1e-6)
+        edges = found.edges
+        for place in np.flatnonzero(found.counts):
+            slack = 1e-9 * (found.high - found.low) + 1e-12
+            inside = (finite >= edges[place] - slack) & (finite <= edges[place + 1] + slack)
+            assert inside.sum() >= found.counts[place] or found.low == found.high
+
+
+def test_a_large_array_is_sampled_evenly():
+    values = np.repeat(np.arange(4, dtype=np.float32), 1 << 19)
+    found = Histogram.of(values, 4)
+    assert found.counts.sum() <= 1 << 18
+    assert np.ptp(found.counts) < 0.05 * found.counts.sum()
+
+
+def test_a_message_brings_back_what_was_taken():
+    histogram = Histogram.of(np.array([1.0, 2.0, np.nan]), 4)
+    taken = HistogramsTaken(
+        step=7, epoch=2, minibatches=5, seconds=0.25, notes=("no activations",),
+        found={("weights", "a/kernel"): histogram, ("updates", "a/kernel"): histogram},
+    )  # fmt: skip
+    fields, payload = taken.to_message()
+    back = HistogramsTaken.from_message(fields, bytearray(b"".join(map(bytes, payload))))
+    assert back.notes == taken.notes
+    assert (back.step, back.epoch, back.minibatches, back.seconds) == (7, 2, 5, 0.25)
+    assert list(back.found) == list(taken.found)
+    for each in back.found.values():
+        np.testing.assert_array_equal(each.counts, histogram.counts)
+        assert (each.low, each.high, each.not_finite) == (1.0, 2.0, 1)
+    nothing = HistogramsTaken(step=1, epoch=1, minibatches=1, seconds=0.0, found={})
+    assert HistogramsTaken.from_message(nothing.to_message()[0], b"").found == {}
+
+
+def test_histograms_are_due_at_intervals_on_request_and_after_a_rewind():
+    schedule = HistogramSchedule(100)
+    assert schedule.is_due(5, asked=False)
+    schedule.took(5)
+    assert not schedule.is_due(5, asked=False)
+    assert not schedule.is_due(104, asked=False)
+    assert schedule.is_due(104, asked=True)
+    assert schedule.is_due(105, asked=False)
+    assert schedule.is_due(4, asked=False)
+    assert not HistogramSchedule(None).is_due(1000, asked=False)
+    assert HistogramSchedule(None).is_due(1, asked=True)
+
+
+def trained(kind, workers, histograms, **options):
+    master = master_of(kind, workers, **options)
+    model = network()
+    return model, fitted(model, master, DATA[0], epochs=2, histograms=histograms)
+
+
+DATA = []
+
+
+@pytest.fixture
+def data(blobs):
+    DATA[:] = [blobs]
+
+
+SHARING = {"minibatches_per_message": 1}
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(("kind", "workers"), [("averaging", 1), ("averaging", 2), ("sharing", 1)])
+def test_training_is_the_same_to_the_bit_with_histograms(kind, workers):
+    options = SHARING if kind == "sharing" else {}
+    plain, _ = trained(kind, workers, None, **options)
+    model, run = trained(kind, workers, ALL, **options)
+    np.testing.assert_array_equal(weights(model), weights(plain))
+    assert run.histograms.count >= 4
+    assert 0 < run.histograms.cost_s < run.seconds
+    assert run.histograms.notes == ()
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_weights_and_updates_are_those_of_the_network(kind):
+    options = SHARING if kind == "sharing" else {}
+    model, run = trained(kind, 1, ALL, **options)
+    found = run.histograms
+    assert found.names["weights"] == found.names["updates"] == tuple(variable_names(model))
+    for name, variable in zip(variable_names(model), model.trainable_variables, strict=True):
+        moments, values = found.of(name), variable.numpy()
+        steps = [taken.step for taken, _ in moments]
+        assert steps == sorted(set(steps))
+        assert steps[-1] == len(run.history)
+        last = moments[-1][1]
+        assert last.mean == pytest.approx(values.mean(), abs=1e-6)
+        assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-6)
+        # What the averagings changed adds up to where the weights went.
+        means = [histogram.mean for _, histogram in moments]
+        changes = [histogram.mean for _, histogram in found.of(name, "updates")]
+        np.testing.assert_allclose(np.diff(means), changes[1:], atol=1e-6)
