@@ -25,6 +25,7 @@ _MOST_PIXELS = 256
 _MOST_COLUMNS = 12  # of a row of numbers
 _MOST_STEPS = 120  # of a small plot
 _MOST_CHANNELS = 4
+_MOST_CHARACTERS = 240  # of a text
 
 
 def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Block]:
@@ -196,5 +197,6 @@ def _numbers(features: Array) -> str:
         number_text(float(value)) if isinstance(value, int | float) else str(value)
         for value in flat
     )
+    shown = f"{shown[:_MOST_CHARACTERS]}…" if len(shown) > _MOST_CHARACTERS else shown
     more = f", … ({count_text(features.size)} in all)" if features.size > _MOST_COLUMNS else ""
     return f'<span class="sparkwright-worst-row">{escaped(shown + more)}</span>'
