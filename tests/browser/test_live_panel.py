@@ -97,7 +97,6 @@ def test_a_saved_notebook_shows_the_result_without_its_kernel(open_run):
     page.shut_down_kernels()
     page.open()
     wait_for_card(page)
-    page.page.locator(".sparkwright-card summary").click()
     page.page.locator(".sparkwright-card svg").nth(1).wait_for()
     page.screenshot("panel-reopened-without-kernel")
 

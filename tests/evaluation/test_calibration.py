@@ -218,7 +218,7 @@ def test_the_plot_shows_the_diagram_and_its_counts() -> None:
     axes = evaluation.plot()
     diagram = evaluation.reliability(of="yes")
     line = axes.lines[1]
-    assert line.get_label().startswith("yes (ECE")
+    assert line.get_label().startswith("yes (error")
     np.testing.assert_array_equal(line.get_xdata(), diagram.mean_predicted)
     np.testing.assert_array_equal(line.get_ydata(), diagram.fraction_positive)
     below = axes.figure.axes[1]

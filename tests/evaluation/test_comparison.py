@@ -18,5 +18,5 @@ def test_a_comparison_has_a_row_for_each_evaluation_and_all_metrics() -> None:
     lines = str(compared).splitlines()
     assert lines[0].split()[:2] == ["examples", "accuracy"]
     assert lines[1].split()[:3] == ["first", "10", "0.7000"]
-    assert lines[3].split() == ["own", "1", "0.7500", "1.235e+06"]
+    assert lines[3].split() == ["own", "1", "0.7500", "1,234,567"]
     assert "&lt;second&gt;" in compared._repr_html_()

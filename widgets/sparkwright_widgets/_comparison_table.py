@@ -6,7 +6,7 @@ from typing import Any
 from sparkwright.runs import differing as differing_settings
 
 from ._contract import ComparedRun, Status
-from ._format import duration_text, loss_text, rate_text, short_value
+from ._format import duration_text, number_text, rate_text, short_value
 
 _MOST_METRICS = 6
 _MOST_SETTINGS = 60
@@ -33,9 +33,9 @@ def results(
                 name,
                 status.state,
                 f"{status.epoch} of {status.epochs}",
-                loss_text(loss),
-                loss_text(None if point is None else point.loss),
-                *(f"{found[metric]:.4g}" if metric in found else "—" for metric in shown),
+                number_text(loss),
+                number_text(None if point is None else point.loss),
+                *(number_text(found.get(metric)) for metric in shown),
                 str(len(status.workers)),
                 rate_text(status.examples_per_s),
                 duration_text(status.elapsed_s),

@@ -18,11 +18,11 @@ from sparkwright.evaluation import (
 )
 from sparkwright.evaluation.class_figures import confusion_figure as figure_of_confusion
 from sparkwright.evaluation.comparison import comparison_figures
-from sparkwright.evaluation.reports import Figure, Table, number_text
+from sparkwright.evaluation.reports import Figure, Table
 
 from ._block import Block
 from ._figure_svg import figure_block, tabled
-from ._format import count_text, escaped
+from ._format import count_text, escaped, number_text
 from ._fragments import figure_list
 from ._worst_examples import worst_blocks as worst_blocks
 

@@ -10,8 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sparkwright.evaluation.numbers import number_text as number_text, short_number as short_number
+
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+loss_text = number_text
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -38,36 +41,6 @@ def count_text(value: float) -> str:
         '12,000'
     """
     return f"{value:,.0f}"
-
-
-def loss_text(value: float | None) -> str:
-    """A loss to four digits; says `nan` or `inf` rather than hiding it.
-
-    Example:
-        >>> [loss_text(value) for value in (0.123456, 2.3, 1234.5, 0.0, 1.2e-7, float("nan"), None)]
-        ['0.1235', '2.300', '1234', '0', '1.200e-07', 'nan', '—']
-    """
-    if value is None:
-        return "—"
-    if not math.isfinite(value):
-        return str(value)
-    magnitude = abs(value)
-    if magnitude == 0:
-        return "0"
-    if magnitude < 1e-4 or magnitude >= 1e6:
-        return f"{value:.3e}"
-    digits = max(0, 3 - math.floor(math.log10(magnitude))) if magnitude >= 1 else 4
-    return f"{value:.{digits}f}"
-
-
-def value_text(value: float) -> str:
-    """Any value to three digits; large ones as whole numbers.
-
-    Example:
-        >>> [value_text(value) for value in (0.00123456, 2.5, 6123.4, float("nan"))]
-        ['0.00123', '2.5', '6,123', 'nan']
-    """
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
 
 
 def rate_text(examples_per_s: float) -> str:
@@ -152,7 +125,7 @@ def short_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return short_number(value, 6)
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={short_value(inner)}" for name, inner in value.items())
     if isinstance(value, list | tuple):

@@ -110,7 +110,7 @@ def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
     found = status.early_stopping
     if found is None or found.best_score is None:
         return []
-    text = f"{found.best_score:.4g} in epoch {count_text(found.best_epoch or 0)}"
+    text = f"{loss_text(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
     if found.without_improvement:
         limit = "" if found.patience is None else f" of {count_text(found.patience)}"
         text += f", {count_text(found.without_improvement)}{limit} since without improvement"
@@ -143,7 +143,7 @@ def result_figures(
     if status.validation:
         last = status.validation[-1]
         figures.append(("Validation loss", loss_text(last.loss)))
-        figures += [(f"Validation {name}", f"{v:.4g}") for name, v in last.metrics.items()]
+        figures += [(f"Validation {name}", loss_text(v)) for name, v in last.metrics.items()]
     time_s = status.elapsed_s if seconds is None else seconds
     figures += [
         *early_stopping_figures(status),

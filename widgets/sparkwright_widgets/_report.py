@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.storage.files import write_bytes
 
-from ._format import duration_text
+from ._format import duration_text, short_number
 from ._notebook_run import NotebookFailure, failure_in, has_been_executed, run_notebook, time_taken
 from ._offline_html import offline_html, outside_resources
 from ._reports._parameters import parameterised, parameters_of
@@ -181,7 +181,7 @@ def _tell_places(places: Sequence[tuple[str, Path]], *, results: Path, newer_tha
 
 def _value_text(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return short_number(value)
     return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 

@@ -9,7 +9,7 @@ from sparkwright.evaluation.reports import Figure, Table
 
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints, QuantityLines
 from ._figure_svg import COLOURS, INK, MARKERS, Line, draw_lines
-from ._format import count_text, loss_text, value_text
+from ._format import count_text, number_text, short_number
 from ._quantities import VALIDATION_APART, VALIDATION_PLACE, Quantity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def quantity_figure(quantities: Sequence[Quantity], lines: QuantityLines) -> Fig
         for quantity in shown
         if (workers := [p for w, p in lines[quantity.column].items() if w != VALIDATION_PLACE])
     ]
-    said = "; ".join(f"{label} {value_text(value)}" for label, value in last)
+    said = "; ".join(f"{label} {short_number(value, 3)}" for label, value in last)
     return Figure(
         kind="curve",
         label="What else was logged",
@@ -114,7 +114,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
         )
     columns = 2 if max(map(len, names), default=0) > 14 else 4
     ends = [
-        f"{name} {loss_text(float(lines[run][-1, 1]))} after {lines[run][-1, 0]:,.0f} steps"
+        f"{name} {number_text(float(lines[run][-1, 1]))} after {lines[run][-1, 0]:,.0f} steps"
         for run, name in enumerate(names)
         if run in lines
     ]
@@ -165,8 +165,8 @@ def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
     first, last, lowest = points[0, 1], points[-1, 1], points[:, 1].min()
     return (
         f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
-        f"{points[-1, 0]:,.0f} steps: the mean goes from {loss_text(float(first))} to "
-        f"{loss_text(float(last))}, its lowest value is {loss_text(float(lowest))}."
+        f"{points[-1, 0]:,.0f} steps: the mean goes from {number_text(float(first))} to "
+        f"{number_text(float(last))}, its lowest value is {number_text(float(lowest))}."
     )
 
 
@@ -180,7 +180,7 @@ def _loss_table(lines: Mapping[int, FloatPoints]) -> Table:
 
     def at(points: FloatPoints, moment: float) -> str:
         before = points[points[:, 0] <= moment]
-        return loss_text(float(before[-1, 1]) if len(before) else None)
+        return number_text(float(before[-1, 1]) if len(before) else None)
 
     heads = ["Until minibatch", *(titles.get(line, f"Worker {line}") for line in columns)]
     rows = [
@@ -199,7 +199,7 @@ def _quantity_table(quantities: Sequence[Quantity], lines: QuantityLines) -> Tab
             if len(values):
                 who = "validation" if place == VALIDATION_PLACE else f"worker {place}"
                 figures = (values[0], values[-1], values.min(), values.max())
-                rows.append([quantity.label, who, *(f"{float(v):.4g}" for v in figures)])
+                rows.append([quantity.label, who, *(short_number(float(v)) for v in figures)])
     return Table(rows, text_columns=(1,))
 
 

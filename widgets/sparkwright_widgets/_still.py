@@ -59,10 +59,11 @@ class Still:
         return Block(html=html, text=self.text(), kind="copy")
 
     def card(self) -> Block:
-        """The result in one line, and in a fold the figures, the curve and the workers.
+        """The result in one line, and in an open fold the figures, the curve and the workers.
 
-        It is an output of its own, because JupyterLab shows neither the panel nor its static
-        copy when a saved notebook is opened again without its kernel.
+        It is an output of its own, because neither the panel nor its static copy is shown where a
+        saved notebook is opened again without its kernel, or exported with the widgets' state.
+        Beside a panel or its copy the style sheet leaves only the line: no curve is seen twice.
         """
         if self.status.state not in ENDED:
             # Refreshed seldom: of a run that has not begun it says nothing that soon is wrong.
@@ -72,7 +73,7 @@ class Still:
             return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
         figures = fragments.result_figures(self.status, self.mean_loss, self.sharing)
         html = (
-            f"<details><summary>{escaped(self.text())}</summary>"
+            f"<details open><summary>{escaped(self.text())}</summary>"
             f"{fragments.figure_list(figures)}{fragments.note(self.status)}{self._figure()}"
             f"{fragments.worker_table(self.status.workers, self.sharing)}</details>"
         )

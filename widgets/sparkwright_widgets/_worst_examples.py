@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from sparkwright.evaluation import WorstExample, WorstExamples
 from sparkwright.evaluation.plots import STYLES
-from sparkwright.evaluation.reports import number_text
 
 from ._assets import asset
 from ._block import Block, fold, table_block
 from ._figure_svg import COLOURS, inline_svg
-from ._format import count_text, escaped, loss_text
+from ._format import count_text, escaped, number_text
 
 Look = Literal["automatic", "image", "sequence", "row"]
 Array = NDArray[Any]
@@ -26,6 +25,7 @@ _MOST_PIXELS = 256
 _MOST_COLUMNS = 12  # of a row of numbers
 _MOST_STEPS = 120  # of a small plot
 _MOST_CHANNELS = 4
+_MOST_CHARACTERS = 240  # of a text
 
 
 def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Block]:
@@ -44,7 +44,7 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
     rows = [
         [
             f"partition {example.partition}, row {example.row}",
-            loss_text(example.score),
+            number_text(example.score),
             said_text(example.labels, worst),
             said_text(example.predictions, worst),
         ]
@@ -112,7 +112,7 @@ def _card(example: WorstExample, worst: WorstExamples, look: Look) -> str:
     place = f"partition {example.partition}, row {example.row}"
     return (
         f'<li><div class="sparkwright-worst-look">{pictures}</div>'
-        f"<div>loss <b>{escaped(loss_text(example.score))}</b></div>"
+        f"<div>loss <b>{escaped(number_text(example.score))}</b></div>"
         f"<div>is <b>{escaped(said_text(example.labels, worst))}</b></div>"
         f"<div>predicted <b>{escaped(said_text(example.predictions, worst))}</b></div>"
         f'<div class="sparkwright-worst-place">{escaped(place)}</div></li>'
@@ -197,5 +197,6 @@ def _numbers(features: Array) -> str:
         number_text(float(value)) if isinstance(value, int | float) else str(value)
         for value in flat
     )
+    shown = f"{shown[:_MOST_CHARACTERS]}…" if len(shown) > _MOST_CHARACTERS else shown
     more = f", … ({count_text(features.size)} in all)" if features.size > _MOST_COLUMNS else ""
     return f'<span class="sparkwright-worst-row">{escaped(shown + more)}</span>'

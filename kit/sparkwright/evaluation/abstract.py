@@ -12,6 +12,7 @@ from sparkwright._yaml import strict_json
 from sparkwright.errors import ConfigurationError, DataError
 
 from .checks import Values, checked_names, plain
+from .numbers import number_text
 from .reports import Figure, Report, Table
 
 # Name in the JSON -> class.
@@ -123,7 +124,7 @@ class AbstractEvaluation(Values, ABC):
 
     def _report(self, most: int) -> Report:
         """The report; tables by column only of at most `most` columns."""
-        headline = [(name, f"{value:.4f}", "") for name, value in self.headline().items()]
+        headline = [(name, number_text(value), "") for name, value in self.headline().items()]
         return Report(
             title=f"{type(self).__name__} of {self.examples:,} examples", headline=headline
         )
@@ -174,8 +175,23 @@ class AbstractEvaluation(Values, ABC):
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """A name for each column: the given one or its number."""
+        """A name for each column: the given one or its number; a single output is "output"."""
+        if self._width == 1 and self._columns == "outputs":
+            return getattr(self, self._names_key) or ("output",)
         return getattr(self, self._names_key) or tuple(map(str, range(self._width)))
+
+    def named(self, names: Sequence[str]) -> Self:
+        """This evaluation with names of its outputs, unless it has names or these do not fit.
+
+        Args:
+            names: of the outputs, in their order; empty: not known.
+        """
+        if not names or self._columns != "outputs" or getattr(self, self._names_key or "name"):
+            return self
+        try:
+            return replace(self, **{self._names_key: tuple(names)})
+        except ConfigurationError:  # options of each output are for another number of outputs
+            return self
 
     def _check_names(self) -> None:
         """Keep the names as a tuple; raise ConfigurationError unless there is one a column."""
@@ -284,7 +300,7 @@ class AbstractEvaluation(Values, ABC):
         for name, value in self.headline().items():
             out = (left_out or {}).get(name, 0)
             note = f"(without {out} of {self._width} {self._columns}: 0/0)" if out else ""
-            found.append((name, f"{value:.4f}", note))
+            found.append((name, number_text(value), note))
         return found
 
 

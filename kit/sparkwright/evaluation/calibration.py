@@ -13,7 +13,12 @@ from sparkwright.options import check_choice, check_flag
 
 from .abstract import AbstractEvaluation, Batch
 from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
-from .calibration_figures import Reliability, histogram_figure, reliability_figure
+from .calibration_figures import (
+    CALIBRATION_ERRORS,
+    Reliability,
+    histogram_figure,
+    reliability_figure,
+)
 from .checks import check_count, number_of, state
 from .plots import COLORS
 from .reports import Figure, Report, Table
@@ -185,9 +190,10 @@ class EvaluationCalibration(AbstractEvaluation):
         """Mean over the rows of |mean probability - fraction of positives| of the row's bin.
 
         Args:
-            average: "confidence": of the predicted class, which is the usual one; "macro": mean of
-                the classes' errors.
-            of: one class, by number or name, instead.
+            average: "confidence": of the predicted class, which reports call the expected
+                calibration error; "macro": mean of the class-wise errors.
+            of: a class, by number or name: its class-wise error, that of its probability in all
+                rows. It is another measure, also of two classes.
 
         Returns:
             From 0 to 1.
@@ -255,7 +261,7 @@ class EvaluationCalibration(AbstractEvaluation):
         )
 
     def _report(self, most: int) -> Report:
-        rows = [["class", "examples", "predicted", "ECE", "MCE", "Brier score"]]
+        rows = [["class", "examples", "predicted", "class-wise error", "in a bin", "Brier score"]]
         errors = (self.expected_calibration_error, self.maximum_calibration_error, self.brier_score)
         for k in range(self.classes if self.classes <= most else 0):
             counts = (f"{self.label_counts[k]:,}", f"{self.prediction_counts[k]:,}")
@@ -263,6 +269,7 @@ class EvaluationCalibration(AbstractEvaluation):
         return Report(
             title=f"Calibration of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(),
+            notes=[CALIBRATION_ERRORS],
             tables=[Table(rows)] if len(rows) > 1 else [],
         )
 

@@ -6,10 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .calibration_counts import Histogram, ReliabilityDiagram
+from .numbers import number_text
 from .plots import COLORS, THIN_LINE, finish, split_axes
 from .reports import Figure, Table
 
 _TABLE_BINS = 20
+CALIBRATION_ERRORS = (
+    "The expected calibration error is that of the predicted class's probability; "
+    "a class-wise error is that of one class's probability in all rows."
+)
 
 
 class Reliability(NamedTuple):
@@ -33,8 +38,9 @@ def reliability_figure(
     caption, table = "Nothing was evaluated.", Table()
     if found is not None:
         caption = (
-            f"{_verdict(found.diagram)} The expected calibration error is "
-            f"{found.expected_error:.4f}, the largest of a bin {found.largest_error:.4f}."
+            f"{_verdict(found.diagram)} The {_error_name(of)} is "
+            f"{number_text(found.expected_error)}, the largest of a bin "
+            f"{number_text(found.largest_error)}."
         )
         table = _bin_table(found.diagram, bins, share)
     return Figure(
@@ -79,7 +85,7 @@ def _draw_reliability(axes: Any, curves: Sequence[Reliability], bins: int, share
             "color": color,
             "marker": "o",
             "markersize": 4,
-            "label": f"{name} (ECE {error:.3f})",
+            "label": f"{name} (error {error:.3f})",
         }
         axes.plot(diagram.mean_predicted, diagram.fraction_positive, **line)
         if len(curves) == 1:
@@ -108,6 +114,12 @@ def _steps(axes: Any, counts: Any, color: str, *, filled: bool, name: str = "") 
     if filled:
         axes.stairs(counts, edges, color=color, fill=True, alpha=0.45, label=name or None)
     axes.stairs(counts, edges, color=color, linewidth=1.2)
+
+
+def _error_name(of: str | None) -> str:
+    if of is None:
+        return "expected calibration error (of the predicted class)"
+    return f"class-wise calibration error (of the probability of {of} in all rows)"
 
 
 def _verdict(diagram: ReliabilityDiagram) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .numbers import short_count
 from .plots import draw_bars, finish, short_name
 from .rates import BinaryCounts, Rates
 from .reports import MOST_ROWS, Figure, Table
@@ -142,7 +143,7 @@ def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:
         for (actual, predicted), count in np.ndenumerate(confusion):
             if count:
                 ink = _INK[0 if luminance[actual, predicted] > 0.45 else 1]
-                axes.text(predicted, actual, _short_count(int(count)), color=ink, **place)
+                axes.text(predicted, actual, short_count(int(count)), color=ink, **place)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("share of the actual class")
     bar.outline.set_visible(False)
@@ -181,11 +182,3 @@ def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:
 
 def _share(part: Any, whole: Any) -> str:
     return f"{part / whole:.1%}" if whole else "—"
-
-
-def _short_count(count: int) -> str:
-    """At most five characters, so that it fits its cell."""
-    for limit, unit, sign in ((10**4, 1, ""), (10**6, 10**3, "k"), (10**9, 10**6, "M")):
-        if count < limit:
-            return f"{count}" if unit == 1 else f"{count / unit:.3g}{sign}"
-    return f"{count:.0e}".replace("+", "")

@@ -8,7 +8,8 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation
-from .reports import Figure, Report, Table, aligned, number_text
+from .numbers import number_text
+from .reports import Figure, Report, Table, aligned
 from .roc import RocReadings
 from .roc_columns import RocColumns
 from .roc_figures import Which, curves_figure

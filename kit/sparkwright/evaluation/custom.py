@@ -12,6 +12,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import LARGEST_COUNT, check_count, reading, state
+from .numbers import number_text
 from .plots import draw_bars
 from .reports import Figure, Report, Table
 
@@ -174,7 +175,7 @@ class CustomEvaluation(AbstractEvaluation):
             label=self.title,
             caption=f"The numbers of {self.title}.",
             draw=lambda drawn: draw_bars(drawn, list(numbers), {"": [*numbers.values()]}),
-            table=Table([["", "value"], *([name, f"{v:g}"] for name, v in numbers.items())]),
+            table=Table([["", "value"], *([name, number_text(v)] for name, v in numbers.items())]),
             size=(5.0, 1.4 + 0.3 * min(len(numbers), 30)),
         )
         return bars.plot(axes)

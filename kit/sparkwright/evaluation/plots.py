@@ -7,6 +7,8 @@ import numpy as np
 
 from sparkwright.errors import ConfigurationError
 
+from .numbers import short_count
+
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GRAY = "#888888"  # visible on light and dark pages
@@ -47,6 +49,15 @@ def finish(axes: Any, *, x: str, y: str, legend: int = 0) -> None:
             borderaxespad=0.2,
             handlelength=1.8,
         )
+
+
+def number_ticks(axes: Any, *, most: int = 4) -> None:
+    """Write numbers of any size on both axes, at most `most` + 1 across, so that none collide."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _place: short_count(value, 6))
+    axes.xaxis.set_major_locator(MaxNLocator(most))
 
 
 def titled(axes: Any, title: str) -> Any:

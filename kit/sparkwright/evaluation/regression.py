@@ -15,10 +15,11 @@ from sparkwright.options import check_choice
 from .abstract import AbstractEvaluation, Batch
 from .accumulators import ERROR, LABEL, PREDICTION, SHARED, Floats, Moments
 from .checks import number_of, state
+from .numbers import number_text
 from .pair_sample import LARGEST, PairSample, points_per_output
 from .plots import COLORS
 from .regression_figures import Pairs, regression_figures
-from .reports import MOST_ROWS, Figure, Report, Table, number_text
+from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import Where, output_rows
 
 RegressionMetric = Literal[
@@ -245,7 +246,8 @@ class RegressionEvaluation(AbstractEvaluation):
     def __repr__(self) -> str:
         return (
             f"RegressionEvaluation({self.examples} examples, {self._width} outputs, "
-            f"root_mean_squared_error={self.root_mean_squared_error():.6g}, r2={self.r2():.4f})"
+            f"root_mean_squared_error={number_text(self.root_mean_squared_error())}, "
+            f"r2={number_text(self.r2())})"
         )
 
     def _report(self, most: int) -> Report:
@@ -259,14 +261,14 @@ class RegressionEvaluation(AbstractEvaluation):
         rows = [["output", "examples", *_TABLE]]
         if width <= most:
             rows += [
-                [names[k], f"{counts[k]:,}", *(f"{each[k]:.5g}" for each in columns)]
+                [names[k], f"{counts[k]:,}", *(number_text(float(each[k])) for each in columns)]
                 for k in range(width)
             ]
         if width > 1:
             out = len(self.left_out())
             name = f"average (without {out} of {width}: no rows)" if out else "average"
             averages = [getattr(self, metric)() for metric in _TABLE.values()]
-            rows.append([name, f"{self.examples:,}", *(f"{each:.5g}" for each in averages)])
+            rows.append([name, f"{self.examples:,}", *map(number_text, averages)])
         return Report(title=title, tables=[Table(rows)])
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
@@ -334,8 +336,8 @@ class RegressionEvaluation(AbstractEvaluation):
         heads = ["output", "rows", "MAE", "RMSE", "RMSE of the mean", "R²", "bias", "largest error"]
         return Table(
             [heads, *rows],
-            f"{'Better' if r2 > 0 else 'No better'} than always predicting the mean: R² {r2:.4f} "
-            "compares the squared errors of both.",
+            f"{'Better' if r2 > 0 else 'No better'} than always predicting the mean: R² "
+            f"{number_text(r2)} compares the squared errors of both.",
             left_out=len(roots) - len(chosen),
         )
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .numbers import number_text
 from .pair_sample import PairSample
-from .plots import COLORS, THIN_LINE, finish, split_axes
-from .reports import Figure, Table, number_text
+from .plots import COLORS, THIN_LINE, finish, number_ticks, split_axes
+from .reports import Figure, Table
 
 Floats = NDArray[np.float64]
 _BINS = 30
@@ -52,7 +53,7 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             kind="predicted-actual",
             label=f"Predicted against actual{of}",
             caption="On the gray line predictions are right; the correlation is "
-            f"{first.correlation:.4f}.{shown}",
+            f"{number_text(first.correlation)}.{shown}",
             draw=lambda axes: _draw_predictions(axes, outputs),
             table=_by_tenths(
                 ("actual", "mean predicted", "mean actual"),
@@ -133,6 +134,7 @@ def _draw_predictions(axes: Any, outputs: Sequence[Pairs]) -> None:
         ends = [float(points.min()), float(points.max())]
         axes.plot(ends, ends, label="equal", **_SOLID)
     _scatter(axes, outputs, lambda each: (each.sample.labels, each.sample.predictions))
+    number_ticks(axes)
     finish(axes, x="actual", y="predicted", legend=3)
 
 
@@ -142,6 +144,8 @@ def _draw_residuals(axes: Any, outputs: Sequence[Pairs]) -> None:
     side = split_axes(axes, "right")
     _histograms(side, outputs, orientation="horizontal")
     side.axhline(0, **_SOLID)
+    number_ticks(axes)
+    number_ticks(side, most=1)
     finish(side, x="rows", y="")
     finish(axes, x="predicted", y="actual - predicted", legend=3 if len(outputs) > 1 else 0)
 
@@ -149,6 +153,7 @@ def _draw_residuals(axes: Any, outputs: Sequence[Pairs]) -> None:
 def _draw_histogram(axes: Any, outputs: Sequence[Pairs]) -> None:
     _histograms(axes, outputs, orientation="vertical")
     axes.axvline(0, **THIN_LINE)
+    number_ticks(axes)
     finish(axes, x="actual - predicted", y="rows", legend=3 if len(outputs) > 1 else 0)
 
 

@@ -106,18 +106,6 @@ class Report:
         return f'<div class="sparkwright-evaluation">{"".join(parts)}</div>'
 
 
-def number_text(value: float) -> str:
-    """Four decimals for rates, four digits for what is far from 1.
-
-    Example:
-        >>> [number_text(value) for value in (0.98765, 0.0, 12345.6, 0.00012)]
-        ['0.9877', '0', '1.235e+04', '0.00012']
-    """
-    if value == 0:
-        return "0"
-    return f"{value:.4f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.4g}"
-
-
 def aligned(rows: Sequence[Row], text_columns: Collection[int] = ()) -> list[str]:
     """Columns as wide as their widest cell: first and text ones left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from .numbers import number_text
 from .plots import COLORS, STYLES, THIN_LINE, finish, short_name
-from .reports import MOST_ROWS, Figure, Table, number_text
+from .reports import MOST_ROWS, Figure, Table
 from .roc_curves import RocBand, bootstrap_band
 
 if TYPE_CHECKING:

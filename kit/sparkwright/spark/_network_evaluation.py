@@ -1,5 +1,6 @@
 """Evaluation and scoring: how good a network is, found out on the executors."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from sparkwright.evaluation import (
     ROCMultiClass,
     WorstExamples,
 )
-from sparkwright.networks.signature import output_names
+from sparkwright.networks.signature import output_names, output_types
 from sparkwright.networks.steps import check_example_losses, check_loss_weights
 
 from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score, worst_examples
@@ -71,7 +72,8 @@ class EvaluatingNetwork(PredictingNetwork):
                 beyond that wait for their turn. Default None: one for each task slot.
 
         Returns:
-            The evaluations of all the data, in the form in which they were given.
+            The evaluations of all the data, in the form in which they were given. Outputs without
+            names get those of the label columns, else that of the network's output.
 
         Raises:
             ConfigurationError: if there is no such output, or outputs are not named and there are
@@ -80,6 +82,10 @@ class EvaluatingNetwork(PredictingNetwork):
         """
         wanted = by_output(evaluations, output_names(self.model))
         data = self._distributed(data, "data", schema=self.schema)
+        wanted = {
+            name: tuple(each.named(self._names_of_numbers(data, name)) for each in several)
+            for name, several in wanted.items()
+        }
         with self._inference(batch_size, eval_workers) as inference:
             found = evaluate(inference, data, wanted, normalizer=self.normalizer)
         return in_given_form(evaluations, found)
@@ -170,7 +176,8 @@ class EvaluatingNetwork(PredictingNetwork):
     ) -> RegressionEvaluation:
         """Errors, correlation and R² of each predicted number; arguments as for `evaluate`.
 
-        `names` are those of the numbers; default None: "0", "1", …. Where a normalizer scaled the
+        `names` are those of the numbers; default None: the label columns, else the name of the
+        network's output. Where a normalizer scaled the
         labels, errors are in the labels' own units.
 
         Raises:
@@ -280,6 +287,19 @@ class EvaluatingNetwork(PredictingNetwork):
         # Labels of a network with one output may have a name of their own.
         return next(iter(known.values())) if len(known) == len(outputs) == 1 else None
 
+    def _names_of_numbers(self, data: DistributedDataSet, output: str) -> tuple[str, ...]:
+        """The label columns of an output, else its own name and places; empty: not known."""
+        types = output_types(self.model)
+        width = types[output][1][-1] if types[output][1] else 1
+        labels = {} if data.schema is None else data.schema.labels
+        alone = len(types) == 1
+        columns = labels.get(output) or (next(iter(labels.values()), ()) if alone else ())
+        if width is None or len(columns) == width:
+            return columns
+        if alone and _is_generated(self.model, output):
+            return ()  # evaluations of networks that are built alike can be added
+        return (output,) if width == 1 else tuple(f"{output}[{place}]" for place in range(width))
+
     def _evaluate_one(
         self,
         prototype: Any,
@@ -291,6 +311,12 @@ class EvaluatingNetwork(PredictingNetwork):
         wanted = prototype if output is None else {output: prototype}
         found = self.do_evaluation(data, wanted, batch_size=batch_size, eval_workers=eval_workers)
         return found if output is None else found[output]
+
+
+def _is_generated(model: Any, name: str) -> bool:
+    """Whether Keras made up the name of a layer, such as "dense_3"."""
+    kinds = [type(layer).__name__.lower() for layer in model.layers if layer.name == name]
+    return re.sub(r"_\d+$", "", name).replace("_", "") in kinds
 
 
 def _require_rdd(data: Any) -> "RDD[Any]":

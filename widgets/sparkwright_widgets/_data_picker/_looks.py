@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sparkwright.data import ColumnLook, DataPreview, DataProblem, DataSource, ImageLook
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._format import bytes_text, count_text, escaped, short_number
 from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._table import Markup, html_table, text_table
 from sparkwright_widgets._ui import advice
@@ -179,7 +179,7 @@ def kind_text(column: ColumnLook) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else short_number(value)
 
 
 def _spread(column: ColumnLook) -> object:

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from sparkwright.evaluation import ROCBinary
 from sparkwright_widgets._block import Block, table_block
 from sparkwright_widgets._evaluation_blocks import blocks_of
-from sparkwright_widgets._format import count_text
+from sparkwright_widgets._format import count_text, number_text, short_number
 from sparkwright_widgets._ui import Dropdown, Fold, Part
 
 from ._results import Results, Section, grid_html
@@ -73,7 +73,13 @@ class ShownResult(Part):
         rates = (found.precision, found.recall, found.f1, found.accuracy)
         return table_block(
             [*("TP", "FN", "FP", "TN"), *("precision", "recall", "F1", "accuracy"), "cost"],
-            [[*map(count_text, counts), *(f"{rate:.4f}" for rate in rates), f"{cost:,.6g}"]],
+            [
+                [
+                    *map(count_text, counts),
+                    *(number_text(rate) for rate in rates),
+                    short_number(cost, 6),
+                ]
+            ],
             caption=f"Predicted positive from a score{of} on: {found.threshold_text}.",
             label="Chosen threshold",
             kind="threshold",

@@ -16,6 +16,7 @@ import traitlets
 from sparkwright.evaluation import RocReadings, ThresholdCounts
 from sparkwright_widgets._any_page import HeardFromAnyPage
 from sparkwright_widgets._assets import asset, joined_module
+from sparkwright_widgets._format import short_number
 
 _MOST_POINTS = 1000  # a slider has hardly more pixels
 
@@ -41,7 +42,7 @@ class ThresholdReading(NamedTuple):
     @property
     def threshold_text(self) -> str:
         """The threshold as it is shown."""
-        return "above all scores" if math.isinf(self.threshold) else f"{self.threshold:.4g}"
+        return "above all scores" if math.isinf(self.threshold) else short_number(self.threshold)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

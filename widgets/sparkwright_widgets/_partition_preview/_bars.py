@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.evaluation.numbers import short_count
 from sparkwright_widgets._figure_svg import COLOURS, INK, inline_svg
 from sparkwright_widgets._format import count_text
 
@@ -100,11 +101,9 @@ def _shown_classes(labels: NDArray[np.float64]) -> list[int]:
 
 
 def bars_svg(now: Bars, then: Bars) -> str:
-    """An `<svg>` of each, on one scale where they have as many bars."""
-    tops = [max(bars.rows, default=0) for bars in (now, then)]
-    if len(now.rows) == len(then.rows):
-        tops = [max(tops)] * 2
-    return _svg(now, "Now", tops[0]) + _svg(then, "Then", tops[1])
+    """An `<svg>` of each, on one scale: a bar of twice the height has twice the rows."""
+    top = max((*now.rows, *then.rows), default=0)
+    return _svg(now, "Now", top) + _svg(then, "Then", top)
 
 
 def _svg(bars: Bars, title: str, top: int) -> str:
@@ -168,18 +167,3 @@ def _draw(axes: Any, bars: Bars, title: str) -> None:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.xaxis.set_major_formatter(lambda place, _: f"{place * bars.per_bar:g}")
     axes.yaxis.set_major_formatter(lambda rows, _: short_count(rows))
-
-
-def short_count(value: float) -> str:
-    """A count in few characters.
-
-    Example:
-        >>> [short_count(value) for value in (7, 999.6, 12_345, 1_500_000, 2e9)]
-        ['7', '1,000', '12.3k', '1.5M', '2G']
-    """
-    if value < 9_999.5:
-        return count_text(value)
-    for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
-        if value < 999.5 * size or unit == "G":
-            return f"{value / size:.3g}{unit}"
-    return count_text(value)

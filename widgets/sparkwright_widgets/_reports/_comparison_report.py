@@ -11,7 +11,13 @@ from sparkwright_widgets._block import Block, sentence_block, table_block
 from sparkwright_widgets._comparison_table import differing
 from sparkwright_widgets._contract import Run
 from sparkwright_widgets._evaluation_blocks import compared
-from sparkwright_widgets._format import count_text, duration_text, escaped, rate_text
+from sparkwright_widgets._format import (
+    count_text,
+    duration_text,
+    escaped,
+    rate_text,
+    short_number,
+)
 
 from ._facts import Best, RunFacts, best_of, epochs_of, facts_of
 from ._learning_blocks import curve_blocks
@@ -88,8 +94,10 @@ def winner_sentence(best: Mapping[str, Best | None]) -> str:
     first = max(known, key=lambda name: sign * known[name].value)
     ties = [name for name in known if known[name].value == known[first].value]
     if len(ties) == len(known) > 1:
-        return f"All runs reach the same {figure}, {known[first].value:.4g}."
-    return f"The best {figure}, {known[first].value:.4g}, is that of {' and '.join(ties)}."
+        return f"All runs reach the same {figure}, {short_number(known[first].value)}."
+    return (
+        f"The best {figure}, {short_number(known[first].value)}, is that of {' and '.join(ties)}."
+    )
 
 
 def difference_block(named: Mapping[str, RunFacts]) -> Block:
@@ -122,7 +130,7 @@ def _results_block(named: Mapping[str, RunFacts], best: Mapping[str, Best | None
             [
                 name,
                 status.state,
-                "—" if found is None else f"{found.name} {found.value:.4g}",
+                "—" if found is None else f"{found.name} {short_number(found.value)}",
                 "—" if found is None else count_text(found.epoch),
                 f"{count_text(status.epoch)} of {count_text(status.epochs)}",
                 count_text(len(status.workers)),

@@ -16,7 +16,7 @@ from sparkwright_widgets._block import (
 from sparkwright_widgets._format import (
     bytes_text,
     count_text,
-    loss_text,
+    number_text,
     percent_text,
     rate_text,
 )
@@ -239,7 +239,7 @@ def _workers_block(facts: RunFacts) -> Block:
                 count_text(worker.steps),
                 # Not the mean: the first minibatches wait for a compiler.
                 rate_text(float(np.median(known)) if len(known) else float("nan")),
-                loss_text(worker.loss),
+                number_text(worker.loss),
                 count_text(worker.restarts),
                 *([bytes_text(worker.sent_bytes)] if sends else []),
             ]

@@ -10,7 +10,7 @@ from sparkwright.evaluation.plots import STYLES
 from sparkwright.evaluation.reports import Figure, Table
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._figure_svg import COLOURS, INK, Line, draw_lines, figure_block
-from sparkwright_widgets._format import count_text, loss_text
+from sparkwright_widgets._format import count_text, number_text, short_number
 
 from ._facts import Best, Epoch, metric_names
 
@@ -40,9 +40,9 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
     rows = [
         [
             count_text(e.number),
-            loss_text(e.loss),
-            loss_text(e.validation_loss),
-            loss_text(e.gap),
+            number_text(e.loss),
+            number_text(e.validation_loss),
+            number_text(e.gap),
             "★ best" if best is not None and best.epoch == e.number else "",
         ]
         for e in _spread(epochs)
@@ -139,7 +139,7 @@ def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
     numbers = sorted({number for line in lines.values() for number in line})
     last = {name: line[max(line)] for name, line in lines.items() if line}
     low, high = min(last, key=lambda n: last[n]), max(last, key=lambda n: last[n])
-    ends = [loss_text(last[low]), loss_text(last[high])]
+    ends = [number_text(last[low]), number_text(last[high])]
     caption = f"{title[0].upper()}{title[1:]} by epoch"
     if len(last) > 1 and ends[0] == ends[1]:
         caption += f": it ends at {ends[0]} in every run"
@@ -156,7 +156,7 @@ def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
         for place, (name, line) in enumerate(list(lines.items())[:_MOST_RUNS])
     ]
     rows = [
-        [count_text(number), *(loss_text(line.get(number)) for line in lines.values())]
+        [count_text(number), *(number_text(line.get(number)) for line in lines.values())]
         for number in numbers[:_MOST_ROWS]
     ]
     is_loss = title.endswith("loss")
@@ -192,11 +192,11 @@ def _draw_epochs(
 def _loss_caption(epochs: Sequence[Epoch], best: Best | None) -> str:
     first, last = epochs[0], epochs[-1]
     if len(epochs) == 1:
-        text = f"The mean training loss of the only epoch was {loss_text(first.loss)}"
+        text = f"The mean training loss of the only epoch was {number_text(first.loss)}"
     else:
         text = (
-            f"The mean training loss goes from {loss_text(first.loss)} in epoch {first.number} "
-            f"to {loss_text(last.loss)} in epoch {last.number}"
+            f"The mean training loss goes from {number_text(first.loss)} in epoch {first.number} "
+            f"to {number_text(last.loss)} in epoch {last.number}"
         )
     if last.gap is not None:
         side = "above" if last.gap > 0 else "below"
@@ -204,7 +204,7 @@ def _loss_caption(epochs: Sequence[Epoch], best: Best | None) -> str:
         text += (
             "; the validation loss ends as high as it"
             if gap < _LESS_TEXT
-            else f"; the validation loss ends {loss_text(gap)} {side} it"
+            else f"; the validation loss ends {number_text(gap)} {side} it"
         )
     if best is not None and len(epochs) > 1:
         text += f"; epoch {best.epoch} was the best by {best.name}"
@@ -216,11 +216,13 @@ def _metric_caption(name: str, training: Values, validation: Values) -> str:
     for title, values in (("validation", validation), ("training", training)):
         known = [(number, v) for number, v in sorted(values.items()) if math.isfinite(v)]
         if len(known) == 1:
-            parts.append(f"the {title} {name} is {known[0][1]:.4g} in epoch {known[0][0]}")
+            parts.append(
+                f"the {title} {name} is {short_number(known[0][1])} in epoch {known[0][0]}"
+            )
         elif known:
             parts.append(
-                f"the {title} {name} goes from {known[0][1]:.4g} in epoch {known[0][0]} to "
-                f"{known[-1][1]:.4g} in epoch {known[-1][0]}"
+                f"the {title} {name} goes from {short_number(known[0][1])} in epoch {known[0][0]} "
+                f"to {short_number(known[-1][1])} in epoch {known[-1][0]}"
             )
     text = "; ".join(parts) or f"no finite {name} was reported"
     return f"{text[0].upper()}{text[1:]}."
@@ -239,4 +241,4 @@ def _spread(epochs: Sequence[Epoch]) -> list[Epoch]:
 
 
 def _figure_text(value: float | None) -> str:
-    return "—" if value is None or not math.isfinite(value) else f"{value:.4g}"
+    return "—" if value is None or not math.isfinite(value) else number_text(value)

@@ -8,8 +8,9 @@ from sparkwright_widgets._contract import ENDED, Sharing
 from sparkwright_widgets._format import (
     count_text,
     escaped,
-    loss_text,
+    number_text,
     plain,
+    short_number,
 )
 from sparkwright_widgets._table import text_table
 
@@ -21,7 +22,8 @@ def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
     status = facts.status
     parts: list[str] = []
     if best is not None:
-        value = loss_text(best.value) if "loss" in best.name else f"{best.value:.4g}"
+        shown = number_text if "loss" in best.name else short_number
+        value = shown(best.value)
         parts.append(f"best {best.name} {value} in epoch {best.epoch} of {status.epochs}")
     parts.append(_ending(facts))
     text = "; ".join(parts)
