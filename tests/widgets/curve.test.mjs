@@ -188,14 +188,22 @@ test("a page that slept itself does not take the kernel for gone", () => {
 });
 
 test("smoothing begins at the first value, follows the trend and keeps gaps", () => {
-  assert.deepEqual([...smoothed(lineOf([4, 4, 4]), 0.9).y], [4, 4, 4].map((y) => smoothed(lineOf([y]), 0.9).y[0]));
-  const smooth = smoothed(lineOf([0, 10, NaN, 10]), 0.5).y;
+  assert.deepEqual([...smoothed(lineOf([4, 4, 4]), 0.9, 250).y], [4, 4, 4]);
+  const smooth = smoothed(lineOf([0, 10, NaN, 10]), 0.5, 250).y;
   assert.equal(smooth[0], 0);
   assert.ok(smooth[1] > 5 && smooth[1] < 10);
   assert.ok(Number.isNaN(smooth[2]));
   assert.ok(smooth[3] > smooth[1]);
   const line = lineOf([1, 2]);
-  assert.equal(smoothed(line, 0), line);
+  assert.equal(smoothed(line, 0, 250), line);
+});
+
+test("a line with few points is smoothed as one with many", () => {
+  const xs = Array.from({ length: 1000 }, (_, i) => i);
+  const many = smoothed(lineOf(xs.map((x) => x / 10)), 0.9, 1000);
+  const few = smoothed(lineOf(xs.filter((x) => x % 5 === 4).map((x) => x / 10), xs.filter((x) => x % 5 === 4)), 0.9, 1000);
+  assert.ok(Math.abs(many.y[999] - few.y[199]) < 0.5);
+  assert.ok(99.9 - many.y[999] > 2);
 });
 
 test("a band goes from the lowest to the highest worker, with the mean", () => {
@@ -209,7 +217,8 @@ test("a band goes from the lowest to the highest worker, with the mean", () => {
 test("a worker that ended no longer belongs to the band, and points outside stand at its edges", () => {
   const lines = [lineOf([1, 1, 1], [0, 10, 20]), lineOf([9], [0])];
   assert.deepEqual(bandOf(lines, same, 0, 30).map(({ high }) => high), [9, 1, 1]);
-  assert.deepEqual(bandOf([lineOf([1, 2, 3], [-50, 5, 99])], same, 0, 10).map(({ low }) => low), [1, 2, 3]);
+  const outside = bandOf([lineOf([7, 1, 2, 3, 8], [-90, -50, 5, 99, 100])], same, 0, 10);
+  assert.deepEqual(outside.map(({ low, high }) => [low, high]), [[1, 1], [2, 2], [3, 3]]);
 });
 
 test("steps become epochs, also within the epoch that goes on", () => {

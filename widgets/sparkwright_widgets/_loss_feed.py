@@ -25,7 +25,6 @@ from ._lines import FloatPoints, Lines
 from ._means import Clock, QuantityMeans
 from ._quantities import LINES_APART, VALIDATION_APART, Quantity, QuantityNumbers
 
-
 _MOST_POINTS = 80_000  # of one message: 12 bytes each
 
 

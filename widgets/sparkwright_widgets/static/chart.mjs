@@ -163,11 +163,13 @@ export class ChartView {
     this.hasBand = !this.isOfRuns && this.workers.length > 1 && !this.model.get("each_worker");
     this.units = unitsOf(this.kind, lines, this.model.get("epochs_done"));
     this.drawn = new Map();
+    const [first, last] = extent(ids.map((id) => lines.get(id)), "x") ?? [0, 0];
     for (const id of ids) {
       const { place } = lookOfPlace(id);
       const units = this.units?.(this.isOfRuns ? place : 0);
-      const line = units ? mapped(lines.get(id), units) : lines.get(id);
-      this.drawn.set(id, this.isSmoothed(id) ? smoothed(line, this.smoothing) : line);
+      const weight = this.isSmoothed(id) ? this.smoothing : 0;
+      const line = smoothed(lines.get(id), weight, Math.max(1, last - first));
+      this.drawn.set(id, units ? mapped(line, units) : line);
     }
     const others = ids.filter((id) => !this.workers.includes(id));
     if (!this.hasBand) this.entries = ids;

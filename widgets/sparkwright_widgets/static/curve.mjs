@@ -168,18 +168,23 @@ export function mapped(line, of) {
   return { x, y: line.y, length: line.length };
 }
 
-/** The same line with the exponential moving average of y, from 0 (as it is) to below 1. */
-export function smoothed(line, weight) {
+/**
+ * The same line with the exponential moving average of y. `weight`, from 0 (as it is) to below 1, is
+ * what a value still counts after 1/250 of `span`: so lines with few points are smoothed as others.
+ */
+export function smoothed(line, weight, span) {
   if (!(weight > 0)) return line;
   const y = new Float64Array(line.length);
-  let mean = 0, total = 0;
+  let sum = 0, total = 0, last = 0;
   for (let i = 0; i < line.length; i += 1) {
     const value = line.y[i];
     y[i] = value;
     if (!Number.isFinite(value)) continue; // a gap stays one, and does not spread
-    mean = weight * mean + (1 - weight) * value;
-    total = weight * total + (1 - weight); // below 1 at first: the mean starts at the first value
-    y[i] = mean / total;
+    const kept = weight ** ((250 * Math.abs(line.x[i] - last)) / span);
+    last = line.x[i];
+    sum = kept * sum + value;
+    total = kept * total + 1;
+    y[i] = sum / total;
   }
   return { x: line.x, y, length: line.length };
 }
@@ -202,6 +207,9 @@ export function bandOf(lines, toX, left, right, width = 2) {
       if (!Number.isFinite(value)) continue;
       const column = Math.floor((toX(line.x[i]) - left) / width) + 1;
       const at = Math.max(0, Math.min(columns - 1, column));
+      // Of what lies outside, only the points next to the edges: the band goes on towards them.
+      if (at === columns - 1 && count[at]) continue;
+      if (at === 0) [low[at], high[at], sum[at], count[at]] = [Infinity, -Infinity, 0, 0];
       if (value < low[at]) low[at] = value;
       if (value > high[at]) high[at] = value;
       sum[at] += value;

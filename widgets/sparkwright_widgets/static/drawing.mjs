@@ -24,7 +24,7 @@ export function lookOf(line, ink, { isOfRuns = false, hasBand = false } = {}) {
   const { place: id, isValidation } = lookOfPlace(line);
   const blue = isLight(ink) ? DARK_PAGE_BLUE : COLOURS[0];
   if (id === MEAN) return { colour: hasBand ? blue : ink, width: 2.5, alpha: 1, dash: [], marker: "none" };
-  if (id === BAND) return { colour: blue, width: 0, alpha: 0.25, dash: [], marker: "band" };
+  if (id === BAND) return { colour: blue, width: 0, alpha: isLight(ink) ? 0.35 : 0.25, dash: [], marker: "band" };
   if (id === VALIDATION) {
     const colour = isLight(ink) ? "#FF8A3D" : VALIDATION_COLOUR;
     return { colour, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
@@ -97,7 +97,8 @@ export class Plot {
       if (this.kind === "step" && !Number.isInteger(tick)) continue;
       const words = this.kind === "time" ? timeText(tick, span) : tickText(tick);
       stroke(context, 0.4, [[this.toX(tick), bottom], [this.toX(tick), bottom + 4]]);
-      text(context, 0.8, words, this.toX(tick), bottom + 6);
+      const half = context.measureText(words).width / 2; // the last one must not be cut off
+      text(context, 0.8, words, Math.min(this.toX(tick), right + MARGIN.right - half), bottom + 6);
     }
     stroke(context, 0.4, [[left, bottom + 0.5], [right, bottom + 0.5]]);
     context.textAlign = "right";
