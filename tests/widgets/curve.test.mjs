@@ -85,12 +85,6 @@ test("an append that the snapshot already had is left out", () => {
   assert.equal(store.lines.get(0).length, 2);
 });
 
-test("an answer that never comes is asked for again", () => {
-  const store = new CurveStore();
-  const answers = Array.from({ length: 30 }, (_, i) => store.receive(...message("append", i, [0, i, 1])));
-  assert.equal(answers.filter((answer) => answer === "ask").length, 1);
-});
-
 test("a buffer may be a view into a larger one, at any offset", () => {
   const bytes = new Uint8Array(1 + 12);
   bytes.set(new Uint8Array(new Float32Array([0, 1, 2.5]).buffer), 1);

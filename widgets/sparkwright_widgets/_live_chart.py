@@ -26,7 +26,9 @@ Feed = TypeVar("Feed", bound=PointFeed)
 _logger = logging.getLogger(__name__)
 _FAILURES_ALLOWED = 10
 _HEARTBEAT_S = 1.0  # the page takes four silent seconds as the kernel's end
-MODULES = ("curve.mjs", "axes.mjs", "drawing.mjs", "chart.mjs", "live_chart.mjs")
+MODULES = tuple(
+    f"{name}.mjs" for name in ("curve", "axes", "drawing", "reading", "chart", "live_chart")
+)
 
 
 def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ export const POINTS_PER_LINE = 8192;
 export const LINES_APART = 65536;
 // In a chart of several runs: the validation data's lines are so far from those of their runs.
 export const VALIDATION_APART = 32768;
-const APPENDS_BEFORE_ASKING_AGAIN = 25; // about five seconds
 export const SILENT_AFTER_MS = 4000; // the kernel sends a heartbeat each second
 
 /** The points of one line. Bounded: the older half is thinned out whenever the limit is reached. */
@@ -75,7 +74,6 @@ export class CurveStore {
     this.lines = new Map();
     this.next = 0; // points known of; an append must start here
     this.isComplete = false;
-    this.ignored = 0;
     this.incoming = null; // the lines of a snapshot, of which more parts are to come
   }
 
@@ -92,7 +90,6 @@ export class CurveStore {
       this.incoming = null;
       this.next = content.count;
       this.isComplete = true;
-      this.ignored = 0;
       return "draw";
     }
     if (content.kind !== "append") return "wait";
@@ -101,16 +98,14 @@ export class CurveStore {
       return "draw";
     }
     if (this.isComplete && content.start < this.next) return "wait"; // the snapshot had it already
-    const mustAsk = this.isComplete || this.ignored >= APPENDS_BEFORE_ASKING_AGAIN;
+    const isNew = this.isComplete; // a gap; what asks again until there is an answer is the view
     this.isComplete = false;
-    this.ignored = mustAsk ? 0 : this.ignored + 1;
-    return mustAsk ? "ask" : "wait";
+    return isNew ? "ask" : "wait";
   }
 
   /** Nobody looks: forget that the data is complete, so that the next view asks for it. */
   forget() {
     this.isComplete = false;
-    this.ignored = 0;
   }
 
   add(buffer, lines = this.lines) {

@@ -100,10 +100,8 @@ class PanelView {
     const texts = this.model.get("texts");
     const gone = GONE[this.kernel];
     for (const name of ["state", ...ABOVE, ...BELOW]) {
-      this.put(name, name === "state" && gone ? `${this.kernel}${texts.state}` : (texts[name] ?? ""), (node) => {
-        node.innerHTML = texts[name] ?? "";
-        if (name === "state" && gone) this.sayGone(node, gone);
-      });
+      const isPast = name === "workers" && this.kernel === "ended"; // "training", "just now"
+      this.put(name, isPast ? "" : (texts[name] ?? ""), name === "state" ? gone : undefined);
     }
     this.el.dataset.kernel = this.kernel;
     const word = this.model.get("stop_word");
@@ -118,23 +116,16 @@ class PanelView {
   }
 
   /** Fill a place, only if that changes: folds in it may be open, and a screen reader reads it. */
-  put(name, key, fill) {
-    if (this.placed[name] === key) return;
-    this.placed[name] = key;
+  put(name, html, gone) {
+    if (this.placed[name] === `${gone}${html}`) return;
+    this.placed[name] = `${gone}${html}`;
     const node = this.el.querySelector(`[data-place="${name}"]`);
-    fill(node);
-    node.hidden = !node.innerHTML;
-  }
-
-  /** The line above says what is known of the kernel, in place of the run's last state. */
-  sayGone(node, [icon, word, sentence]) {
+    node.innerHTML = html;
     const badge = node.querySelector(".sparkwright-badge");
-    const message = node.querySelector(".sparkwright-message");
-    if (!badge) {
-      node.textContent = `${icon} ${word}. ${sentence}`; // a comparison has no line of its own
-      return;
-    }
-    badge.textContent = `${icon} ${word}`;
-    message.textContent = sentence;
+    if (gone && badge) {
+      badge.textContent = `${gone[0]} ${gone[1]}`;
+      node.querySelector(".sparkwright-message").textContent = gone[2];
+    } else if (gone) node.textContent = gone.join(" "); // a comparison has no line of its own
+    node.hidden = !node.innerHTML;
   }
 }
