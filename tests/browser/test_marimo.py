@@ -143,7 +143,7 @@ def test_marimo_shows_the_curve_live_and_stops_the_run(page):
     panel.locator(".sparkwright-badge", has_text="Stopped").wait_for()
     panel.get_by_role("button", name="Run ended").wait_for()
     comparison = page.locator(".sparkwright-panel").nth(1)
-    comparison.get_by_role("cell", name="a second run").wait_for()
+    comparison.get_by_role("rowheader", name="a second run").wait_for()
     comparison.get_by_role("button", name="a second run", exact=True).wait_for()
     for width, height in ((420, 900), (1280, 1400)):
         page.set_viewport_size({"width": width, "height": height})

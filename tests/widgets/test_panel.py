@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.waiting import wait_until
 
-from sparkwright_widgets import LivePanel
+from sparkwright_widgets import LivePanel, _live_chart
 
 
 def panel_threads():
@@ -120,6 +120,37 @@ def test_a_run_that_trains_anew_gets_a_new_curve(run, panel):
     finish(run)
     assert panel.wait(5)
     assert panel.feed.curve.lines()[0].tolist() == [[1.0, 1.0]]
+
+
+def heartbeats(panel):
+    told = panel.comm.custom_messages(heartbeats=True)
+    return sum(content == {"kind": "alive"} for content, _ in told)
+
+
+def test_heartbeats_continue_while_a_look_takes_long_and_end_with_the_run(run, comms, monkeypatch):
+    monkeypatch.setattr(_live_chart, "_HEARTBEAT_S", 0.02)
+    gate, rows = threading.Event(), run.log.rows
+    panel = LivePanel(run)
+    run.log.rows = lambda start: gate.wait() and rows(start)
+    time.sleep(0.3)  # it looks, and waits for the log
+    before = heartbeats(panel)
+    wait_until(lambda: heartbeats(panel) > before + 3)
+    gate.set()
+    finish(run)
+    assert panel.wait(5)
+    assert panel.has_ended
+    after = heartbeats(panel)
+    time.sleep(0.1)
+    assert heartbeats(panel) == after
+
+
+def test_a_panel_without_stop_button_never_gets_one(run, comms):
+    panel = LivePanel(run, has_stop=False)
+    panel.comm.receive({"kind": "stop"})
+    finish(run)
+    assert panel.wait(5)
+    assert panel.stop_word == ""
+    panel.close()
 
 
 def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
