@@ -191,44 +191,38 @@ export function smoothed(line, weight, span) {
  */
 export function bandOf(lines, toX, left, right, width = 2) {
   const columns = Math.max(1, Math.ceil((right - left) / width)) + 2; // and one at either side
-  const used = new Uint8Array(columns);
-  const cells = lines.map((line) => {
-    const low = new Float64Array(columns).fill(Infinity);
-    const high = new Float64Array(columns).fill(-Infinity);
-    const [sum, count] = [new Float64Array(columns), new Uint32Array(columns)];
-    let end = -1;
+  const used = new Set();
+  const cellsOf = (line) => {
+    const cells = []; // up to the line's end
     for (let i = 0; i < line.length; i += 1) {
       const value = line.y[i];
       if (!Number.isFinite(value)) continue;
       const column = Math.floor((toX(line.x[i]) - left) / width) + 1;
       const at = Math.max(0, Math.min(columns - 1, column));
       // Of what lies outside, only the points next to the edges: the band goes on towards them.
-      if (at === columns - 1 && count[at]) continue;
-      if (at === 0) [low[at], high[at], sum[at], count[at]] = [Infinity, -Infinity, 0, 0];
-      if (value < low[at]) low[at] = value;
-      if (value > high[at]) high[at] = value;
-      sum[at] += value;
-      count[at] += 1;
-      used[at] = 1;
-      end = Math.max(end, at);
+      if (at === columns - 1 && cells[at]) continue;
+      if (at === 0 || !cells[at]) cells[at] = { low: value, high: value, sum: 0, count: 0 };
+      const cell = cells[at];
+      if (value < cell.low) cell.low = value;
+      if (value > cell.high) cell.high = value;
+      cell.sum += value;
+      cell.count += 1;
+      used.add(at);
     }
-    return { low, high, sum, count, end, held: -1 };
+    return cells;
+  };
+  const all = lines.map(cellsOf);
+  const held = [];
+  return [...used].sort((a, b) => a - b).map((at) => {
+    all.forEach((cells, i) => (held[i] = cells[at] ?? (at < cells.length ? held[i] : undefined)));
+    const known = held.filter(Boolean);
+    return {
+      x: left + (at - 0.5) * width,
+      low: Math.min(...known.map(({ low }) => low)),
+      high: Math.max(...known.map(({ high }) => high)),
+      mean: known.reduce((sum, cell) => sum + cell.sum / cell.count, 0) / known.length,
+    };
   });
-  const found = [];
-  for (let at = 0; at < columns; at += 1) {
-    if (!used[at]) continue;
-    let low = Infinity, high = -Infinity, sum = 0, known = 0;
-    for (const cell of cells) {
-      if (cell.count[at]) cell.held = at;
-      if (cell.held < 0 || at > cell.end) continue;
-      low = Math.min(low, cell.low[cell.held]);
-      high = Math.max(high, cell.high[cell.held]);
-      sum += cell.sum[cell.held] / cell.count[cell.held];
-      known += 1;
-    }
-    found.push({ x: left + (at - 0.5) * width, low, high, mean: sum / known });
-  }
-  return found;
 }
 
 /**
