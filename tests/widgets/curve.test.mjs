@@ -182,20 +182,20 @@ test("a page that slept itself does not take the kernel for gone", () => {
 });
 
 test("smoothing begins at the first value, follows the trend and keeps gaps", () => {
-  assert.deepEqual([...smoothed(lineOf([4, 4, 4]), 0.9, 250).y], [4, 4, 4]);
-  const smooth = smoothed(lineOf([0, 10, NaN, 10]), 0.5, 250).y;
+  assert.deepEqual([...smoothed(lineOf([4, 4, 4]), 0.9, 500).y], [4, 4, 4]);
+  const smooth = smoothed(lineOf([0, 10, NaN, 10]), 0.5, 500).y;
   assert.equal(smooth[0], 0);
   assert.ok(smooth[1] > 5 && smooth[1] < 10);
   assert.ok(Number.isNaN(smooth[2]));
   assert.ok(smooth[3] > smooth[1]);
   const line = lineOf([1, 2]);
-  assert.equal(smoothed(line, 0, 250), line);
+  assert.equal(smoothed(line, 0, 500), line);
 });
 
 test("a line with few points is smoothed as one with many", () => {
   const xs = Array.from({ length: 1000 }, (_, i) => i);
-  const many = smoothed(lineOf(xs.map((x) => x / 10)), 0.9, 1000);
-  const few = smoothed(lineOf(xs.filter((x) => x % 5 === 4).map((x) => x / 10), xs.filter((x) => x % 5 === 4)), 0.9, 1000);
+  const many = smoothed(lineOf(xs.map((x) => x / 10)), 0.9, 2000);
+  const few = smoothed(lineOf(xs.filter((x) => x % 5 === 4).map((x) => x / 10), xs.filter((x) => x % 5 === 4)), 0.9, 2000);
   assert.ok(Math.abs(many.y[999] - few.y[199]) < 0.5);
   assert.ok(99.9 - many.y[999] > 2);
 });

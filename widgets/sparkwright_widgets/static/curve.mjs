@@ -165,7 +165,7 @@ export function mapped(line, of) {
 
 /**
  * The same line with the exponential moving average of y. `weight`, from 0 (as it is) to below 1, is
- * what a value still counts after 1/250 of `span`: so lines with few points are smoothed as others.
+ * what a value still counts after 1/500 of `span`: so lines with few points are smoothed as others.
  */
 export function smoothed(line, weight, span) {
   if (!(weight > 0)) return line;
@@ -175,7 +175,7 @@ export function smoothed(line, weight, span) {
     const value = line.y[i];
     y[i] = value;
     if (!Number.isFinite(value)) continue; // a gap stays one, and does not spread
-    const kept = weight ** ((250 * Math.abs(line.x[i] - last)) / span);
+    const kept = weight ** ((500 * Math.abs(line.x[i] - last)) / span);
     last = line.x[i];
     sum = kept * sum + value;
     total = kept * total + 1;
