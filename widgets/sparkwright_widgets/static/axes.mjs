@@ -48,11 +48,8 @@ export function unitsOf(kind, lines, epochsDone) {
   }
   const last = Math.max(...[...lines].filter(([id]) => id >= MEAN).map(([, line]) => line.x[line.length - 1]));
   if (last > xs.at(-1)) {
-    const perStep = xs.length > 1 ? (ys.at(-1) - ys.at(-2)) / (xs.at(-1) - xs.at(-2)) : 0;
-    // The kernel says how much of the epoch is done; without, it lasts as long as the one before.
-    const done = epochsDone > ys.at(-1) ? epochsDone : ys.at(-1) + Math.min(1, perStep * (last - xs.at(-1)));
     xs.push(last);
-    ys.push(done);
+    ys.push(Math.max(epochsDone, ys.at(-1))); // the kernel says how much of the last epoch is done
   }
   const of = through(xs, ys);
   return () => of;

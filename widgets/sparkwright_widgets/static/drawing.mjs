@@ -9,6 +9,14 @@ import { axisName, epochMarks, linearTicks, logTicks, tickText, timeText, timeTi
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
 const DARK_PAGE_BLUE = "#4FA8E0"; // the first one cannot be read on a dark page
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
+// Corners around the middle; true: the pen is lifted before.
+const SHAPES = {
+  square: [[-3, -3], [3, -3], [3, 3], [-3, 3]],
+  triangle: [[0, -4], [3.5, 3], [-3.5, 3]],
+  diamond: [[0, -4], [3.5, 0], [0, 4], [-3.5, 0]],
+  cross: [[-2.8, -2.8], [2.8, 2.8], [2.8, -2.8, true], [-2.8, 2.8]],
+  plus: [[-4, 0], [4, 0], [0, -4, true], [0, 4]],
+};
 const VALIDATION_COLOUR = "#D55E00";
 const GOOD = "#009E73";
 const RINGS_APART = 16; // of validation, in pixels
@@ -251,25 +259,10 @@ function text(context, alpha, words, x, y) {
 
 function mark(context, marker, x, y) {
   if (!Number.isFinite(x) || !Number.isFinite(y)) return;
-  const r = 3.5;
+  const corners = SHAPES[marker];
   context.beginPath();
-  if (marker === "circle" || marker === "ring") context.arc(x, y, r, 0, 2 * Math.PI);
-  else if (marker === "square") context.rect(x - r + 0.5, y - r + 0.5, 2 * r - 1, 2 * r - 1);
-  else if (marker === "none") context.arc(x, y, 2.5, 0, 2 * Math.PI);
-  else if (marker === "triangle" || marker === "diamond") {
-    context.moveTo(x, y - r - 0.5);
-    context.lineTo(x + r, marker === "triangle" ? y + r - 0.5 : y);
-    if (marker === "diamond") context.lineTo(x, y + r + 0.5);
-    context.lineTo(x - r, marker === "triangle" ? y + r - 0.5 : y);
-    context.closePath();
-  } else {
-    const d = marker === "cross" ? r * 0.8 : 0;
-    const o = marker === "cross" ? r * 0.8 : r + 0.5;
-    context.moveTo(x - o, y - d);
-    context.lineTo(x + o, y + d);
-    context.moveTo(x + d, y - o);
-    context.lineTo(x - d, y + o);
-  }
+  if (!corners) context.arc(x, y, marker === "none" ? 2.5 : 3.5, 0, 2 * Math.PI);
+  else corners.forEach(([dx, dy, moves]) => context[moves ? "moveTo" : "lineTo"](x + dx, y + dy));
   context.lineWidth = marker === "ring" ? 2 : 1.5;
   context.setLineDash([]);
   if (["cross", "plus", "ring"].includes(marker)) context.stroke();
