@@ -22,9 +22,16 @@ const GOOD = "#009E73";
 const RINGS_APART = 16; // of validation, in pixels
 export const MARGIN = { top: 26, right: 14, bottom: 36, left: 56 };
 
-/** Whether text is light, and the page behind it dark, so. */
+const lightness = new Map();
+/** Whether text of this colour is light, and the page behind it dark; in any notation of colours. */
 export function isLight(ink) {
-  return (ink.match(/[\d.]+/g) ?? [0]).slice(0, 3).every((channel) => channel > 128);
+  if (!lightness.has(ink)) {
+    const context = document.createElement("canvas").getContext("2d");
+    context.fillStyle = ink;
+    context.fillRect(0, 0, 1, 1);
+    lightness.set(ink, Math.min(...context.getImageData(0, 0, 1, 1).data) > 128);
+  }
+  return lightness.get(ink);
 }
 
 /** Colour is never alone: the mean is bold, validation dashed, each worker has its marker. */
