@@ -41,7 +41,7 @@ def update(first, last):
     '''One message to the browser for each step, as fast as it goes.'''
     for step in range(first, last):
         new = rows(step, 1)
-        panel.chart.update(lambda feed: feed.add_rows(new))
+        panel.update(lambda feed: feed.add_rows(new))
         time.sleep(0.001)
 
 def steadily(seconds):

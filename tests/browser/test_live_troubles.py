@@ -1,8 +1,11 @@
 """What happens to the panel's run, page or kernel while it trains, and several runs at once."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -17,7 +20,18 @@ THREADS = (
     "import threading\n"
     "print(sum(t.name.startswith('sparkwright-panel') for t in threading.enumerate()))"
 )
+# Without waiting for the new kernel.
+RESTART = "void jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+# What the panel thinks of its kernel from now on.
+WATCH_KERNEL = """() => {
+  const panel = document.querySelector('.sparkwright-panel');
+  window.kernels = [panel.dataset.kernel];
+  new MutationObserver(() => {
+    if (window.kernels.at(-1) !== panel.dataset.kernel) window.kernels.push(panel.dataset.kernel);
+  }).observe(panel, { attributeFilter: ['data-kernel'] });
+}"""
 START = """
+import time
 import fake_run
 from sparkwright_widgets.display import panel_for
 run = fake_run.FakeRun({kind})
@@ -172,6 +186,49 @@ def test_three_runs_are_overlaid_while_they_train(open_cells):
         page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
         page.screenshot(f"comparison-{width}px")
     page.set_theme("JupyterLab Light")
+
+
+def test_a_restarted_kernel_ends_the_panel_within_five_seconds(open_cells):
+    page = open_cells(START.format(kind="", epochs=200) + "display(panel_for(run))")
+    wait_for_step(page, 20)
+    began = time.monotonic()
+    page.page.evaluate(RESTART)
+    page.page.locator(".sparkwright-badge", has_text="Kernel restarted; the run ended").wait_for()
+    assert time.monotonic() - began < 5
+    button = page.page.get_by_role("button", name="Run ended")
+    assert button.is_disabled()
+    assert page.page.get_by_text("just now").count() == 0
+    page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
+    page.screenshot("panel-kernel-restarted")
+    page.wait_idle()
+    assert button.is_visible()  # still so when the new kernel is there
+
+
+def test_a_suspended_kernel_is_shown_as_silent_and_its_panel_recovers(open_cells):
+    page = open_cells(START.format(kind="", epochs=200) + "display(panel_for(run))")
+    wait_for_step(page, 20)
+    kernel = int(page.in_kernel("import os; print(os.getpid())"))
+    badge = page.page.locator(".sparkwright-badge")
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        badge.filter(has_text="No answer from the kernel").wait_for(timeout=8_000)
+        assert page.page.get_by_role("button", name="Stop").is_disabled()
+        page.screenshot("panel-kernel-silent")
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+    badge.filter(has_text="Training").wait_for()
+    page.page.get_by_role("button", name="Stop", disabled=False).press("Enter")
+    badge.filter(has_text="Stopped").wait_for()
+
+
+def test_a_cell_that_blocks_leaves_the_kernel_alive_to_the_panel(open_cells):
+    page = open_cells(
+        START.format(kind="", epochs=200) + "display(panel_for(run))", "time.sleep(7)"
+    )
+    wait_for_step(page, 20)
+    page.page.evaluate(WATCH_KERNEL)
+    page.wait_idle()
+    assert page.page.evaluate("window.kernels") == ["alive"]
 
 
 AWAIT = "import asyncio\nwhile not run.finished:\n    await asyncio.sleep(0.1)"

@@ -63,11 +63,12 @@ class RecordingComm(BaseComm):
     def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
         self.sent.append((msg_type, data, buffers))
 
-    def custom_messages(self):
+    def custom_messages(self, *, heartbeats=False):
         return [
-            (data["content"], buffers[0])
+            (data["content"], buffers[0] if buffers else b"")
             for msg_type, data, buffers in list(self.sent)
             if msg_type == "comm_msg" and data.get("method") == "custom"
+            if heartbeats or data["content"] != {"kind": "alive"}
         ]
 
     def receive(self, content):

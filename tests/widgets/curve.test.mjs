@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import {
-  CurveStore, EPOCH, LINES_APART, Line, MEAN, POINTS_PER_LINE, VALIDATION, VALIDATION_APART, decimate, extent, lineName,
-  linearTicks, logTicks, lookOfPlace, lossText, nearest, valueText, withBand, workerOf,
+  CLOCK, CurveStore, EPOCH, LINES_APART, Line, MEAN, POINTS_PER_LINE, Pulse, VALIDATION, VALIDATION_APART, bandOf,
+  decimate, extent, lineName, lookOfPlace, mapped, nearest, smoothed, workerOf,
 } from "../../widgets/sparkwright_widgets/static/curve.mjs";
+import {
+  axesOf, epochMarks, linearTicks, logTicks, lossText, timeText, timeTicks, unitsOf, valueText, withBand, zoomed,
+} from "../../widgets/sparkwright_widgets/static/axes.mjs";
 
 const lineOf = (ys, xs = ys.map((_, i) => i)) => {
   const line = new Line();
@@ -82,12 +85,6 @@ test("an append that the snapshot already had is left out", () => {
   assert.equal(store.lines.get(0).length, 2);
 });
 
-test("an answer that never comes is asked for again", () => {
-  const store = new CurveStore();
-  const answers = Array.from({ length: 30 }, (_, i) => store.receive(...message("append", i, [0, i, 1])));
-  assert.equal(answers.filter((answer) => answer === "ask").length, 1);
-});
-
 test("a buffer may be a view into a larger one, at any offset", () => {
   const bytes = new Uint8Array(1 + 12);
   bytes.set(new Uint8Array(new Float32Array([0, 1, 2.5]).buffer), 1);
@@ -144,4 +141,123 @@ test("an axis shows its band whole, and the values too", () => {
 
 test("other values are written to three digits", () => {
   assert.deepEqual([0.0012345, 0, 123456, 1.5e-9, NaN].map(valueText), ["0.00123", "0", "123000", "1.5e-9", "nan"]);
+});
+
+test("a snapshot in parts is drawn when the last one is there, and a lost part is asked for", () => {
+  const store = new CurveStore();
+  const part = (number, ...points) => [
+    { kind: "snapshot", count: 3, part: number, parts: 2 }, new Float32Array(points.flat()),
+  ];
+  assert.equal(store.receive(...part(1, [0, 3, 3])), "wait");
+  assert.equal(store.receive(...part(0, [0, 1, 1], [0, 2, 2])), "wait");
+  assert.equal(store.isComplete, false);
+  assert.equal(store.receive(...part(1, [0, 3, 3])), "draw");
+  assert.equal(store.receive(...message("append", 3, [0, 4, 4])), "draw");
+  assert.equal(store.lines.get(0).length, 4);
+});
+
+test("a message of another kind is passed over", () => {
+  assert.equal(new CurveStore().receive({ kind: "histogram" }, new ArrayBuffer(0)), "wait");
+});
+
+test("a silent kernel is noticed within five seconds, and heard again", () => {
+  const pulse = new Pulse(0);
+  const states = [];
+  for (let now = 500; now <= 5000; now += 500) states.push(pulse.look(now));
+  assert.deepEqual(states, [...Array(8).fill("alive"), "silent", "silent"]);
+  pulse.heard(5100);
+  assert.equal(pulse.look(5500), "alive");
+  pulse.cut();
+  assert.equal(pulse.look(6000), "ended");
+  pulse.heard(6100);
+  assert.equal(pulse.look(6500), "alive");
+});
+
+test("a page that slept itself does not take the kernel for gone", () => {
+  const pulse = new Pulse(0);
+  pulse.look(500);
+  assert.equal(pulse.look(3_600_000), "alive");
+  for (let now = 3_600_500; now <= 3_604_000; now += 500) pulse.look(now);
+  assert.equal(pulse.look(3_604_500), "silent");
+});
+
+test("smoothing begins at the first value, follows the trend and keeps gaps", () => {
+  assert.deepEqual([...smoothed(lineOf([4, 4, 4]), 0.9, 500).y], [4, 4, 4]);
+  const smooth = smoothed(lineOf([0, 10, NaN, 10]), 0.5, 500).y;
+  assert.equal(smooth[0], 0);
+  assert.ok(smooth[1] > 5 && smooth[1] < 10);
+  assert.ok(Number.isNaN(smooth[2]));
+  assert.ok(smooth[3] > smooth[1]);
+  const line = lineOf([1, 2]);
+  assert.equal(smoothed(line, 0, 500), line);
+});
+
+test("a line with few points is smoothed as one with many", () => {
+  const xs = Array.from({ length: 1000 }, (_, i) => i);
+  const many = smoothed(lineOf(xs.map((x) => x / 10)), 0.9, 2000);
+  const few = smoothed(lineOf(xs.filter((x) => x % 5 === 4).map((x) => x / 10), xs.filter((x) => x % 5 === 4)), 0.9, 2000);
+  assert.ok(Math.abs(many.y[999] - few.y[199]) < 0.5);
+  assert.ok(99.9 - many.y[999] > 2);
+});
+
+test("a band goes from the lowest to the highest worker, with the mean", () => {
+  const lines = [lineOf([1, 2, 3], [0, 10, 20]), lineOf([5, NaN, 7], [0, 10, 20])];
+  const band = bandOf(lines, same, 0, 30, 2);
+  assert.deepEqual(band.map(({ low, high }) => [low, high]), [[1, 5], [2, 5], [3, 7]]);
+  assert.equal(band[0].mean, 3);
+  assert.deepEqual(bandOf([], same, 0, 30), []);
+});
+
+test("a worker that ended no longer belongs to the band, and points outside stand at its edges", () => {
+  const lines = [lineOf([1, 1, 1], [0, 10, 20]), lineOf([9], [0])];
+  assert.deepEqual(bandOf(lines, same, 0, 30).map(({ high }) => high), [9, 1, 1]);
+  const outside = bandOf([lineOf([7, 1, 2, 3, 8], [-90, -50, 5, 99, 100])], same, 0, 10);
+  assert.deepEqual(outside.map(({ low, high }) => [low, high]), [[1, 1], [2, 2], [3, 3]]);
+});
+
+test("steps become epochs, also within the epoch that goes on", () => {
+  const lines = new Map([
+    [EPOCH, lineOf([1, 2, 3], [1, 11, 21])], [MEAN, lineOf([1], [25])], [CLOCK, lineOf([5], [1000])],
+  ]);
+  const of = unitsOf("epoch", lines, 2.4)(0);
+  assert.deepEqual([0, 10, 15, 20, 25].map(of), [0, 1, 1.5, 2, 2.4]);
+  assert.equal(unitsOf("epoch", lines, 0)(0)(25), 2); // not known yet
+  assert.equal(unitsOf("step", lines, 0), null);
+});
+
+test("steps become seconds, by each run's own clock", () => {
+  const lines = new Map([[CLOCK, lineOf([1, 3], [1, 2])], [CLOCK - 1, lineOf([10, 30], [1, 2])]]);
+  const of = unitsOf("time", lines, 0);
+  assert.deepEqual([0, 1].map((run) => of(run)(1.5)), [2, 20]);
+  assert.ok(Number.isNaN(of(2)(1)));
+  assert.deepEqual(axesOf(lines, true), ["step", "time"]);
+  assert.deepEqual(axesOf(new Map([[EPOCH, lineOf([1])]]), false), ["step", "epoch"]);
+  assert.deepEqual([...mapped(lineOf([7, 8], [1, 2]), (x) => 10 * x).x], [10, 20]);
+});
+
+test("there are at most ten epoch marks, and their labels do not overlap", () => {
+  for (const epochs of [2, 7, 30, 60, 365, 5000]) {
+    for (const width of [300, 1200]) {
+      const line = lineOf(Array.from({ length: epochs }, (_, i) => i + 1));
+      const marks = epochMarks(line, (x) => (x / epochs) * width, [0, width]);
+      assert.ok(marks.length <= 10);
+      assert.ok(marks.length > 0, `${epochs} epochs at ${width} pixels`);
+      assert.ok(marks.every(({ x }, i) => !i || x - marks[i - 1].x >= 64));
+    }
+  }
+  const close = epochMarks(lineOf([31, 32, 33]), (x) => 100 * x, [0, 300]);
+  assert.deepEqual(close.map(({ epoch }) => epoch), [31, 32, 33]); // zoomed: each of them
+});
+
+test("zooming keeps the point under the cursor, and ends with the whole", () => {
+  assert.deepEqual(zoomed([0, 100], 0.5, 50, [0, 100]), [25, 75]);
+  assert.deepEqual(zoomed([0, 50], 0.5, 0, [0, 100]), [0, 25]);
+  assert.equal(zoomed([25, 75], 2, 50, [0, 100]), null);
+  assert.deepEqual(zoomed([80, 100], 2, 90, [0, 100]), [60, 100]);
+});
+
+test("times are written for the span that is shown", () => {
+  assert.deepEqual(timeTicks(0, 60, 6), [0, 10, 20, 30, 40, 50, 60]);
+  assert.deepEqual(timeTicks(0, 7200, 4), [0, 1800, 3600, 5400, 7200]);
+  assert.deepEqual([[12, 60], [90, 600], [7500, 9000]].map((pair) => timeText(...pair)), ["12 s", "1:30", "2:05"]);
 });

@@ -49,7 +49,7 @@ def test_throughput_is_that_of_all_workers_and_metrics_share_numbers(fake):
     for number in (0, 1):
         feed.add_rows(number, run.log.rows(), workers=2)
         feed.finish(number)
-    points = np.frombuffer(feed.hello().points, "<f4").reshape(-1, 3)
+    points = np.frombuffer(feed.hello()[0].points, "<f4").reshape(-1, 3)
     names = ("throughput (examples/s)", "accuracy")
     speed, accuracy = (label(feed.quantities(), name) for name in names)
     for number in (0, 1):
@@ -78,7 +78,7 @@ def test_no_line_turns_back_however_the_rows_come(cuts):
         part = {name: column[start:stop] for name, column in rows.items()}
         feed.add_rows(0, part, workers=2)
     feed.finish(0)
-    points = np.frombuffer(feed.hello().points, "<f4").reshape(-1, 3)
+    points = np.frombuffer(feed.hello()[0].points, "<f4").reshape(-1, 3)
     for line in np.unique(points[:, 0]):
         assert (np.diff(points[points[:, 0] == line, 1]) >= 0).all()
 
@@ -89,15 +89,15 @@ def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
     for run in runs:
         run.set(state="done")
     assert shown.wait(10)
-    assert shown.problem.value == ""
+    assert "problem" not in shown.texts
     assert shown._runs == [None] * 3  # nothing keeps a finished run alive
-    assert shown.chart.line_names == ["run 1", "run 2", "run 3"]
+    assert shown.line_names == ["run 1", "run 2", "run 3"]
     bundle = shown._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     html = bundle["text/html"]
     assert html.count("<svg") == 1
     assert "after 10 steps; run 2 " in html
-    assert "0.5" in shown.table.value
+    assert "0.5" in shown.texts["table"]
     assert "run 3" in bundle["text/plain"]
     shown.close()
 
@@ -135,7 +135,7 @@ def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):
     html = shown._repr_mimebundle_()["text/html"]
     assert "<b>" not in html.replace("<b>0", "")
     assert "&lt;b&gt; nan after 1 steps" in html
-    assert shown.problem.value == ""
+    assert "problem" not in shown.texts
     shown.close()
 
 

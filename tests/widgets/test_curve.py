@@ -1,6 +1,6 @@
 import numpy as np
 
-from sparkwright_widgets._curve import EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
+from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, VALIDATION, Curve
 from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
 
 
@@ -16,7 +16,8 @@ def test_an_empty_curve_has_no_points_and_no_lines(run):
 def test_one_row_gives_one_point_of_its_worker_and_the_beginning_of_its_epoch(run):
     run.report(1, step=1, loss=2.5)
     curve = Curve()
-    assert curve.add_rows(run.log.rows()).tolist() == [[EPOCH, 1, 1], [1, 1, 2.5]]
+    told = [[EPOCH, 1, 1], [CLOCK, 1, np.float32(0.1)], [1, 1, 2.5]]
+    assert curve.add_rows(run.log.rows()).tolist() == told
     assert curve.finish()[0].tolist() == [MEAN, 1, 2.5]
     assert curve.mean_loss == 2.5
 
@@ -41,6 +42,51 @@ def test_points_are_the_same_however_the_rows_are_cut(run):
     whole.finish()
     pieces.finish()
     np.testing.assert_array_equal(whole.points(), pieces.points())
+
+
+def test_a_partial_minibatch_is_no_spike_however_the_rows_are_cut(run):
+    for epoch in (1, 2):
+        for step in range(1, 11):
+            few = step == 10
+            for worker in (0, 1):
+                loss = 9.0 if few else 1.0
+                run.report(
+                    worker,
+                    10 * (epoch - 1) + step,
+                    loss,
+                    epoch=epoch,
+                    round=step,
+                    examples=2 if few else 32,
+                )
+    whole, pieces = Curve(), Curve()
+    whole.add_rows(run.log.rows())
+    for row in range(40):
+        pieces.add_rows(run.log.rows(row, row + 1))
+    for curve in (whole, pieces):
+        curve.finish()
+        for line in (0, 1, MEAN):
+            expected = np.where(np.arange(1, 21) % 10 == 0, (9 * 2 + 32) / 34, 1.0)
+            np.testing.assert_allclose(curve.lines()[line][:, 1], expected, rtol=1e-6)
+
+
+def test_partial_minibatches_that_are_not_finite_stay_gaps(run):
+    run.report(0, 1, 1.0)
+    run.report(0, 2, np.nan, examples=2)
+    run.report(0, 3, 5.0, examples=2)
+    curve = Curve()
+    curve.add_rows(run.log.rows())
+    np.testing.assert_array_equal(curve.lines()[0][:, 1], np.float32([1.0, np.nan, 5.0]))
+
+
+def test_each_step_has_the_time_at_which_it_was_logged_first(run):
+    for worker, step in ((0, 1), (0, 2), (1, 1), (1, 2), (1, 3)):
+        run.report(worker, step, 1.0)
+    curve = Curve()
+    curve.add_rows(run.log.rows(0, 2))
+    curve.add_rows(run.log.rows(2))
+    clock = curve.points()[curve.points()[:, 0] == CLOCK]
+    np.testing.assert_allclose(clock[:, 1:], [[1, 0.1], [2, 0.2], [3, 0.3]], rtol=1e-6)
+    assert CLOCK not in curve.lines()
 
 
 def test_workers_come_first_then_mean_and_validation(run, fake):

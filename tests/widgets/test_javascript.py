@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from sparkwright_widgets._assets import joined_module
-from sparkwright_widgets._loss_chart import LossChart
+from sparkwright_widgets._live_chart import MODULES, LiveChart
 
 TESTS = Path(__file__).with_name("curve.test.mjs")
 
@@ -11,10 +11,10 @@ def test_the_data_side_of_the_chart_passes_its_own_tests(node):
 
 
 def test_the_widgets_module_is_one_text_with_one_default_export():
-    module = joined_module("curve.mjs", "loss_chart.mjs")
+    module = joined_module(*MODULES)
     assert 'from "./' not in module
     assert module.count("export default") == 1
-    assert LossChart._esm == module
+    assert LiveChart._esm == module
 
 
 def test_keys_of_a_part_pass_their_own_tests(node):

@@ -16,15 +16,18 @@ class Browser:
     def hello(self):
         self.receive(self.feed.hello())
 
-    def receive(self, message):
-        points = np.frombuffer(message.points, "<f4").reshape(-1, 3).tolist()
-        if message.content["kind"] == "snapshot":
-            self.points, self.next, self.is_complete = points, message.content["count"], True
-        elif message.content["start"] == self.next:
-            self.points += points
-            self.next += len(points)
-        else:
-            self.hello()
+    def receive(self, messages):
+        for content, buffer in messages:
+            points = np.frombuffer(buffer, "<f4").reshape(-1, 3).tolist()
+            if content["kind"] == "snapshot":
+                self.points = points + (self.points if content["part"] else [])
+                self.next, self.is_complete = content["count"], True
+            elif content["start"] == self.next:
+                self.points += points
+                self.next += len(points)
+            else:
+                self.hello()
+                return
 
 
 def report(run, feed, step):
@@ -35,31 +38,31 @@ def report(run, feed, step):
 def test_nothing_is_sent_before_somebody_says_hello(run):
     feed = LossFeed()
     report(run, feed, 1)
-    assert feed.append() is None
+    assert feed.append() == []
     browser = Browser(feed)
     browser.hello()
-    assert browser.next == 2  # the epoch's beginning and the worker's point
-    assert feed.append() is None
+    assert browser.next == 3  # the epoch's beginning, the step's time and the worker's point
+    assert feed.append() == []
 
 
 def test_appends_say_how_many_points_came_before(run):
     feed = LossFeed()
     feed.hello()
     report(run, feed, 1)
-    first = feed.append()
+    [first] = feed.append()
     report(run, feed, 2)
     report(run, feed, 3)
-    second = feed.append()
+    [second] = feed.append()
     assert first.content == {"kind": "append", "start": 0}
-    assert second.content == {"kind": "append", "start": 2}
-    assert len(second.points) == 2 * 12
+    assert second.content == {"kind": "append", "start": 3}
+    assert len(second.points) == 4 * 12
 
 
 def test_after_a_restart_a_listening_browser_gets_a_fresh_snapshot(run):
     feed = LossFeed()
     report(run, feed, 1)
     feed.restart()
-    assert feed.append() is None  # nobody listens
+    assert feed.append() == []  # nobody listens
     browser = Browser(feed)
     browser.hello()
     report(run, feed, 2)
@@ -77,7 +80,24 @@ def test_points_travel_as_little_endian_float32(run):
     feed = LossFeed()
     run.report(3, 7, 0.5)
     feed.add_rows(run.log.rows())
-    assert np.frombuffer(feed.hello().points, "<f4")[:3].tolist() == [3, 7, 0.5]
+    [(_, points)] = feed.hello()
+    assert np.frombuffer(points, "<f4")[:3].tolist() == [3, 7, 0.5]
+
+
+def test_no_message_is_longer_than_a_megabyte(run):
+    """Notebooks refuse long messages; 64 workers with 8,000 steps each are 6 MB of points."""
+    steps, workers = np.repeat(np.arange(1, 8001), 64), np.tile(np.arange(64), 8000)
+    ones = np.ones(len(steps), int)
+    rows = {"worker": workers, "epoch": ones, "round": steps, "step": steps, "examples": 32 * ones}
+    feed = LossFeed()
+    browser = Browser(feed)
+    browser.hello()
+    feed.add_rows({**rows, "loss": 1 / steps})
+    for messages in (feed.append(), feed.hello()):
+        assert len(messages) > 5
+        assert max(len(points) for _, points in messages) < 1_000_000
+        browser.receive(messages)
+        assert sorted(browser.points) == sorted(feed.curve.points().tolist())
 
 
 @given(events=st.lists(st.sampled_from(["row", "send", "lose", "hello"]), max_size=60))
@@ -100,6 +120,6 @@ def test_a_browser_that_misses_messages_ends_with_the_whole_curve(events):
             )
         elif event == "hello":
             browser.hello()
-        elif (message := feed.append()) and event == "send":
-            browser.receive(message)
+        elif (messages := feed.append()) and event == "send":
+            browser.receive(messages)
     assert sorted(browser.points) == sorted(feed.curve.points().tolist())

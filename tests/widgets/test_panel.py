@@ -5,12 +5,13 @@ import time
 import tracemalloc
 import weakref
 
+import anywidget
 import ipywidgets
 import numpy as np
 import pytest
 from tests.waiting import wait_until
 
-from sparkwright_widgets import LivePanel
+from sparkwright_widgets import LivePanel, _live_chart
 
 
 def panel_threads():
@@ -30,41 +31,43 @@ def finish(run, state="done"):
 
 
 def points_sent(panel):
-    return sum(len(buffer) // 12 for _, buffer in panel.chart.comm.custom_messages())
+    return sum(len(buffer) // 12 for _, buffer in panel.comm.custom_messages())
 
 
-def test_the_panel_is_a_box_whose_button_has_words(panel):
-    assert isinstance(panel, ipywidgets.VBox)
-    assert panel.stop_button.description == "Stop"
-    assert panel.stop_button.tooltip
+def test_the_panel_is_one_widget_with_a_stop_button(panel, comms):
+    assert isinstance(panel, anywidget.AnyWidget)
+    assert [
+        comm for comm in comms if comm is not panel.comm and comm is not panel.layout.comm
+    ] == []
+    assert panel.stop_word == "Stop"
+    assert panel.stop_help
 
 
 def test_a_hello_is_answered_with_everything_then_news_follow(run, panel):
     for step in range(1, 11):
         run.report(0, step, 1 / step)
-    wait_until(lambda: panel.chart.feed.curve.lines().get(0) is not None)
-    assert panel.chart.comm.custom_messages() == []
-    panel.chart.comm.receive({"kind": "hello"})
-    kinds = [content["kind"] for content, _ in panel.chart.comm.custom_messages()]
+    wait_until(lambda: panel.feed.curve.lines().get(0) is not None)
+    assert panel.comm.custom_messages() == []
+    panel.comm.receive({"kind": "hello"})
+    kinds = [content["kind"] for content, _ in panel.comm.custom_messages()]
     assert kinds == ["snapshot"]
     run.report(0, 11, 0.5)
-    wait_until(lambda: len(panel.chart.comm.custom_messages()) == 2)
-    snapshot, append = panel.chart.comm.custom_messages()
+    wait_until(lambda: len(panel.comm.custom_messages()) == 2)
+    snapshot, append = panel.comm.custom_messages()
     assert append[0] == {"kind": "append", "start": snapshot[0]["count"]}
 
 
 def test_a_message_that_is_no_hello_is_ignored(panel):
-    panel.chart.comm.receive({"kind": "something"})
-    panel.chart.comm.receive("text")
-    assert panel.chart.comm.custom_messages() == []
+    panel.comm.receive({"kind": "something"})
+    panel.comm.receive("text")
+    assert panel.comm.custom_messages() == []
 
 
 def test_stop_calls_the_run_once_and_says_so(run, panel):
-    panel.stop_button.click()
+    panel.comm.receive({"kind": "stop"})
     assert run.stop_calls == 1
-    assert panel.stop_button.disabled
-    assert panel.stop_button.description == "Stopping"
-    wait_until(lambda: "Stopping" in panel.state.value)
+    assert panel.stop_word == "Stopping"
+    wait_until(lambda: "Stopping" in panel.texts.get("state", ""))
 
 
 def test_an_error_in_stop_is_shown_and_the_button_can_be_used_again(run, panel):
@@ -72,19 +75,19 @@ def test_an_error_in_stop_is_shown_and_the_button_can_be_used_again(run, panel):
         raise RuntimeError("no <route> to the coordinator")
 
     run.stop = refuse
-    panel.stop_button.click()
-    assert "RuntimeError: no &lt;route&gt; to the coordinator" in panel.problem.value
-    assert "The training is not affected." in panel.problem.value
-    assert not panel.stop_button.disabled
+    panel.comm.receive({"kind": "stop"})
+    assert "RuntimeError: no &lt;route&gt; to the coordinator" in panel.texts.get("problem", "")
+    assert "The training is not affected." in panel.texts.get("problem", "")
+    assert panel.stop_word == "Stop"
 
 
 def test_an_error_of_the_run_is_shown_and_the_panel_goes_on(run, panel):
     good = run.log.rows
     run.log.rows = lambda start: {}[start]
-    wait_until(lambda: "KeyError" in panel.problem.value)
+    wait_until(lambda: "KeyError" in panel.texts.get("problem", ""))
     run.log.rows = good
     run.report(0, 1, 1.0)
-    wait_until(lambda: 0 in panel.chart.feed.curve.lines())
+    wait_until(lambda: 0 in panel.feed.curve.lines())
 
 
 def test_the_thread_ends_with_the_run_and_lets_go_of_it(run, panel):
@@ -93,9 +96,9 @@ def test_the_thread_ends_with_the_run_and_lets_go_of_it(run, panel):
     assert panel.wait(5)
     assert panel.has_ended
     assert panel_threads() == []
-    assert "Done" in panel.state.value
-    assert panel.stop_button.disabled
-    assert panel.chart.feed.curve.mean_loss == 1.5
+    assert "Done" in panel.texts.get("state", "")
+    assert panel.stop_word == "Run ended"
+    assert panel.feed.curve.mean_loss == 1.5
     assert panel._run is None
 
 
@@ -105,18 +108,49 @@ def test_the_last_rows_are_not_lost_when_a_run_ends_between_two_looks(run, panel
         run.report(0, step, 1.0)
     finish(run)
     assert panel.wait(5)
-    assert panel.chart.feed.curve.lines()[0][-1, 0] == 500
+    assert panel.feed.curve.lines()[0][-1, 0] == 500
 
 
 def test_a_run_that_trains_anew_gets_a_new_curve(run, panel):
     for step in range(1, 31):
         run.report(0, step, 9.0)
-    wait_until(lambda: len(panel.chart.feed.curve.lines().get(0, ())) == 30)
+    wait_until(lambda: len(panel.feed.curve.lines().get(0, ())) == 30)
     run.log.clear()
     run.report(0, 1, 1.0)
     finish(run)
     assert panel.wait(5)
-    assert panel.chart.feed.curve.lines()[0].tolist() == [[1.0, 1.0]]
+    assert panel.feed.curve.lines()[0].tolist() == [[1.0, 1.0]]
+
+
+def heartbeats(panel):
+    told = panel.comm.custom_messages(heartbeats=True)
+    return sum(content == {"kind": "alive"} for content, _ in told)
+
+
+def test_heartbeats_continue_while_a_look_takes_long_and_end_with_the_run(run, comms, monkeypatch):
+    monkeypatch.setattr(_live_chart, "_HEARTBEAT_S", 0.02)
+    gate, rows = threading.Event(), run.log.rows
+    panel = LivePanel(run)
+    run.log.rows = lambda start: gate.wait() and rows(start)
+    time.sleep(0.3)  # it looks, and waits for the log
+    before = heartbeats(panel)
+    wait_until(lambda: heartbeats(panel) > before + 3)
+    gate.set()
+    finish(run)
+    assert panel.wait(5)
+    assert panel.has_ended
+    after = heartbeats(panel)
+    time.sleep(0.1)
+    assert heartbeats(panel) == after
+
+
+def test_a_panel_without_stop_button_never_gets_one(run, comms):
+    panel = LivePanel(run, has_stop=False)
+    panel.comm.receive({"kind": "stop"})
+    finish(run)
+    assert panel.wait(5)
+    assert panel.stop_word == ""
+    panel.close()
 
 
 def test_closing_ends_the_thread_and_frees_the_widgets(run, comms):
@@ -161,10 +195,10 @@ def test_any_curve_can_be_kept(run, panel, losses):
 
 def test_ten_thousand_appends_stay_bounded(run, comms):
     """Messages carry each point once; what is kept does not grow with the run."""
-    from sparkwright_widgets._loss_chart import LossChart
+    from sparkwright_widgets._live_chart import LiveChart
     from sparkwright_widgets._loss_feed import LossFeed
 
-    chart = LossChart(LossFeed())
+    chart = LiveChart(LossFeed(), what="panel", every_s=0.2)
     chart.comm.receive({"kind": "hello"})
 
     def append(first, last):
@@ -199,18 +233,18 @@ def test_summary_for_screen_readers_follows_the_run(run, panel):
     run.report(0, 1, 0.25)
     finish(run)
     panel.wait(5)
-    assert panel.chart.summary.startswith("done; epoch 1 of 5; loss 0.2500")
+    assert panel.summary.startswith("done; epoch 1 of 5; loss 0.2500")
 
 
 def test_text_changes_at_least_once_a_minute_while_nothing_is_reported(run, panel, monkeypatch):
     """Binder ends a session after ten silent minutes; the elapsed time is the sign of life."""
-    wait_until(lambda: "12 s" in panel.progress.value)
+    wait_until(lambda: "12 s" in panel.texts.get("progress", ""))
     run.set(elapsed_s=72.0)
-    wait_until(lambda: "1 min 12 s" in panel.progress.value)
+    wait_until(lambda: "1 min 12 s" in panel.texts.get("progress", ""))
 
 
 def labels(panel):
-    return [choice["label"] for choice in panel.chart.quantities]
+    return [choice["label"] for choice in panel.quantities]
 
 
 def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
@@ -222,7 +256,7 @@ def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
         *("loss", "accuracy", "learning rate", "update to parameters (ratio)"),
         "throughput (examples/s)",
     ]
-    ratio = panel.chart.quantities[3]
+    ratio = panel.quantities[3]
     assert ratio["log"]
     assert ratio["band"]["low"] < ratio["band"]["target"] < ratio["band"]["high"]
     assert "CS231n" in ratio["note"]
@@ -231,10 +265,10 @@ def test_a_curve_can_be_chosen_once_it_has_a_value(run, panel):
 
 
 def test_the_words_of_a_run_that_shares_gradients_are_its_own(panel, sharing_run, comms):
-    assert panel.chart.mean_name == "mean of the round"
+    assert panel.mean_name == "mean of the round"
     sharing = LivePanel(sharing_run)
-    assert sharing.chart.mean_name == "mean of the workers"
-    assert "round" not in sharing.stop_button.tooltip
+    assert sharing.mean_name == "mean of the workers"
+    assert "round" not in sharing.stop_help
     sharing.close()
     assert sharing.wait(5)
 
@@ -247,15 +281,15 @@ def test_gradient_sharing_shows_the_same_live_and_kept(sharing_run, comms, fake)
             sharing_run.report(worker, step, 1 / step, round=step, **message)
     lost = fake.FakeWorker(worker=1, state="lost", steps=30, threshold=1e-3, sent_bytes=61_440)
     sharing_run.set(workers=(lost,))
-    wait_until(lambda: "Worker 1 is lost." in panel.alerts.value)
+    wait_until(lambda: "Worker 1 is lost." in panel.texts.get("alerts", ""))
     assert "Worker 1 is lost." in panel.still().copy().html
     sharing_run.set(workers=(fake.FakeWorker(worker=1, state="done", sent_bytes=61_440),))
     finish(sharing_run)
     assert panel.wait(5)
     kept = panel._repr_mimebundle_()["text/html"]
-    for html in (panel.workers.value, kept, panel.still().card().html):
+    for html in (panel.texts.get("workers", ""), kept, panel.still().card().html):
         assert "<td>60.0 KiB</td>" in html
     assert "threshold 0.001; sparsity (%) 2; sent for a minibatch (KiB) 2;" in kept
     assert kept.count("<svg") == 2
-    assert panel.alerts.value == ""
+    assert panel.texts.get("alerts", "") == ""
     panel.close()

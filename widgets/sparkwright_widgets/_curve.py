@@ -5,7 +5,11 @@ Lines of the loss are the workers (0, 1, …) and three special ones, the same n
 
 * `MEAN`: the mean over the workers, one point a round;
 * `VALIDATION`: the validation loss;
-* `EPOCH`: no line, but where an epoch begins (x = step, y = number of the epoch).
+* `EPOCH`: no line, but where an epoch begins (x = step, y = number of the epoch);
+* `CLOCK`: no line, but when a step was logged (x = step, y = seconds since the run began).
+
+A minibatch with less than half of a whole one's examples, the last of an epoch, has a loss of its
+own that jumps. Its point is the mean of it and the worker's minibatch before it.
 
 Lines of other quantities have larger numbers, see `_quantities.py`. The full history stays in the
 run's own log.
@@ -19,10 +23,12 @@ from numpy.typing import NDArray
 
 from ._contract import MINIBATCHES_IN_A_MEAN, Rows, Validation
 from ._lines import POINTS_PER_LINE as POINTS_PER_LINE, FloatPoints as FloatPoints, Lines
-from ._means import QuantityMeans, RoundMeans
+from ._means import Clock, QuantityMeans, RoundMeans, WholeMinibatches
 from ._quantities import LINES_APART, VALIDATION_PLACE, Quantity, QuantityNumbers
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
+# Of run number k, where several are compared: CLOCK - k.
+CLOCK = -16
 
 # Column -> place (the worker, or VALIDATION_PLACE) -> line.
 QuantityLines = Mapping[str, Mapping[int, FloatPoints]]
@@ -55,6 +61,8 @@ class Curve:
         self._quantities = QuantityMeans(self._numbers)
         self._lines = Lines()
         self._epoch = 0
+        self._clock = Clock()
+        self._whole = WholeMinibatches()
 
     def add_rows(self, rows: Rows) -> FloatPoints:
         """Take new rows of the log; return the points they add, (n, 3) float32."""
@@ -62,9 +70,11 @@ class Curve:
             return np.empty((0, 3), np.float32)
         told = _told(rows)
         self._note_not_finite(told)
-        workers = self._add(rows["worker"], rows["step"], rows["loss"])
+        workers = self._add(rows["worker"], rows["step"], self._whole.losses(rows))
         means = self._means.add(_in_blocks(told) if self._sharing else told)
-        parts = [self._begin_epochs(rows), workers, self._add_means(means)]
+        steps, seconds = self._clock.add(rows)
+        clock = self._add(np.full(len(steps), CLOCK), steps, seconds)
+        parts = [self._begin_epochs(rows), clock, workers, self._add_means(means)]
         return np.concatenate([*parts, self._add(*self._quantities.add(told).T)])
 
     def add_validation(self, points: Sequence[Validation]) -> FloatPoints:
@@ -84,7 +94,8 @@ class Curve:
 
     def lines(self) -> dict[int, FloatPoints]:
         """Every line of the loss as (n, 2) float32, workers first, then the special ones."""
-        return {line: self._lines[line] for line in self._lines.order() if line < LINES_APART}
+        order = self._lines.order()
+        return {line: self._lines[line] for line in order if CLOCK < line < LINES_APART}
 
     def quantities(self) -> list[tuple[int, Quantity]]:
         """Number and description of what has lines, the loss first, whether it has any or not."""

@@ -82,7 +82,7 @@ def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = 
     ]
     return (
         '<div class="sparkwright-progress">'
-        + _bar("Epoch", _epochs_done(status), status.epoch, status.epochs)
+        + _bar("Epoch", epochs_done(status), status.epoch, status.epochs)
         + ("" if has_ended else _bar(word.capitalize(), number, number, status.rounds))
         + f"</div>{figure_list(figures)}{note(status)}"
     )
@@ -272,7 +272,7 @@ def _time_left(status: Status) -> str:
     return "—" if status.remaining_s is None else f"about {duration_text(status.remaining_s)}"
 
 
-def _epochs_done(status: Status) -> float:
+def epochs_done(status: Status) -> float:
     """Finished epochs plus the part of the current one, so that the bar moves evenly."""
     if status.state == "done" and status.early_stopping is None:
         return status.epochs

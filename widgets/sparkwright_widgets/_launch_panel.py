@@ -318,9 +318,8 @@ class LaunchPanel(Part):
         if self._stop_asked:
             run.stop()
         before, self.run = self.live, run
-        self.live = live = LivePanel(run)
         # One Stop in view is enough; this panel's also works while a run is starting.
-        live.stop_button.layout.display = "none"
+        self.live = live = LivePanel(run, has_stop=False)
         self.place.children = (live,)
         if before is not None:
             before.close()

@@ -5,6 +5,11 @@ and gets a snapshot of everything; after that it gets what is new. Messages coun
 ever made: `count` is how many a snapshot stands for, `start` how many came before an append.
 A browser that finds `start` different from what it knows says hello again.
 
+No message is longer than about a megabyte, because notebooks refuse long ones: a snapshot comes
+in `parts`, of which `part` counts from 0, and what is new in several appends.
+
+Messages of other kinds may pass between the same two: the page passes over those it does not know.
+
 Nobody listening, nothing to send: before the first hello points are only kept in the curve.
 """
 
@@ -15,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._contract import Rows, Validation
-from ._curve import MEAN, Curve
+from ._curve import CLOCK, MEAN, Curve
 from ._lines import FloatPoints, Lines
-from ._means import QuantityMeans
+from ._means import Clock, QuantityMeans
 from ._quantities import LINES_APART, VALIDATION_APART, Quantity, QuantityNumbers
+
+_MOST_POINTS = 80_000  # of one message: 12 bytes each
 
 
 class Message(NamedTuple):
@@ -40,22 +47,29 @@ class PointFeed:
         self._is_heard = False
         self._has_restarted = False  # since the last message
 
-    def hello(self) -> Message:
+    def hello(self) -> list[Message]:
         """The answer to a browser's hello: a snapshot that includes what was not yet sent."""
         self._is_heard = True
         self._has_restarted = False
         self._unsent.clear()
-        return Message({"kind": "snapshot", "count": self._count}, _wire(self._kept()))
+        whole: dict[str, str | int] = {"kind": "snapshot", "count": self._count}
+        cuts = _cut(self._kept()) or [b""]
+        return [
+            Message({**whole, "part": part, "parts": len(cuts)}, points)
+            for part, points in enumerate(cuts)
+        ]
 
-    def append(self) -> Message | None:
-        """What has come since the last message (after a restart a snapshot), None if nothing."""
+    def append(self) -> list[Message]:
+        """What has come since the last message; after a restart a snapshot."""
         if self._has_restarted and self._is_heard:
             return self.hello()
-        if not self._unsent:
-            return None
-        points = np.concatenate(self._unsent)
+        points = np.concatenate([np.empty((0, 3), np.float32), *self._unsent])
         self._unsent.clear()
-        return Message({"kind": "append", "start": self._count - len(points)}, _wire(points))
+        start = self._count - len(points)
+        return [
+            Message({"kind": "append", "start": start + number * _MOST_POINTS}, part)
+            for number, part in enumerate(_cut(points))
+        ]
 
     def _kept(self) -> FloatPoints:
         raise NotImplementedError
@@ -103,8 +117,9 @@ class LossFeed(PointFeed):
         return self.curve.points()
 
 
-def _wire(points: FloatPoints) -> bytes:
-    return points.astype("<f4").tobytes()
+def _cut(points: FloatPoints) -> list[bytes]:
+    starts = range(0, len(points), _MOST_POINTS)
+    return [points[start : start + _MOST_POINTS].astype("<f4").tobytes() for start in starts]
 
 
 class ComparisonFeed(PointFeed):
@@ -133,6 +148,8 @@ class ComparisonFeed(PointFeed):
         if not len(rows["step"]):
             return
         self._add_means(run, self._curves[run].add_rows(rows))
+        steps, seconds = self._clocks[run].add(rows)
+        self._add(self._lines.add(np.full(len(steps), CLOCK - run), steps, seconds))
         self._add_quantities(run, self._means[run].add(_as_one_worker(rows, workers)))
 
     def add_validation(self, run: int, points: Sequence[Validation]) -> None:
@@ -157,11 +174,13 @@ class ComparisonFeed(PointFeed):
 
     def quantities(self) -> list[tuple[int, Quantity]]:
         """Number and description of what has lines, the loss first, whether it has any or not."""
-        return self._numbers.listed({0} | {line // LINES_APART for line in self._lines.order()})
+        lines = self._lines.order()
+        return self._numbers.listed({0} | {max(0, line // LINES_APART) for line in lines})
 
     def lines(self) -> dict[int, FloatPoints]:
         """The lines of the loss: of run k number k, of its validation data VALIDATION_APART + k."""
-        return {line: self._lines[line] for line in self._lines.order() if line < LINES_APART}
+        order = self._lines.order()
+        return {line: self._lines[line] for line in order if 0 <= line < LINES_APART}
 
     def _kept(self) -> FloatPoints:
         return self._lines.points()
@@ -170,6 +189,7 @@ class ComparisonFeed(PointFeed):
         self._lines = Lines()
         self._curves = [Curve(sharing=sharing) for sharing in self._sharing]
         self._means = [QuantityMeans(self._numbers) for _ in self._sharing]
+        self._clocks = [Clock() for _ in self._sharing]
         self._reached: dict[int, float] = {}  # line -> where it ends
 
     def _add_means(self, run: int, points: FloatPoints) -> None:

@@ -17,11 +17,60 @@ from ._quantities import LINES_APART, QuantityNumbers
 _FINE_S, _COARSE_S = 0.2, 1.0  # of one point, in the first seconds and after them
 _FINE_UNTIL_S = 20.0
 
+# A minibatch or round with a smaller part of a whole one's examples has no point of its own loss.
+_PART_OF_A_WHOLE = 0.5
+
 _PLACE = ("worker", "step", "time_s")
 
 
+class WholeMinibatches:
+    """The losses to draw: that of a partial minibatch is averaged with the one before it."""
+
+    def __init__(self) -> None:
+        # Per worker: the last minibatch's loss and examples, and the most examples of any.
+        self._last: dict[int, tuple[float, float, float]] = {}
+
+    def losses(self, rows: Rows) -> NDArray[np.float64]:
+        """The loss of each row, where it has few examples together with the row before."""
+        loss, count = rows["loss"].astype(np.float64), rows["examples"].astype(np.float64)
+        found = loss.copy()
+        for worker in np.unique(rows["worker"]).tolist():
+            at = np.flatnonzero(rows["worker"] == worker)
+            last_loss, last_count, most = self._last.get(worker, (0.0, 0.0, 0.0))
+            before, counts = np.append(last_loss, loss[at]), np.append(last_count, count[at])
+            whole = np.maximum.accumulate(np.append(most, count[at]))[1:]
+            partial = (count[at] < _PART_OF_A_WHOLE * whole) & np.isfinite(before[1:] + before[:-1])
+            total = np.maximum(counts[1:] + counts[:-1], 1e-9)
+            with_last = (before[1:] * counts[1:] + before[:-1] * counts[:-1]) / total
+            found[at] = np.where(partial, with_last, loss[at])
+            self._last[worker] = (before[-1], counts[-1], whole[-1])
+        return found
+
+
+class Clock:
+    """When each step was logged first, by any worker."""
+
+    def __init__(self) -> None:
+        self._step = 0.0
+
+    def add(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """New steps in increasing order, and seconds since the run began; none without `time_s`."""
+        if "time_s" not in rows:
+            return np.empty(0), np.empty(0)
+        known = np.isfinite(rows["time_s"])
+        steps, seconds = rows["step"][known].astype(np.float64), rows["time_s"][known]
+        reached = np.maximum.accumulate(np.append(self._step, steps))
+        self._step = float(reached[-1])
+        new = steps > reached[:-1]
+        return steps[new], seconds[new].astype(np.float64)
+
+
 class RoundMeans:
-    """Turns rows of the log into one (step, mean loss) point a round."""
+    """Turns rows of the log into one (step, mean loss) point a round.
+
+    The point of a round with few examples, the last of an epoch, is the mean of it and the round
+    before it.
+    """
 
     def __init__(self, *, patience_rounds: int = 8) -> None:
         self._patience_rounds = patience_rounds
@@ -29,6 +78,8 @@ class RoundMeans:
         self._open: dict[int, tuple[float, float, float]] = {}
         self._newest: dict[int, int] = {}  # worker -> the latest round it has reported
         self._reported = -1  # rounds up to this one are closed; what still arrives is left out
+        self._last = (0.0, 0.0)  # the sums of the round closed last
+        self._most = 0.0  # examples of any round
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
         """Take new rows, return the points of the rounds that they complete.
@@ -71,6 +122,11 @@ class RoundMeans:
         points = np.empty((len(keys), 2))
         for row, key in enumerate(keys):
             step, total, weight = self._open.pop(key)
+            self._most = max(self._most, weight)
+            last_total, last_weight = self._last
+            self._last = (total, weight)
+            if weight < _PART_OF_A_WHOLE * self._most and np.isfinite(last_total + total):
+                total, weight = total + last_total, weight + last_weight
             points[row] = step, total / weight
             self._reported = key
         return points

@@ -7,13 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ipywidgets as widgets
-
 from . import _fragments as fragments
-from ._any_page import Button
 from ._contract import ENDED, MEAN_NAME, Run, Status, sharing_of
-from ._live import LiveView
-from ._loss_chart import LossChart
+from ._live_chart import LiveChart
 from ._loss_feed import LossFeed
 from ._still import Still
 
@@ -26,7 +22,7 @@ _STOP_ROUND = "End the run after the current round and keep the averaged network
 _STOP_SHARING = "End the run soon: the workers average their networks, and that is kept"
 
 
-class LivePanel(LiveView):
+class LivePanel(LiveChart[LossFeed]):
     """Shows a run while it trains and what came of it afterwards.
 
     Displayed at the top level of an output it also leaves a static copy, for saved and exported
@@ -34,10 +30,10 @@ class LivePanel(LiveView):
 
     Args:
         run: the run to show; let go of when it has ended.
+        has_stop: whether there is a Stop button; default True.
     """
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(what="panel", every_s=_CURVE_EVERY_S)
+    def __init__(self, run: Run, *, has_stop: bool = True) -> None:
         self._run: Run | None = run
         self._title = run.title
         self._sharing = sharing_of(run)
@@ -48,32 +44,17 @@ class LivePanel(LiveView):
         self._summary_due_s = 0.0
         self._refresh_due_s = time.monotonic() + _REFRESH_EVERY_S
         self._on_refresh: list[Callable[[], None]] = []
-        self._has_ended = False
-
-        self.state = widgets.HTML()
-        self.stop_button = Button(
-            description="Stop",
-            icon="stop",
-            tooltip=_STOP_ROUND if self._sharing is None else _STOP_SHARING,
+        sharing = self._sharing is not None
+        super().__init__(
+            LossFeed(sharing=sharing),
+            what="panel",
+            every_s=_CURVE_EVERY_S,
+            stop_word="Stop" if has_stop else "",
+            stop_help=_STOP_SHARING if sharing else _STOP_ROUND,
+            **({"mean_name": MEAN_NAME} if sharing else {}),
         )
-        self.stop_button.on_click(self._stop)
-        self.alerts = widgets.HTML()
-        self.progress = widgets.HTML()
-        self.chart: LossChart[LossFeed] = LossChart(
-            LossFeed(sharing=self._sharing is not None),
-            **({} if self._sharing is None else {"mean_name": MEAN_NAME}),
-        )
-        self.workers = widgets.HTML()
-        top = widgets.HBox([self.state, self.stop_button], layout={"flex_flow": "row wrap"})
-        top.add_class("sparkwright-top")
-        rows = [top, self.alerts, self.problem, self.progress, self.chart, self.workers]
-        self._show_texts()
-        self._start(rows, name=f"sparkwright-panel-{run.id}")
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the run has ended and the panel shows its final state."""
-        return self._has_ended
+        self._show_status()
+        self._start(name=f"sparkwright-panel-{run.id}")
 
     def on_refresh(self, callback: Callable[[], None]) -> None:
         """Call `callback` about once a minute, and once more when the run has ended.
@@ -81,14 +62,14 @@ class LivePanel(LiveView):
         It runs on the panel's thread; at once, on the caller's, if the run has already ended.
         """
         with self._lock:
-            if not self._has_ended:
+            if not self.has_ended:
                 self._on_refresh.append(callback)
                 return
         callback()
 
     def still(self) -> Still:
         """What the panel shows now, to be kept."""
-        lines, others, quantities, mean_loss, not_finite = self.chart.read(
+        lines, others, quantities, mean_loss, not_finite = self.read(
             lambda feed: (
                 feed.curve.lines(),
                 feed.curve.quantity_lines(),
@@ -110,9 +91,7 @@ class LivePanel(LiveView):
         )
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**options) or {}
-        copy = self.still().copy()
-        return {**bundle, **copy.mimebundle()}
+        return self._bundle_with(self.still().copy())
 
     # --- the panel's thread
 
@@ -140,13 +119,13 @@ class LivePanel(LiveView):
             if has_ended:
                 feed.finish()
 
-        self.chart.update(take)
-        self.chart.offer(self.chart.read(lambda feed: feed.curve.quantities()))
+        self.update(take)
+        self.offer(self.read(lambda feed: feed.curve.quantities()))
         self._status = status
         now_s = time.monotonic()
         if has_ended or now_s >= self._text_due_s:
             self._text_due_s = now_s + _TEXT_EVERY_S
-            self._show_texts()
+            self._show_status()
         if not has_ended and now_s >= self._refresh_due_s:
             self._refresh_due_s = now_s + _REFRESH_EVERY_S
             self._refresh()
@@ -154,10 +133,9 @@ class LivePanel(LiveView):
 
     def _end(self) -> None:
         with self._lock:
-            self._has_ended = True
             self._run = None  # the run may be large; the panel may stay open for hours
-            self.stop_button.disabled = True
-            self.stop_button.description = "Run ended"
+            self.has_ended = True
+            self._set_stop("Run ended")
         if not self._closing.is_set():
             self._refresh()
         with self._lock:
@@ -172,36 +150,40 @@ class LivePanel(LiveView):
             except Exception as error:
                 self._show_problem(error)
 
-    def _show_texts(self) -> None:
+    def _show_status(self) -> None:
         status = self._status
-        mean_loss, not_finite = self.chart.read(
+        mean_loss, not_finite = self.read(
             lambda feed: (feed.curve.mean_loss, feed.curve.not_finite)
         )
         now_s = time.monotonic()
         with self._lock:
-            self.state.value = fragments.state_line(self._title, status)
-            self.progress.value = fragments.progress(status, mean_loss, self._sharing)
-            self.alerts.value = (
-                fragments.failure(status)
+            self.epochs_done = fragments.epochs_done(status)
+            self.show_texts(
+                state=fragments.state_line(self._title, status),
+                progress=fragments.progress(status, mean_loss, self._sharing),
+                alerts=fragments.failure(status)
                 + fragments.lost_workers(status, self._sharing)
-                + fragments.not_finite_banner(not_finite)
+                + fragments.not_finite_banner(not_finite),
+                workers=fragments.worker_table(status.workers, self._sharing),
             )
-            self.workers.value = fragments.worker_table(status.workers, self._sharing)
             if status.state in ENDED or now_s >= self._summary_due_s:
                 self._summary_due_s = now_s + _SUMMARY_EVERY_S
-                self.chart.summary = fragments.progress_text(status, mean_loss, self._sharing)
+                self.summary = fragments.progress_text(status, mean_loss, self._sharing)
 
     # --- the button, on any thread
 
-    def _stop(self, _button: object) -> None:
-        try:
+    def _stop(self) -> None:
+        with self._lock:
             run = self._run
             if run is None:
                 return
-            self.stop_button.disabled = True
-            self.stop_button.description = "Stopping"
+            self._set_stop("Stopping")
+        try:
             run.stop()
         except Exception as error:
-            self.stop_button.disabled = False
-            self.stop_button.description = "Stop"
+            self._set_stop("Stop")
             self._show_problem(error)
+
+    def _set_stop(self, word: str) -> None:
+        if self.stop_word:
+            self.stop_word = word

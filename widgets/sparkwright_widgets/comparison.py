@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import ipywidgets as widgets
-
 from ._block import Block
 from ._comparison_table import Table, differences, distinct_names, results
 from ._contract import Run, sharing_of
 from ._figure_svg import figure_html
-from ._live import LiveView
-from ._loss_chart import LossChart
+from ._live_chart import LiveChart
 from ._loss_feed import ComparisonFeed
 from ._run_figures import comparison_figure
 from ._table import html_table, text_table
@@ -37,7 +34,7 @@ def compare_runs(runs: Sequence[Run], *, names: Sequence[str] | None = None) -> 
     return RunComparison(runs, names=names)
 
 
-class RunComparison(LiveView):
+class RunComparison(LiveChart[ComparisonFeed]):
     """The widget that `compare_runs` makes; see there.
 
     One thread looks at the runs and ends with the last of them, or with `close`.
@@ -56,27 +53,27 @@ class RunComparison(LiveView):
                 "`names` must be one for each run. Received: "
                 f"{len(names)} names for {len(runs)} runs."
             )
-        super().__init__(what="comparison", every_s=_LOOK_EVERY_S)
         self._names = distinct_names(runs) if names is None else [str(name) for name in names]
         self._runs: list[Run | None] = list(runs)  # let go of as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
         self._differences = differences(self._names, runs)
         sharing = [sharing_of(run) is not None for run in runs]
-        self.chart: LossChart[ComparisonFeed] = LossChart(
-            ComparisonFeed(sharing), line_names=self._names
+        super().__init__(
+            ComparisonFeed(sharing),
+            what="comparison",
+            every_s=_LOOK_EVERY_S,
+            line_names=self._names,
+            texts={"settings": _settings_fold(self._differences)},
         )
-        self.table = widgets.HTML()
-        self.settings = widgets.HTML(_settings_fold(self._differences))
         self._show_table()
-        parts = [self.chart, self.table, self.settings, self.problem]
-        self._start(parts, name="sparkwright-comparison")
+        self._start(name="sparkwright-comparison")
 
     def block(self) -> Block:
         """What it shows now, to be kept; runs that have all ended are shown whole."""
         if all(run is None or run.finished for run in list(self._runs)):
             self.wait(_READ_WITHIN_S)  # the thread may still be reading the last of them
-        lines = self.chart.read(lambda feed: feed.lines())
+        lines = self.read(lambda feed: feed.lines())
         heads, rows = self._results()
         figure = comparison_figure(lines, self._names)
         html = (
@@ -86,7 +83,7 @@ class RunComparison(LiveView):
         return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="comparison")
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return {**(super()._repr_mimebundle_(**options) or {}), **self.block().mimebundle()}
+        return self._bundle_with(self.block())
 
     # --- the thread
 
@@ -116,20 +113,20 @@ class RunComparison(LiveView):
             if has_ended:
                 feed.finish(number)
 
-        self.chart.update(take)
-        self.chart.offer(self.chart.read(lambda feed: feed.quantities()))
+        self.update(take)
+        self.offer(self.read(lambda feed: feed.quantities()))
         self._statuses[number] = status
         if has_ended:
             self._runs[number] = None
 
     def _results(self) -> Table:
-        losses = self.chart.read(lambda feed: feed.mean_losses)
+        losses = self.read(lambda feed: feed.mean_losses)
         return results(self._names, self._statuses, losses)
 
     def _show_table(self) -> None:
         heads, rows = self._results()
-        self.table.value = _results_table(heads, rows)
-        self.chart.summary = f"{len(rows)} runs: " + "; ".join(
+        self.show_texts(table=_results_table(heads, rows))
+        self.summary = f"{len(rows)} runs: " + "; ".join(
             f"{row[0]} {row[1]}, loss {row[3]}" for row in rows
         )
 

@@ -1,17 +1,19 @@
 /**
- * The data side of the loss chart: what was received, and what of it is worth drawing.
+ * The data side of the chart: what was received, and what of it is worth drawing.
  * No DOM in here; tests/widgets/curve.test.mjs runs it under `node --test`.
  * The numbers of the lines are those of `_curve.py`.
  */
 
 export const MEAN = -1, VALIDATION = -2, EPOCH = -3;
+export const BAND = -8; // drawn for all workers together; no such line is received
+export const CLOCK = -16; // of run number k, where several are compared: CLOCK - k
 export const POINTS_PER_LINE = 8192;
 // Further quantities have lines with the workers' numbers plus a multiple of this, as in
 // `_quantities.py`; the last place is that of the validation data.
 export const LINES_APART = 65536;
 // In a chart of several runs: the validation data's lines are so far from those of their runs.
 export const VALIDATION_APART = 32768;
-const APPENDS_BEFORE_ASKING_AGAIN = 25; // about five seconds
+export const SILENT_AFTER_MS = 4000; // the kernel sends a heartbeat each second
 
 /** The points of one line. Bounded: the older half is thinned out whenever the limit is reached. */
 export class Line {
@@ -72,17 +74,22 @@ export class CurveStore {
     this.lines = new Map();
     this.next = 0; // points known of; an append must start here
     this.isComplete = false;
-    this.ignored = 0;
+    this.incoming = null; // the lines of a snapshot, of which more parts are to come
   }
 
   /** Take a message; returns "draw", "ask" (say hello to Python) or "wait" (nothing to do). */
   receive(content, buffer) {
     if (content.kind === "snapshot") {
-      this.lines = new Map();
-      this.add(buffer);
+      const { part = 0, parts = 1 } = content;
+      if (part === 0) this.incoming = { lines: new Map(), parts: 0 };
+      if (this.incoming?.parts !== part) return "wait"; // a part was lost; the view asks again
+      this.add(buffer, this.incoming.lines);
+      this.incoming.parts += 1;
+      if (this.incoming.parts < parts) return "wait";
+      this.lines = this.incoming.lines;
+      this.incoming = null;
       this.next = content.count;
       this.isComplete = true;
-      this.ignored = 0;
       return "draw";
     }
     if (content.kind !== "append") return "wait";
@@ -91,25 +98,23 @@ export class CurveStore {
       return "draw";
     }
     if (this.isComplete && content.start < this.next) return "wait"; // the snapshot had it already
-    const mustAsk = this.isComplete || this.ignored >= APPENDS_BEFORE_ASKING_AGAIN;
+    const isNew = this.isComplete; // a gap; what asks again until there is an answer is the view
     this.isComplete = false;
-    this.ignored = mustAsk ? 0 : this.ignored + 1;
-    return mustAsk ? "ask" : "wait";
+    return isNew ? "ask" : "wait";
   }
 
   /** Nobody looks: forget that the data is complete, so that the next view asks for it. */
   forget() {
     this.isComplete = false;
-    this.ignored = 0;
   }
 
-  add(buffer) {
+  add(buffer, lines = this.lines) {
     const view = new DataView(buffer.buffer ?? buffer, buffer.byteOffset ?? 0, buffer.byteLength);
     const count = Math.floor(buffer.byteLength / 12);
     for (let i = 0; i < count; i += 1) {
       const id = view.getFloat32(12 * i, true);
-      let line = this.lines.get(id);
-      if (!line) this.lines.set(id, (line = new Line()));
+      let line = lines.get(id);
+      if (!line) lines.set(id, (line = new Line()));
       line.push(view.getFloat32(12 * i + 4, true), view.getFloat32(12 * i + 8, true));
     }
     return count;
@@ -118,9 +123,106 @@ export class CurveStore {
   /** Ids of the lines of a quantity (0 is the loss): workers first, then mean and validation. */
   ids(quantity = 0) {
     const isOf = (id) => Math.max(0, Math.floor(id / LINES_APART)) === quantity;
-    const ids = [...this.lines.keys()].filter((id) => id !== EPOCH && isOf(id));
+    const ids = [...this.lines.keys()].filter((id) => id > EPOCH && isOf(id));
     return ids.sort((a, b) => (a < 0) - (b < 0) || Math.abs(a) - Math.abs(b));
   }
+}
+
+/** Whether the kernel still sends something. Times are the page's, in ms. */
+export class Pulse {
+  constructor(now) {
+    this.looked = now;
+    this.heard(now);
+  }
+
+  /** A message came: the kernel is there, whatever was thought of it before. */
+  heard(now) {
+    this.last = now;
+    this.isCut = false;
+  }
+
+  /** The notebook dropped the connection between widget and kernel. */
+  cut() {
+    this.isCut = true;
+  }
+
+  /** "alive", "silent" or "ended"; to be asked a few times a second. */
+  look(now) {
+    // The page itself slept, as hidden tabs and closed laptops do: messages may be on their way.
+    if (now - this.looked > SILENT_AFTER_MS / 2) this.last = now;
+    this.looked = now;
+    if (this.isCut) return "ended";
+    return now - this.last > SILENT_AFTER_MS ? "silent" : "alive";
+  }
+}
+
+/** The same line with x in other units; `of` maps one x. */
+export function mapped(line, of) {
+  const x = new Float64Array(line.length);
+  for (let i = 0; i < line.length; i += 1) x[i] = of(line.x[i]);
+  return { x, y: line.y, length: line.length };
+}
+
+/**
+ * The same line with the exponential moving average of y. `weight`, from 0 (as it is) to below 1, is
+ * what a value still counts after 1/500 of `span`: so lines with few points are smoothed as others.
+ */
+export function smoothed(line, weight, span) {
+  if (!(weight > 0)) return line;
+  const y = new Float64Array(line.length);
+  let sum = 0, total = 0, last = 0;
+  for (let i = 0; i < line.length; i += 1) {
+    const value = line.y[i];
+    y[i] = value;
+    if (!Number.isFinite(value)) continue; // a gap stays one, and does not spread
+    const kept = weight ** ((500 * Math.abs(line.x[i] - last)) / span);
+    last = line.x[i];
+    sum = kept * sum + value;
+    total = kept * total + 1;
+    y[i] = sum / total;
+  }
+  return { x: line.x, y, length: line.length };
+}
+
+/**
+ * Lowest, highest and mean value of several lines, column by column: [{ x, low, high, mean }] with x
+ * in pixels, from `left` to `right`. A line without a point in a column keeps its last value there,
+ * up to its end.
+ */
+export function bandOf(lines, toX, left, right, width = 2) {
+  const columns = Math.max(1, Math.ceil((right - left) / width)) + 2; // and one at either side
+  const used = new Set();
+  const cellsOf = (line) => {
+    const cells = []; // up to the line's end
+    for (let i = 0; i < line.length; i += 1) {
+      const value = line.y[i];
+      if (!Number.isFinite(value)) continue;
+      const column = Math.floor((toX(line.x[i]) - left) / width) + 1;
+      const at = Math.max(0, Math.min(columns - 1, column));
+      // Of what lies outside, only the points next to the edges: the band goes on towards them.
+      if (at === columns - 1 && cells[at]) continue;
+      if (at === 0 || !cells[at]) cells[at] = { low: value, high: value, sum: 0, count: 0 };
+      const cell = cells[at];
+      if (value < cell.low) cell.low = value;
+      if (value > cell.high) cell.high = value;
+      cell.sum += value;
+      cell.count += 1;
+      used.add(at);
+    }
+    return cells;
+  };
+  const all = lines.map(cellsOf);
+  const held = [];
+  return [...used].sort((a, b) => a - b).map((at) => {
+    all.forEach((cells, i) => (held[i] = cells[at] ?? (at < cells.length ? held[i] : undefined)));
+    const known = held.filter(Boolean);
+    return {
+      x: left + (at - 0.5) * width,
+      low: Math.min(...known.map(({ low }) => low)),
+      high: Math.max(...known.map(({ high }) => high)),
+      mean: known.reduce((sum, cell) => sum + cell.sum / cell.count, 0) / known.length,
+    };
+  });
 }
 
 /**
@@ -170,67 +272,22 @@ export function nearest(line, x) {
   return best;
 }
 
-/** [low, high] of the finite values of several lines (only positive ones if `isLog`), or null. */
-export function extent(lines, axis, isLog = false) {
+/**
+ * [low, high] of the finite values of several lines (only positive ones if `isLog`), or null; of
+ * points whose x lies `within` [left, right].
+ */
+export function extent(lines, axis, isLog = false, within = [-Infinity, Infinity]) {
   let low = Infinity, high = -Infinity;
   for (const line of lines) {
     for (let i = 0; i < line.length; i += 1) {
       const value = line[axis][i];
       if (!Number.isFinite(value) || (isLog && value <= 0)) continue;
+      if (line.x[i] < within[0] || line.x[i] > within[1]) continue;
       if (value < low) low = value;
       if (value > high) high = value;
     }
   }
   return low <= high ? [low, high] : null;
-}
-
-/** Round numbers between low and high, about `wanted` of them. */
-export function linearTicks(low, high, wanted) {
-  const rough = (high - low) / Math.max(1, wanted);
-  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.7);
-  const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) {
-    ticks.push(Number((i * step).toPrecision(12)));
-  }
-  return ticks;
-}
-
-/** Powers of ten, with 2 and 5 between them where there is room. */
-export function logTicks(low, high, wanted) {
-  const decades = Math.log10(high / low);
-  const factors = decades > wanted ? [1] : decades > wanted / 3 ? [1, 3] : [1, 2, 5];
-  const every = Math.max(1, Math.ceil(decades / wanted));
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += every) {
-    for (const factor of factors) {
-      const tick = Number((factor * 10 ** power).toPrecision(12));
-      if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
-    }
-  }
-  return ticks;
-}
-
-/** A loss to four digits, as `_format.loss_text` writes it. */
-export function lossText(value) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  const size = Math.abs(value);
-  if (size === 0) return "0";
-  if (size < 1e-4 || size >= 1e6) return value.toExponential(3);
-  return size < 1 ? value.toFixed(4) : value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
-}
-
-/** Any other value, to three digits. */
-export function valueText(value) {
-  return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : lossText(value);
-}
-
-/** What a tick on the axis says: short, no trailing zeros. */
-export function tickText(value) {
-  const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential().replace("e+", "e");
-  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
 }
 
 /** The worker that a line belongs to, whatever it shows; MEAN and VALIDATION stay what they are. */
@@ -251,12 +308,6 @@ export function lineName(id, meanName, names = []) {
   const { place, isValidation } = lookOfPlace(id);
   if (place === MEAN) return meanName;
   if (place === VALIDATION) return "validation";
+  if (place === BAND) return "workers, lowest to highest";
   return (names[place] ?? `worker ${place}`) + (isValidation ? ", validation" : "");
-}
-
-/** The values that an axis has to show: those of the lines, and the band if there is one. */
-export function withBand(values, band) {
-  if (!band) return values;
-  const [low, high] = values ?? [band.low, band.high];
-  return [Math.min(low, band.low), Math.max(high, band.high)];
 }

@@ -1,0 +1,215 @@
+"""A widget that follows runs: a chart, texts around it, and a thread of its own.
+
+It is one AnyWidget without widgets inside, so that it runs wherever AnyWidget does. Points never
+travel in a synced trait, which would send all of them every time; see `_loss_feed` for the messages
+and `static/live_chart.mjs` for the page.
+"""
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import anywidget
+import traitlets
+
+from . import _fragments as fragments
+from ._any_page import HeardFromAnyPage
+from ._assets import asset, joined_module
+from ._block import Block
+from ._loss_feed import Message, PointFeed
+from ._quantities import LOSS, Quantity
+
+Feed = TypeVar("Feed", bound=PointFeed)
+
+_logger = logging.getLogger(__name__)
+_FAILURES_ALLOWED = 10
+_HEARTBEAT_S = 1.0  # the page takes four silent seconds as the kernel's end
+MODULES = tuple(
+    f"{name}.mjs" for name in ("curve", "axes", "drawing", "reading", "chart", "live_chart")
+)
+
+
+def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
+    """Describe quantities and their numbers for the page."""
+    return [
+        {
+            "number": number,
+            "label": quantity.label,
+            "log": quantity.log,
+            "band": None if quantity.band is None else quantity.band.to_dict(),
+            "note": quantity.note,
+        }
+        for number, quantity in quantities
+    ]
+
+
+class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
+    """Calls `_look` a few times a second until it returns True, and draws what `feed` holds.
+
+    Errors are shown in the page: a notebook would otherwise hide them in a log. While the thread
+    runs, the page gets a heartbeat each second, whatever `_look` or a cell is doing.
+
+    Attributes:
+        texts: HTML by the name of its place; the page knows the places and their order.
+        has_ended: whether all runs have ended and the page shows their final state.
+        stop_word: what stands on the Stop button; "" for no button. It is enabled if "Stop".
+        stop_help: what Stop does.
+        log_scale: whether the axis of values is logarithmic; set in the page, as the next four.
+        quantity: the number of the curve shown, 0 the loss.
+        x_axis: "step", "epoch" or "time".
+        smoothing: weight of the moving average, from 0 to below 1.
+        each_worker: whether each worker has a line; else all of them have a band.
+        quantities: what can be chosen, in this order; see `choices`. One of them, no choice.
+        epochs_done: completed epochs, with the completed part of the current one.
+        mean_name: name of the line of the mean.
+        line_names: names of the lines where these are runs; default none: they are workers.
+        summary: one line that says what the curve shows, for screen readers.
+
+    Args:
+        feed: the points, which `update` changes.
+        what: what it is, for messages, such as "panel".
+        every_s: how long to wait between two looks.
+        traits: initial values of attributes.
+    """
+
+    # Texts, not paths: a path would be watched for changes, and the watching keeps every
+    # instance alive for ever (anywidget issue 929).
+    _esm = joined_module(*MODULES)
+    _css = asset("panel.css")
+
+    # No echo: the value that a browser sent need not be sent back to it.
+    texts = traitlets.Dict(value_trait=traitlets.Unicode()).tag(sync=True, echo_update=False)
+    has_ended = traitlets.Bool(False).tag(sync=True, echo_update=False)
+    stop_word = traitlets.Unicode("").tag(sync=True, echo_update=False)
+    stop_help = traitlets.Unicode("").tag(sync=True, echo_update=False)
+    log_scale = traitlets.Bool(False).tag(sync=True, echo_update=False)
+    quantity = traitlets.Int(0).tag(sync=True, echo_update=False)
+    x_axis = traitlets.Unicode("step").tag(sync=True, echo_update=False)
+    smoothing = traitlets.Float(0.0).tag(sync=True, echo_update=False)
+    each_worker = traitlets.Bool(False).tag(sync=True, echo_update=False)
+    quantities = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
+    epochs_done = traitlets.Float(0.0).tag(sync=True, echo_update=False)
+    line_names = traitlets.List(traitlets.Unicode()).tag(sync=True, echo_update=False)
+    mean_name = traitlets.Unicode("mean of the round").tag(sync=True, echo_update=False)
+    summary = traitlets.Unicode("").tag(sync=True, echo_update=False)
+
+    def __init__(self, feed: Feed, *, what: str, every_s: float, **traits: Any) -> None:
+        self.feed = feed
+        self._what, self._every_s = what, every_s
+        self._closing, self._is_quiet = threading.Event(), threading.Event()
+        self._lock = threading.RLock()  # held while texts or lists of callbacks change
+        # Held while a message is made and sent, so that messages leave in the order in which
+        # they count points, whichever threads they come from.
+        self._feed_lock = threading.Lock()
+        super().__init__(**{"quantities": choices([(0, LOSS)]), **traits})
+        self.on_msg(self._receive)
+
+    # --- the chart, from any thread
+
+    def update(self, change: Callable[[Feed], None]) -> None:
+        """Change the feed and send the page what is new."""
+        with self._feed_lock:
+            change(self.feed)
+            self._tell(self.feed.append())
+
+    def offer(self, quantities: Sequence[tuple[int, Quantity]]) -> None:
+        """Let readers choose among these quantities."""
+        self.quantities = choices(quantities)
+
+    def read(self, question: Callable[[Feed], Any]) -> Any:
+        """Ask the feed something while no thread changes it."""
+        with self._feed_lock:
+            return question(self.feed)
+
+    def show_texts(self, **texts: str) -> None:
+        """Change the HTML of some places."""
+        with self._lock:
+            self.texts = {**self.texts, **texts}
+
+    def _bundle_with(self, copy: Block) -> dict[str, Any]:
+        """The live view, and a copy that a saved notebook keeps."""
+        bundle: Any = anywidget.AnyWidget._repr_mimebundle_(self) or ({}, {})
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        return {**data, **copy.mimebundle()}
+
+    # --- the thread
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the end of all runs is shown; False if that took longer than allowed."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the thread and free the widget here and in the browser."""
+        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
+        if closing is not None:
+            closing.set()
+        layout = self.layout
+        super().close()
+        layout.close()
+
+    def _start(self, *, name: str) -> None:
+        """Begin to look."""
+        self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> bool:
+        """Take what is new; True when all has ended and all of it was taken."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """Called by the thread when it ends."""
+        self.has_ended = True
+
+    def _follow(self) -> None:
+        heartbeat = threading.Thread(target=self._beat, name="sparkwright-heartbeat", daemon=True)
+        heartbeat.start()
+        failures = 0
+        while not self._closing.is_set() and failures < _FAILURES_ALLOWED:
+            try:
+                if self._look():
+                    break
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._show_problem(error, gives_up=failures >= _FAILURES_ALLOWED)
+            # After a failure more slowly: the same will probably fail again.
+            self._closing.wait(self._every_s if failures == 0 else 10 * self._every_s)
+        try:
+            self._end()
+        finally:
+            self._is_quiet.set()
+            heartbeat.join()
+
+    def _beat(self) -> None:
+        """On a thread of its own: a look can take seconds, when it draws what the file keeps."""
+        while not self._is_quiet.wait(_HEARTBEAT_S):
+            self.send({"kind": "alive"})
+
+    def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
+        title = f"The {self._what} had a problem."
+        _logger.warning(title, exc_info=error)
+        sentence = f"{type(error).__name__}: {error} The training is not affected."
+        if gives_up:
+            sentence += f" The {self._what} has stopped updating; display it again to retry."
+        details = "".join(traceback.format_exception(error))
+        self.show_texts(problem=fragments.alert(title, sentence, details, "Traceback"))
+
+    # --- messages of the page, on any thread
+
+    def _receive(self, _widget: object, content: object, _buffers: object) -> None:
+        kind = content.get("kind") if isinstance(content, dict) else None
+        if kind == "hello":
+            with self._feed_lock:
+                self._tell(self.feed.hello())
+        elif kind == "stop":
+            self._stop()
+
+    def _stop(self) -> None:
+        """Stop was pressed."""
+
+    def _tell(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.send(message.content, [message.points])

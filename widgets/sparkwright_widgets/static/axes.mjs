@@ -1,0 +1,164 @@
+/**
+ * Axes: what x counts, where ticks and marks stand, and how numbers are written. No DOM in here.
+ */
+
+import { CLOCK, EPOCH, MEAN } from "./curve.mjs";
+
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+
+/** A function through points with increasing x: straight between them, level outside. */
+export function through(xs, ys, length = xs.length) {
+  return (x) => {
+    if (!length) return NaN;
+    if (x <= xs[0]) return ys[0];
+    if (x >= xs[length - 1]) return ys[length - 1];
+    let [low, high] = [0, length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (xs[middle] <= x) low = middle;
+      else high = middle;
+    }
+    return ys[low] + ((ys[high] - ys[low]) * (x - xs[low])) / (xs[high] - xs[low] || 1);
+  };
+}
+
+/** Which of "step", "epoch" and "time" the lines received can be drawn over. */
+export function axesOf(lines, isOfRuns) {
+  const epochs = !isOfRuns && lines.has(EPOCH) ? ["epoch"] : [];
+  return ["step", ...epochs, ...([...lines.keys()].some((id) => id <= CLOCK) ? ["time"] : [])];
+}
+
+/**
+ * What an axis counts instead of steps: a function of the run's number (0 if there is one) that
+ * returns a function of a step; null for steps.
+ */
+export function unitsOf(kind, lines, epochsDone) {
+  if (kind === "time") {
+    return (run) => {
+      const clock = lines.get(CLOCK - run);
+      return clock ? through(clock.x, clock.y, clock.length) : () => NaN;
+    };
+  }
+  if (kind !== "epoch") return null;
+  const epochs = lines.get(EPOCH);
+  const [xs, ys] = [[], []];
+  for (let i = 0; i < epochs.length; i += 1) {
+    xs.push(epochs.x[i] - 1); // before an epoch's first minibatch
+    ys.push(epochs.y[i] - 1);
+  }
+  const last = Math.max(...[...lines].filter(([id]) => id >= MEAN).map(([, line]) => line.x[line.length - 1]));
+  if (last > xs.at(-1)) {
+    xs.push(last);
+    ys.push(Math.max(epochsDone, ys.at(-1))); // the kernel says how much of the last epoch is done
+  }
+  const of = through(xs, ys);
+  return () => of;
+}
+
+/**
+ * The epochs to mark: every one, or every 2nd, 5th, 10th, …, so that there are at most `most` within
+ * [left, right] and they stand `apart` pixels from each other. Returns [{ x, epoch }], x in pixels.
+ */
+export function epochMarks(epochs, toX, [left, right], { most = 10, apart = 64 } = {}) {
+  const all = [];
+  for (let i = 0; i < epochs.length; i += 1) {
+    const x = toX(epochs.x[i]);
+    if (epochs.y[i] > 1 && x >= left && x <= right) all.push({ x, epoch: epochs.y[i] });
+  }
+  for (let power = 1; ; power *= 10) {
+    for (const factor of [1, 2, 5]) {
+      const marks = all.filter(({ epoch }) => epoch % (factor * power) === 0);
+      const isClear = marks.every(({ x }, i) => i === 0 || x - marks[i - 1].x >= apart);
+      if (marks.length <= most && isClear) return marks;
+    }
+  }
+}
+
+/** The range [low, high] with `at` staying where it is, `factor` times as wide, inside `all`. */
+export function zoomed([low, high], factor, at, all) {
+  const width = Math.min(all[1] - all[0], (high - low) * factor);
+  const start = at - ((at - low) / (high - low)) * width;
+  const left = Math.max(all[0], Math.min(all[1] - width, start));
+  return width >= all[1] - all[0] ? null : [left, left + width];
+}
+
+/** Full units of time between low and high, about `wanted` of them, in seconds. */
+export function timeTicks(low, high, wanted) {
+  const rough = (high - low) / Math.max(1, wanted);
+  if (rough < 1) return linearTicks(low, high, wanted);
+  const step = SECONDS.find((seconds) => seconds >= rough * 0.7) ?? 86400 * Math.ceil(rough / 86400);
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9) || 0; i * step <= high; i += 1) ticks.push(i * step);
+  return ticks;
+}
+
+/** Seconds as they stand at the axis, where it spans `span` seconds: `12 s`, `1:30` or `2:05`. */
+export function timeText(seconds, span) {
+  if (span < 120) return `${Number(seconds.toPrecision(4))} s`;
+  const [large, small] = span < 7200 ? [60, 1] : [3600, 60];
+  const rest = Math.floor((Math.round(seconds) % large) / small);
+  return `${Math.floor(Math.round(seconds) / large)}:${String(rest).padStart(2, "0")}`;
+}
+
+/** What the axis is called. */
+export function axisName(kind, span) {
+  if (kind === "epoch") return "epochs";
+  if (kind !== "time") return "minibatches of each worker";
+  return `time since the start${span < 120 ? "" : span < 7200 ? " (min:s)" : " (h:min)"}`;
+}
+
+/** Round numbers between low and high, about `wanted` of them. */
+export function linearTicks(low, high, wanted) {
+  const rough = (high - low) / Math.max(1, wanted);
+  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.7);
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) {
+    ticks.push(Number((i * step).toPrecision(12)));
+  }
+  return ticks;
+}
+
+/** Powers of ten, with 2 and 5 between them where there is room. */
+export function logTicks(low, high, wanted) {
+  const decades = Math.log10(high / low);
+  const factors = decades > wanted ? [1] : decades > wanted / 3 ? [1, 3] : [1, 2, 5];
+  const every = Math.max(1, Math.ceil(decades / wanted));
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += every) {
+    for (const factor of factors) {
+      const tick = Number((factor * 10 ** power).toPrecision(12));
+      if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
+    }
+  }
+  return ticks;
+}
+
+/** A loss to four digits, as `_format.loss_text` writes it. */
+export function lossText(value) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size < 1e-4 || size >= 1e6) return value.toExponential(3);
+  return size < 1 ? value.toFixed(4) : value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
+}
+
+/** Any other value, to three digits. */
+export function valueText(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : lossText(value);
+}
+
+/** What a tick on the axis says: short, no trailing zeros. */
+export function tickText(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential().replace("e+", "e");
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 6 });
+}
+
+/** The values that an axis has to show: those of the lines, and the band if there is one. */
+export function withBand(values, band) {
+  if (!band) return values;
+  const [low, high] = values ?? [band.low, band.high];
+  return [Math.min(low, band.low), Math.max(high, band.high)];
+}
