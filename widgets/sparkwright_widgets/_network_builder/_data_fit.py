@@ -62,8 +62,12 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     A network with one input takes the only features, whatever the two are called; several are
     matched by name. The same holds for outputs and labels. Only fixes are offered that the
     analysis accepts and that solve the misfit; where there is none, presets that fit the data.
+    While Keras is loading, none is offered.
     """
-    return tuple(_offering(spec, misfit, data) for misfit in _compared(spec, analysis, data))
+    found = _compared(spec, analysis, data)
+    if analysis.is_pending:
+        return tuple(replace(misfit, fixes=()) for misfit in found)
+    return tuple(_offering(spec, misfit, data) for misfit in found)
 
 
 def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
