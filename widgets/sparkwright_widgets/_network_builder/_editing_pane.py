@@ -28,7 +28,7 @@ from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
 _WIDE = {"description_width": "initial"}
-_KEYS = "In the list: arrow keys choose a row, Alt with ↑ or ↓ moves it, Delete deletes it."
+_KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
 
 
 class EditingPane(NetworkPane):
@@ -99,6 +99,7 @@ class EditingPane(NetworkPane):
             self._change(spec, what or "take another network", 0)
         else:
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
+            self.presets.set_opened(not spec.layers)
 
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
@@ -114,7 +115,7 @@ class EditingPane(NetworkPane):
         self.presets = Fold("Presets", [self.gallery])
         self.undo_button = self._button("↶ Undo", self._undo)
         self.redo_button = self._button("↷ Redo", self._redo)
-        self.notes_box = widgets.VBox()
+        self.notes_box = widgets.VBox(_dom_classes=["sparkwright-notes"])
         self._fix_buttons: list[Button] = []
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(lambda what: self.editor.act(what)))
@@ -128,11 +129,12 @@ class EditingPane(NetworkPane):
         self.text = TextExchange(apply)
         self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
         self._add_fold("training", "Task, loss, optimizer", self._open_training)
-        tools = row(self.undo_button, self.redo_button)
-        adding = widgets.VBox([widgets.HTML(advice(_KEYS)), row(self.kind, self.add_button)])
+        tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
         self.children = [
             *(self.presets, self.summary, self.notes_box),
-            self.columns(widgets.VBox([self.layers, tools, adding]), self.editor),
+            self.columns(
+                widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
+            ),
             *(self.folds[name] for name in ("training", "estimate", "text")),
         ]
 
@@ -285,4 +287,6 @@ class EditingPane(NetworkPane):
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"
         )
-        return widgets.VBox([sentence, row(*buttons)], _dom_classes=["sparkwright-note"])
+        box = row(sentence, *buttons)
+        box.add_class("sparkwright-note")
+        return box

@@ -47,7 +47,10 @@ def fixes(spec: NetworkSpec, analysis: NetworkAnalysis) -> tuple[Fix, ...]:
     if analysis.is_pending or analysis.ok:
         return ()
     broken = next((row for row in analysis.rows if row.problem is not None), None)
-    return accepted(_of_row(spec, broken, analysis) if broken else _of_training(spec, analysis))
+    if broken is None:
+        return accepted(_of_training(spec, analysis))
+    removed = Fix(f"Remove {broken.name}", remove_layer(spec, broken.index))
+    return accepted(_of_row(spec, broken, analysis)) or accepted([[removed]])
 
 
 def accepted(
@@ -114,7 +117,6 @@ def _of_row(
         layers = (*spec.layers[:row], replace(layer, name=free), *spec.layers[row + 1 :])
         yield [Fix(f"Rename to {free}", replace(spec, layers=layers))]
     if kind is None:
-        yield [Fix(f"Remove {layer.name}", remove_layer(spec, row))]
         return
     if layer.inputs:
         yield [Fix("Use the layer above", _replaced(spec, row, inputs=()))]
@@ -155,7 +157,6 @@ def _of_row(
         if other.kind == "Input":
             plain = with_options(plain, other.name, dtype=None)
     yield [Fix("Use float32 inputs", plain)]
-    yield [Fix(f"Remove {layer.name}", remove_layer(spec, row))]
 
 
 def _of_training(spec: NetworkSpec, analysis: NetworkAnalysis) -> Iterator[Iterable[Fix]]:

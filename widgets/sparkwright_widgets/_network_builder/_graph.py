@@ -14,7 +14,7 @@ from ._html import kind_sign, row_state, shape_text, shortened
 LAYERS_DRAWN = 300
 _LAYERS_TOLD = 40  # one by one; nobody listens to more
 _EDGE_OF_PAGE = 4
-_LETTERS = 17  # that fit into a box
+_LETTERS = 15  # that fit into a box
 
 
 class _Size(NamedTuple):
@@ -40,7 +40,7 @@ class _Size(NamedTuple):
         )
 
 
-_LARGE = _Size(168, 28, 18, 27, True)
+_LARGE = _Size(150, 28, 16, 27, True)
 _SMALL = _Size(11, 13, 6, 6, False)
 
 
@@ -146,8 +146,8 @@ def thumbnail_svg(preset: str) -> str:
         for row in rows
     )
     return (
-        f'<svg aria-hidden="true" xmlns="http://www.w3.org/2000/svg" width="{width:g}" '
-        f'height="{height:g}" viewBox="0 0 {width:g} {height:g}" fill="none" '
+        '<svg aria-hidden="true" preserveAspectRatio="none" xmlns="http://www.w3.org/2000/svg" '
+        f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" fill="none" '
         f'stroke="currentColor">{lines}{boxes}</svg>'
     )
 
@@ -244,5 +244,6 @@ def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool) -> str:
         f'<text x="{left + 26:.1f}" y="{y + 4:.1f}" {text} font-weight="600">'
         f"{escaped(shortened(row.kind, _LETTERS))}</text>"
         f'<text x="{right - 7:.1f}" y="{y + 4:.1f}" {small} text-anchor="end">{number}</text>'
-        f'<text x="{x + 7:.1f}" y="{below + 13:.1f}" {small}>{escaped(note)}</text></g>'
+        f'<text x="{x + 7:.1f}" y="{below + 13:.1f}" {small} '
+        f'class="sparkwright-node-shape">{escaped(note)}</text></g>'
     )
