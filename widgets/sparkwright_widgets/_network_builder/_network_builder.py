@@ -45,7 +45,7 @@ class NetworkBuilder(Part):
     """
 
     def __init__(self, value: Any = None) -> None:
-        super().__init__("Network", styles=("network_builder.css",))
+        super().__init__("Network", styles=("pair.css", "network_builder.css"))
         self.viewing: ViewingPane | None = None
         self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
         if is_model(value):
