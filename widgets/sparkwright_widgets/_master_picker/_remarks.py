@@ -43,17 +43,6 @@ _BALANCED = (
 )
 
 
-def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> list[Remark]:
-    """What to know about a plan.
-
-    Args:
-        found: what is expected of the run.
-        slots: task slots of Spark; None: unknown, or it does not run there.
-        cores: of the machine; None: it runs on several.
-    """
-    return list(_all(found, slots, cores))
-
-
 def remedies(
     remark: Remark, master: TrainingMaster, expect: Callable[[TrainingMaster], list[Remark]]
 ) -> tuple[Remedy, ...]:
@@ -77,7 +66,14 @@ def remedies(
     return tuple(offered)
 
 
-def _all(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
+def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
+    """What to know about a plan.
+
+    Args:
+        found: what is expected of the run.
+        slots: task slots of Spark; None: unknown, or it does not run there.
+        cores: of the machine; None: it runs on several.
+    """
     plan = found.plan
     if slots is not None and found.workers > slots:
         yield Remark(
