@@ -314,7 +314,7 @@ def test_the_plan_is_drawn_a_lane_for_each_worker() -> None:
     assert "2 more workers are not drawn" in lanes
     assert "10 rounds" in lanes
     picker.assumptions.fields["step_ms"].control.value = "20"
-    assert "10 minibatches 200 ms, averaging" in picker.plan.value
+    assert "One round: 10 minibatches 200 ms, averaging" in picker.plan.value
 
 
 @given(

@@ -104,7 +104,8 @@ class TrainingMasterPicker(Part):
         self.place.observe(self.guarded(self._place_chosen), "value")
         self.explanation = widgets.HTML()
         self.form_box = widgets.VBox()
-        self.plan, self.notes_box = widgets.HTML(), widgets.VBox()
+        self.plan = widgets.HTML()
+        self.notes_box = widgets.VBox(_dom_classes=["sparkwright-notes"])
         self._noted: list[tuple[Remark, tuple[Remedy, ...]]] = []
         self.assumptions = OptionForm(ASSUMPTIONS)
         self.assumptions.on_change(self.guarded(self._assumed))
@@ -333,7 +334,9 @@ class TrainingMasterPicker(Part):
         self.plan.value = outlook.html(with_remarks=False)
         self._show_notes(outlook.remarks)
         advice = outlook.advice
-        self.recommend_button.disabled = advice is None or advice.recommended == 0
+        is_better = advice is not None and advice.recommended != 0
+        self.recommend_button.disabled = not is_better
+        self.recommend_button.layout.display = None if is_better else "none"
         self._offer_measuring()
 
     def _show_notes(self, remarks: Sequence[Remark]) -> None:

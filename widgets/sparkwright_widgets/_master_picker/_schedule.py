@@ -19,14 +19,15 @@ def _round(found: Prospect) -> str:
     """Minibatches, then what is exchanged after them, in proportion to their times."""
     if found.step_s is None or found.exchange_s is None:
         return ""
-    count = found.minibatches_per_exchange
-    compute_s, exchange = count * found.step_s, "sharing" if _is_sharing(found) else "averaging"
+    count, what = found.minibatches_per_exchange, "sharing" if _is_sharing(found) else "averaging"
+    compute_s = count * found.step_s
     share = 100 * compute_s / (compute_s + found.exchange_s)
-    text = f"{_counted(count)} {_ms(compute_s)}, {exchange} {_ms(found.exchange_s)}"
     title = "One message" if _is_sharing(found) else "One round"
-    edges = f'<i class="sparkwright-exchange" style="width:{100 - share:.2f}%"></i>'
-    bar = f'<i style="width:{share:.2f}%;{_cuts(count)}"></i>{edges}'
-    return _bar(title, bar, text)
+    text = f"{title}: {_counted(count)} {_ms(compute_s)}, {what} {_ms(found.exchange_s)}"
+    return f"<p>{escaped(text)}</p>" + _track(
+        f'<i style="width:{share:.2f}%;{_cuts(count)}"></i>'
+        f'<i class="sparkwright-exchange" style="width:{100 - share:.2f}%"></i>'
+    )
 
 
 def _epoch(found: Prospect) -> str:
@@ -38,21 +39,20 @@ def _epoch(found: Prospect) -> str:
         rounds = -(-count // every)
         # With gradient sharing, messages are too many to be told apart.
         cuts = "" if _is_sharing(found) or not count else _cuts(rounds, 100 * every / count)
-        idle = "" if count else " (no data)"
-        bar = f'<i style="width:{100 * count / longest:.2f}%;{cuts}"></i>'
-        lanes.append(_bar(f"Worker {worker}", bar, f"{_counted(count)}{idle}"))
+        bar = _track(f'<i style="width:{100 * count / longest:.2f}%;{cuts}"></i>')
+        text = count_text(count) if count else "no data"
+        lanes.append(
+            f'<div class="sparkwright-lane"><span>Worker {worker}</span>{bar}'
+            f"<span>{text}</span></div>"
+        )
     left = len(minibatches) - LANES
     more = f"<p>{count_text(left)} more workers are not drawn.</p>" if left > 0 else ""
     what = "one message each" if _is_sharing(found) else f"{count_text(found.exchanges)} rounds"
-    return f"<p>One epoch, {what}:</p>{''.join(lanes)}{more}"
+    return f"<p>One epoch, {what}; minibatches of each worker:</p>{''.join(lanes)}{more}"
 
 
-def _bar(title: str, inside: str, text: str) -> str:
-    return (
-        f'<div class="sparkwright-lane"><span>{escaped(title)}</span>'
-        f'<span class="sparkwright-track" aria-hidden="true">{inside}</span>'
-        f"<span>{escaped(text)}</span></div>"
-    )
+def _track(inside: str) -> str:
+    return f'<span class="sparkwright-track" aria-hidden="true">{inside}</span>'
 
 
 def _cuts(count: int, percent: float = 0.0) -> str:

@@ -282,7 +282,9 @@ class EditingPane(NetworkPane):
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
         if not note.sentence:
-            return row(*buttons)
+            box = row(*buttons)
+            box.add_class("sparkwright-fixes")
+            return box
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"

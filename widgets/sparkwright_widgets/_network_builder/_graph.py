@@ -227,8 +227,9 @@ def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool) -> str:
     dash = "" if is_ok else ' stroke-dasharray="5 3"'
     line = 2.5 if state.key == "problem" else 1
     size = shape_text(row.output_shape) if is_ok else state.word
-    note = f"{size} · output" if is_output and is_ok else "output" if is_output else size
-    number = f"{'' if is_ok else f'{state.sign} '}{row.index + 1}"
+    beside = [size if state.key in ("ok", "problem") else "", "output" if is_output else ""]
+    note = " · ".join(filter(None, beside))
+    number = f"{f'{state.sign} ' if state.key == 'problem' else ''}{row.index + 1}"
     title = f"Row {row.index + 1}: {row.name}, {row.kind}, {size}"
     if row.problem is not None:
         title += f". {row.problem}"
