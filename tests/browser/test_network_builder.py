@@ -11,7 +11,7 @@ SAME = {{"filters": 16, "kernel_size": 3, "padding": "same"}}
 builder = NetworkBuilder({value})
 builder
 """
-PROBLEM = "Computed output size would be zero or negative"
+PROBLEM = "its kernel, 31 x 31, is larger than its input, 12 x 12."
 
 WIDER_THAN_THE_PAGE = """() => {
   const panel = document.querySelector('.sparkwright-panel');
@@ -141,10 +141,47 @@ def test_all_of_it_fits_the_page(open_builder):
     page.page.get_by_role("img", name="Graph of network").wait_for()
     page.page.get_by_role("textbox", name="Network as text").wait_for()
     page.in_kernel("builder.set_data(features={'features': (28, 28, 1)})")
-    page.page.get_by_role("button", name="Take the data's shape: 28 x 28 x 1").wait_for()
+    page.page.get_by_role("button", name="Use the data's shape: 28 x 28 x 1").wait_for()
     for width, theme in ((1280, "Light"), (420, "Dark")):
         page.set_theme(f"JupyterLab {theme}")
         page.page.set_viewport_size({"width": width, "height": 3600})
         assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
         page.screenshot(f"builder-{width}px-{theme.lower()}")
     page.set_theme("JupyterLab Light")
+
+
+def node(page, row_number):
+    """The box of a row in the graph."""
+    return page.page.locator(f'.sparkwright-graph [data-row="{row_number - 1}"]')
+
+
+def test_a_layer_is_chosen_in_the_graph_and_its_problem_solved_by_a_button(open_builder):
+    page = open_builder()
+    node(page, 4).click()
+    page.page.get_by_text("Row 4: Conv2D").wait_for()
+    assert "sparkwright-node-selected" in node(page, 4).get_attribute("class")
+    page.page.get_by_role("region", name="Graph").focus()
+    page.page.keyboard.press("ArrowDown")
+    page.page.get_by_text("Row 5: MaxPooling2D").wait_for()
+    page.page.keyboard.press("ArrowUp")
+    page.page.get_by_text("Row 4: Conv2D").wait_for()
+    fill(page, "Kernel size", "13")
+    page.page.locator(".sparkwright-node-problem").wait_for()
+    page.page.get_by_role("button", name="Use 5").press("Enter")
+    page.page.get_by_role("status").filter(has_text="Ready 8 layers").wait_for()
+    assert page.page.get_by_role("textbox", name="Kernel size").input_value() == "5"
+
+
+def test_a_table_that_lenet_cannot_take_leads_to_a_preset_by_keys(open_builder):
+    page = open_builder()
+    page.in_kernel("builder.set_data({'x': (6,)}, {'y': ()}, {'y': 3})")
+    button = page.page.get_by_role("button", name="Use the preset “Dense layers: tables, one")
+    button.wait_for()
+    assert page.page.get_by_role("button", name="Use the data's shape").count() == 0
+    page.page.get_by_role("button", name="Presets").press("Enter")
+    page.page.keyboard.press("Tab")
+    focused = page.page.evaluate("document.activeElement.textContent")
+    assert focused == "Dense layerstables, one class each✓ fits your data"
+    page.page.keyboard.press("Enter")
+    page.page.get_by_role("status").filter(has_text="Ready 5 layers").wait_for()
+    assert page.in_kernel("print(builder.problem, builder.spec.name)") == "None mlp"

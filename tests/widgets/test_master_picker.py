@@ -265,6 +265,58 @@ def test_what_else_to_know_is_said() -> None:
     assert "999 workers share the" in picker.outlook
 
 
+def note_buttons(picker: TrainingMasterPicker) -> dict[str, Any]:
+    """The buttons in the notes, by their text."""
+    notes = picker.notes_box.children
+    return {button.description: button for note in notes for button in note.children[1:]}
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "label", "solved"),
+    [
+        ({"workers": 50}, [100, 100], "Use 2 workers", "task slots"),
+        ({"workers": 2, "repartition": "never"}, [100, 0], "Repartition: balanced", "no data"),
+        ({"workers": 2, "repartition": "never"}, [100, 0], "Use 1 worker", "no data"),
+        ({"workers": 2, "repartition": "never"}, [900, 100], "Repartition: balanced", "wait"),
+        ({"averaging_frequency": 99}, [640, 640], "Average after 4 minibatches", "only once"),
+    ],
+)
+def test_what_is_wrong_with_the_plan_is_solved_by_a_button(
+    options: Any, rows: Any, label: str, solved: str
+) -> None:
+    picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(**options))
+    told: list[Any] = []
+    picker.on_change(lambda part: told.append(part.master))
+    picker.set_context(rows=rows, slots=2)
+    assert solved in picker.outlook
+    note_buttons(picker)[label].click()
+    assert solved not in picker.outlook
+    assert told == [picker.master]
+    assert label not in note_buttons(picker)
+
+
+def test_settings_that_do_not_solve_it_are_not_offered() -> None:
+    picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(workers=2))
+    picker.set_context(rows=[1, 0], slots=2)  # one example for two workers
+    assert list(note_buttons(picker)) == ["Use 1 worker"]
+
+
+def test_the_plan_is_drawn_a_lane_for_each_worker() -> None:
+    picker = TrainingMasterPicker(
+        ParameterAveragingTrainingMaster(workers=10, repartition="never", averaging_frequency=10)
+    )
+    assert "sparkwright-lane" not in picker.plan.value
+    picker.set_context(rows=[1600, 800, *[160] * 8], slots=10, network=network())
+    lanes = picker.plan.value
+    assert lanes.count('"sparkwright-lane"') == 8
+    assert "width:100.00%" in lanes
+    assert "width:50.00%" in lanes
+    assert "2 more workers are not drawn" in lanes
+    assert "10 rounds" in lanes
+    picker.assumptions.fields["step_ms"].control.value = "20"
+    assert "One round: 10 minibatches 200 ms, averaging" in picker.plan.value
+
+
 @given(
     MASTERS,
     st.none() | st.lists(st.integers(0, 10_000), max_size=30),

@@ -289,3 +289,16 @@ def test_a_saved_notebook_keeps_figures_pictures_and_the_table(preview):
     assert "<svg" in bundle["text/html"]
     assert "sparkwright-table" in bundle["text/html"]
     assert ".sparkwright-bars" in bundle["text/html"]
+
+
+def test_a_button_chooses_the_advised_repartition_where_it_is_better(comms):
+    preview = PartitionPreview.of_counts([980, 240, 120, 60, 40], workers=2, mode="never")
+    told = []
+    preview.on_change(lambda part: told.append((part.mode, part.strategy)))
+    assert preview.advised_button.layout.display is None
+    assert preview.advised_button.description.startswith("Repartition: ")
+    waiting = preview.forecast.idle_after
+    preview.advised_button.click()
+    assert preview.forecast.idle_after < waiting
+    assert told == [(preview.mode, preview.strategy)]
+    assert preview.advised_button.layout.display == "none"

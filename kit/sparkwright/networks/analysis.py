@@ -138,7 +138,9 @@ def _analyze(spec: "NetworkSpec") -> NetworkAnalysis:
             except (Misfit, ConfigurationError) as error:
                 row = replace(row, problem=str(error))
             except Exception as error:  # whatever Keras, TensorFlow or a layer of the user raises
-                row = replace(row, problem=keras_text(error) or type(error).__name__)
+                shapes = [rows[source].output_shape for source in wired.sources]
+                text = _window_text(spec, index, shapes) or keras_text(error)
+                row = replace(row, problem=text or type(error).__name__)
             rows.append(row)
     return NetworkAnalysis(rows=tuple(rows), problems=tuple(training_problems(spec, rows)))
 
@@ -201,6 +203,26 @@ def _look(
     )
     _check_dtypes(found, sources)
     return found
+
+
+def _window_text(spec: "NetworkSpec", index: int, shapes: Sequence[Shape | None]) -> str | None:
+    """A problem of a convolution or pooling in fewer words than Keras has; None: another one."""
+    options = spec.layers[index].options
+    for name in ("kernel_size", "pool_size"):
+        size = options.get(name, 2 if name == "pool_size" else None)
+        taken = shapes[0] if len(shapes) == 1 else None
+        if size is None or taken is None or options.get("data_format") == "channels_first":
+            continue
+        space = taken[:-1]
+        window = tuple(size) if isinstance(size, list | tuple) else (size,) * len(space)
+        pairs = list(zip(window, space, strict=False))
+        if len(window) == len(space) and any(
+            isinstance(w, int) and s is not None and w > s for w, s in pairs
+        ):
+            what = name.removesuffix("_size")
+            sizes = [" x ".join(map(str, sides)) for sides in (window, space)]
+            return f"its {what}, {sizes[0]}, is larger than its input, {sizes[1]}."
+    return None
 
 
 def count_numbers(weights: Iterable[Any]) -> int:

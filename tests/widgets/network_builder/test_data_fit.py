@@ -1,17 +1,28 @@
+from dataclasses import replace
+
 import pytest
 
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits, preset_for
+from sparkwright_widgets._network_builder._data_fit import DataFacts, fits, misfits, preset_for
+from sparkwright_widgets._network_builder._fixes import fixes
 
 
 def network(units=10, loss="sparse_categorical_crossentropy", shape=(8,)):
+    activation = (
+        "linear" if loss == "mean_squared_error" else "sigmoid" if units == 1 else "softmax"
+    )
     return NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": list(shape)}),
-            LayerSpec(kind="Dense", name="out", options={"units": units}),
+            LayerSpec(kind="Dense", name="out", options={"units": units, "activation": activation}),
         ),
         outputs=(OutputSpec(layer="out", loss=loss),),
     )
+
+
+def changed(misfit):
+    """The network after the first fix."""
+    return misfit.fixes[0].spec
 
 
 def found(spec, **facts):
@@ -22,7 +33,7 @@ def test_an_input_takes_the_datas_shape():
     [misfit] = found(network(), features={"features": (12,)})
     assert misfit.sentence == "The input in takes 8, the data has 12 for an example of features."
     assert misfit.stops
-    assert found(misfit.mended, features={"features": (12,)}) == ()
+    assert found(changed(misfit), features={"features": (12,)}) == ()
 
 
 def test_several_inputs_are_matched_by_name():
@@ -39,15 +50,15 @@ def test_several_inputs_are_matched_by_name():
 
 def test_one_hot_labels_and_class_numbers_ask_for_different_losses():
     [misfit] = found(network(), labels={"y": (10,)})
-    assert misfit.mended.outputs[0].loss == "categorical_crossentropy"
-    [back] = found(misfit.mended, labels={"y": ()})
-    assert back.mended.outputs[0].loss == "sparse_categorical_crossentropy"
+    assert changed(misfit).outputs[0].loss == "categorical_crossentropy"
+    [back] = found(changed(misfit), labels={"y": ()})
+    assert changed(back).outputs[0].loss == "sparse_categorical_crossentropy"
 
 
 def test_more_classes_than_outputs_stop_training_and_fewer_do_not():
     [few] = found(network(units=3), labels={"y": ()}, classes={"y": 10})
     assert few.stops
-    assert few.mended.layers[-1].options["units"] == 10
+    assert changed(few).layers[-1].options["units"] == 10
     [many] = found(network(units=100), labels={"y": ()}, classes={"y": 10})
     assert not many.stops
 
@@ -57,7 +68,7 @@ def test_a_regression_gives_as_many_numbers_as_the_label_has(label, units):
     spec = network(units=units, loss="mean_squared_error")
     assert found(spec, labels={"y": label}) == ()
     [misfit] = found(network(units=7, loss="mean_squared_error"), labels={"y": label})
-    assert misfit.mended.layers[-1].options["units"] == units
+    assert changed(misfit).layers[-1].options["units"] == units
 
 
 def test_a_preset_takes_the_datas_shape_and_classes_if_it_can():
@@ -78,9 +89,9 @@ def test_one_answer_at_each_place_does_not_fit_one_label_and_is_flattened(name):
     [misfit] = found(spec, **facts)
     assert misfit.stops
     assert "A label is one number" in misfit.sentence
-    assert misfit.remedy == "Add Flatten"
-    assert [layer.kind for layer in misfit.mended.layers][:3] == ["Input", "Flatten", "Dense"]
-    assert found(misfit.mended, **facts) == ()
+    assert misfit.fixes[0].label == "Add Flatten"
+    assert [layer.kind for layer in changed(misfit).layers][:3] == ["Input", "Flatten", "Dense"]
+    assert found(changed(misfit), **facts) == ()
 
 
 def test_one_output_tells_only_two_classes_apart():
@@ -88,15 +99,18 @@ def test_one_output_tells_only_two_classes_apart():
     assert found(spec, labels={"y": ()}, classes={"y": 2}) == ()
     [misfit] = found(spec, labels={"y": ()}, classes={"y": 5})
     assert misfit.stops
-    assert misfit.mended.layers[-1].options == {"units": 5, "activation": "softmax"}
-    assert found(misfit.mended, labels={"y": ()}, classes={"y": 5}) == ()
+    assert changed(misfit).layers[-1].options == {"units": 5, "activation": "softmax"}
+    assert found(changed(misfit), labels={"y": ()}, classes={"y": 5}) == ()
+
+
+FOUR = {"units": 4, "activation": "softmax"}
 
 
 def sequences(**options):
     return NetworkSpec(
         layers=(
             LayerSpec(kind="Input", name="in", options={"shape": [None, 3]}),
-            LayerSpec(kind="Dense", name="out", options={"units": 4}, **options),
+            LayerSpec(kind="Dense", name="out", options=FOUR, **options),
         ),
         outputs=(OutputSpec(layer="out", loss="sparse_categorical_crossentropy"),),
     )
@@ -122,6 +136,72 @@ def test_what_fits_is_not_mentioned(spec, facts, fits):
 
 def test_a_sequence_of_any_length_is_averaged_before_the_dense_layers():
     [misfit] = found(sequences(inputs=("in",)), labels={"y": ()})
-    assert misfit.remedy == "Add GlobalAveragePooling1D"
-    assert misfit.mended.layers[1].inputs == ("in",)
-    assert found(misfit.mended, labels={"y": ()}) == ()
+    assert misfit.fixes[0].label == "Add GlobalAveragePooling1D"
+    assert changed(misfit).layers[1].inputs == ("in",)
+    assert found(changed(misfit), labels={"y": ()}) == ()
+
+
+def lenet(row=None, outputs=None, **options):
+    """LeNet with other options of a row, or other fields of its output."""
+    spec = PRESETS["lenet"].make()
+    if row is not None:
+        layer = spec.layers[row]
+        layer = replace(layer, options={**layer.options, **options})
+        spec = replace(spec, layers=(*spec.layers[:row], layer, *spec.layers[row + 1 :]))
+    return replace(spec, outputs=(replace(spec.outputs[0], **(outputs or {})),))
+
+
+def test_a_table_for_lenet_offers_networks_of_dense_layers_and_no_broken_one():
+    facts = {"features": {"x": (6,)}, "labels": {"y": ()}, "classes": {"y": 3}}
+    misfit, units = found(lenet(), **facts)
+    assert units.fixes[0].label == "Use 3 units"
+    assert misfit.fixes[0].label == "Use the preset “Dense layers: tables, one class each”"
+    spec = changed(misfit)
+    assert spec.analysis.ok
+    assert spec.analysis.rows[-1].output_shape == (3,)
+    assert found(spec, **facts) == ()
+
+
+def test_numbers_as_loss_of_classes_offers_the_crossentropy():
+    spec = network(units=10, loss="mean_squared_error")
+    [misfit] = found(spec, labels={"y": ()}, classes={"y": 3})
+    labels = [fix.label for fix in misfit.fixes]
+    assert labels == ["Use 3 units and sparse categorical crossentropy", "Use 1 unit"]
+    assert changed(misfit).analysis.ok
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels"),
+    [
+        (lenet(3, kernel_size=13), ["Use 5", "Same padding"]),
+        (lenet(0, shape=[10, 10, 1]), ["Use 2", "Same padding"]),
+        (lenet(0, shape=[4, 4, 1]), ["Same padding in every layer"]),
+        (lenet(0, shape=[28, 28]), ["Add Reshape to 28 x 28 x 1"]),
+        (lenet(0, dtype="int32"), ["Use float32 inputs"]),
+        (lenet(2, pool_size=30), ["Use 2", "Same padding in every layer"]),
+        (lenet(1, strides=0), ["Use the default for strides"]),
+        (lenet(6, units=-1), ["Use 64 for units"]),
+        (lenet(7, units=1), ["Use binary crossentropy"]),
+        (lenet(7, activation="relu"), ["Use sparse categorical crossentropy"]),
+        (lenet(outputs={"loss": "mean_squared_error"}), ["Use sparse categorical crossentropy"]),
+        (lenet(outputs={"loss": "magic"}), ["Use sparse categorical crossentropy"]),
+        (replace(lenet(), outputs=()), ["Make classes an output"]),
+    ],
+)
+def test_a_problem_offers_changes_that_the_analysis_accepts(spec, labels):
+    assert not spec.analysis.ok
+    offered = fixes(spec, spec.analysis)
+    assert [fix.label for fix in offered][: len(labels)] == labels
+    assert all(fix.spec.analysis.ok for fix in offered)
+
+
+def test_what_nothing_solves_and_what_is_no_problem_offer_nothing():
+    assert fixes(lenet(), lenet().analysis) == ()
+    spec = lenet(0, shape=[6])  # a vector for a convolution of images
+    assert fixes(spec, spec.analysis) == ()
+
+
+def test_presets_that_fit_the_data_are_known():
+    table = DataFacts(features={"x": (6,)}, labels={"y": (2,)})
+    assert [name for name, preset in PRESETS.items() if fits(preset, table)] == ["regression"]
+    assert not any(fits(preset, DataFacts()) for preset in PRESETS.values())

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from sparkwright_widgets._network_builder._graph import columns
+from sparkwright_widgets._network_builder._graph import columns, ranks
 
 
 @st.composite
@@ -22,6 +22,26 @@ def test_lines_lead_down_a_column_that_no_other_layer_uses(graph):
             between = rows[rows.index(source) + 1 : rows.index(target)]
             assert places[source] not in [places[name] for name in between]
     assert set(places.values()) == set(range(max(places.values()) + 1))
+
+
+@given(graphs())
+def test_ranks_put_branches_beside_each_other_and_no_box_onto_a_line(graph):
+    column = columns(graph)
+    rank = ranks(graph, column)
+    assert len({(column[name], rank[name]) for name in graph}) == len(graph)
+    for target, taken in graph.items():
+        for source in taken:
+            assert rank[source] < rank[target]
+            for other in graph:
+                is_between = rank[source] < rank[other] < rank[target]
+                assert not (is_between and column[other] == column[source])
+
+
+def test_two_branches_are_drawn_side_by_side():
+    graph = {"image": [], "conv": ["image"], "table": [], "sum": ["conv", "table"], "out": ["sum"]}
+    column = columns(graph)
+    assert ranks(graph, column) == {"image": 0, "conv": 1, "table": 0, "sum": 2, "out": 3}
+    assert column["table"] == 1
 
 
 @pytest.mark.parametrize(

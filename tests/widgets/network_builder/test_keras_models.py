@@ -64,7 +64,7 @@ def test_a_branched_model_shows_its_graph_and_gives_way_to_a_spec():
     right = keras.layers.Dense(3, name="right")(given)
     model = keras.Model(given, keras.layers.Add(name="sum")([left, right]))
     builder = NetworkBuilder(model)
-    assert "sum (Add) takes left and right" in builder.viewing.graph.value
+    assert "sum (Add) takes left and right" in builder.viewing.layers.graph
     assert "not compiled" in builder.problem
     builder.spec = PRESETS["lenet"].make()
     assert builder.viewing is None

@@ -254,24 +254,57 @@ def test_a_merging_layer_takes_its_inputs_by_name(builder):
     assert builder.spec.layers[2].inputs == ("image",)
 
 
-def test_a_network_that_is_no_chain_shows_its_graph_by_itself(builder):
-    assert not builder.editing.folds["graph"].opened
-    choose(builder, 1)
-    add(builder, "Concatenate")
-    builder.editing.editor.inputs.choices[0].value = "conv_1"
-    builder.editing.editor.inputs.choices[1].value = "conv_1"
+def test_the_graph_follows_the_network_also_of_a_chain(builder):
+    graph = builder.editing.layers.graph
+    assert graph.count("data-row") == 8
+    assert "24 x 24 x 20" in graph
     choose(builder, 3)
-    builder.editing.editor.inputs.choices[0].value = "conv_1"
-    assert builder.editing.folds["graph"].opened
-    assert "<svg" in builder.editing.graph.value
+    type_into(builder, "kernel_size", "31")
+    assert "sparkwright-node-problem" in builder.editing.layers.graph
+
+
+def fix_buttons(builder):
+    return {button.description: button for button in builder.editing._fix_buttons}
+
+
+def test_a_problem_is_solved_by_its_button_and_the_field_follows(builder, monkeypatch):
+    focused = []
+    monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
+    choose(builder, 3)
+    type_into(builder, "kernel_size", "31")
+    assert "its kernel, 31 x 31, is larger than its input, 12 x 12." in builder.problem
+    assert list(fix_buttons(builder)) == ["Use 5", "Same padding"]
+    fix_buttons(builder)["Use 5"].click()
+    assert builder.problem is None
+    assert builder.editing.editor.form.fields["kernel_size"].control.value == "5"
+    assert fix_buttons(builder) == {}
+    assert focused == ["↶ Undo"]
+    builder.editing.undo_button.click()
+    assert "31 x 31" in builder.problem
+
+
+def test_presets_that_fit_the_data_come_first_and_the_gallery_takes_only_presets(builder, comms):
+    names = [card["name"] for card in builder.editing.gallery.cards]
+    assert names == [*PRESETS, "empty"]
+    builder.set_data(features={"x": (6,)}, labels={"y": ()}, classes={"y": 3})
+    first, *_ = builder.editing.gallery.cards
+    assert (first["name"], first["fits"]) == ("mlp", True)
+    assert "fits your data" in first["html"]
+    assert fix_buttons(builder)
+    gallery = next(comm for comm in comms if comm.comm_id == builder.editing.gallery.comm.comm_id)
+    for content in ({"kind": "take", "name": "rm -rf"}, {"name": []}, "mlp"):
+        gallery.receive(content)
+    assert builder.spec == PRESETS["lenet"].make()
+    gallery.receive({"kind": "take", "name": "mlp"})
+    assert builder.problem is None
+    assert builder.spec.layers[0].options["shape"] == [6]
 
 
 def test_a_preset_replaces_the_network_and_can_be_undone(builder):
     choose(builder, 1)
     press(builder, "delete")
     before = builder.spec
-    builder.editing.preset.value = "lenet"
-    builder.editing.preset_button.click()
+    builder.editing._take_preset("lenet")
     assert builder.spec == PRESETS["lenet"].make()
     builder.editing.undo_button.click()
     assert builder.spec == before
@@ -282,15 +315,15 @@ def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builde
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
     builder.set_data(features={"features": (32, 32, 3)}, labels={"y": (4, 4)})
     assert "the data has 32 x 32 x 3" in builder.problem
-    first, *others = builder.editing.misfits_box.children
-    button = first.children[1].children[0]
-    assert button.description == "Take the data's shape: 32 x 32 x 3"
+    first, *others = builder.editing.notes_box.children
+    button = first.children[1]
+    assert button.description == "Use the data's shape: 32 x 32 x 3"
     button.click()
     assert builder.spec.layers[0].options["shape"] == [32, 32, 3]
-    assert len(builder.editing.misfits_box.children) == len(others)
+    assert len(builder.editing.notes_box.children) == len(others)
     builder.set_data(features={"features": (28, 28, 1)})
-    [box] = builder.editing.misfits_box.children
-    box.children[1].children[0].click()
+    [box] = builder.editing.notes_box.children
+    box.children[1].click()
     assert builder.problem is None
     assert focused[-1] == "↶ Undo"
 

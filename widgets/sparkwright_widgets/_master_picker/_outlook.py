@@ -23,6 +23,9 @@ from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._table import html_table
 
+from ._remarks import Remark, remarks_on
+from ._schedule import schedule_html
+
 # What the plan assumes of the machines.
 ASSUMPTIONS = (
     Option(
@@ -146,13 +149,15 @@ class Outlook:
         sentence: the verdict with its arithmetic.
         remarks: what else to know, such as workers without data.
         advice: which settings are recommended, with the alternatives; None: too little is known.
+        picture: a round and an epoch as bars; HTML.
     """
 
     figures: tuple[tuple[str, str], ...]
     word: tuple[str, str]
     sentence: str
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     advice: Advice | None = None
+    picture: str = ""
 
     @classmethod
     def of(
@@ -182,21 +187,18 @@ class Outlook:
             figures=tuple(_figures(found)),
             word=_WORDS[found.pays],
             sentence=found.verdict,
-            remarks=tuple(_remarks(found, slots, cores)),
+            remarks=tuple(remarks_on(found, slots, cores)),
             advice=advice,
+            picture=schedule_html(found),
         )
 
-    def html(self) -> str:
-        """Figures, then the verdict, then remarks."""
+    def html(self, *, with_remarks: bool = True) -> str:
+        """The picture, figures, the verdict, then remarks unless they are shown with buttons."""
         icon, word = self.word
-        remarks = "".join(
-            '<div class="sparkwright-remark"><span aria-hidden="true">⚠</span> '
-            f"<b>Note:</b> {escaped(each)}</div>"
-            for each in self.remarks
-        )
+        remarks = "".join(map(remark_html, self.remarks)) if with_remarks else ""
         return (
             '<section class="sparkwright-outlook" aria-label="What to expect">'
-            f"{fragments.figure_list(self.figures)}"
+            f"{self.picture}{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
             f"{escaped(self.sentence)}</p>{remarks}{self._advice_html()}</section>"
@@ -205,8 +207,9 @@ class Outlook:
     def text(self) -> str:
         """The same as lines of plain text."""
         lines = [f"{label}: {value}" for label, value in self.figures]
+        remarks = [remark.sentence for remark in self.remarks]
         advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
-        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *self.remarks, *advice])
+        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *remarks, *advice])
 
     def _advice_html(self) -> str:
         """The recommendation, and the alternatives in a fold."""
@@ -219,6 +222,14 @@ class Outlook:
             f'<p class="sparkwright-verdict"><b>Advice:</b> {escaped(self.advice.reason)}</p>'
             f"<details><summary>Alternatives, the safest first</summary>{table}</details>"
         )
+
+
+def remark_html(remark: Remark) -> str:
+    """A remark with its icon."""
+    return (
+        '<div class="sparkwright-remark"><span aria-hidden="true">⚠</span> '
+        f"<b>Note:</b> {escaped(remark.sentence)}</div>"
+    )
 
 
 def _figures(found: Prospect) -> list[tuple[str, str]]:
@@ -249,42 +260,6 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     return figures
 
 
-def _remarks(found: Prospect, slots: int | None, cores: int | None) -> list[str]:
-    plan, remarks = found.plan, list[str]()
-    if slots is not None and found.workers > slots:
-        remarks.append(
-            f"Spark has {_counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
-            "workers. Such a run does not start: give Spark more slots, or take fewer workers."
-        )
-    if cores is not None and found.workers > cores:
-        remarks.append(
-            f"{count_text(found.workers)} workers share the {_counted(cores, 'core')} of this "
-            "machine, so that each is slower than the figures say."
-        )
-    if not found.rows_known:
-        return remarks
-    idle = len(plan.idle_workers)
-    if idle:
-        remarks.append(
-            f"{_counted(idle, 'worker has', 'workers have')} no data. Redistribute it, or take "
-            "fewer workers."
-        )
-    elif plan.idle_fraction >= 0.1:
-        remarks.append(
-            f"Workers wait for the one with most data {100 * plan.idle_fraction:.0f} % of the time."
-        )
-    short = found.short_batches
-    if short:
-        remarks.append(
-            f"The last minibatch of {_counted(len(short), 'worker')} is smaller: "
-            f"{_counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
-            f"instead of {count_text(plan.batch_size)}."
-        )
-    if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
-        remarks.append("The workers average only once an epoch: average more often.")
-    return remarks
-
-
 def _counts(network: Any) -> tuple[int | None, int, str, Any]:
     """Parameters (None: unknown), those that are trained, the optimizer's class and settings."""
     if isinstance(network, NetworkSpec):
@@ -307,10 +282,6 @@ def _size(shape: Any) -> int:
     for length in shape:
         size *= int(length)
     return size
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
 
 
 def _short_time(seconds: float) -> str:

@@ -19,6 +19,7 @@ from sparkwright.masters import (
 )
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers.step_time import StepTime, measure_step
+from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped, rate_text
 from sparkwright_widgets._table import html_table
@@ -37,7 +38,8 @@ from sparkwright_widgets._ui import (
     values_of,
 )
 
-from ._outlook import ASSUMPTIONS, Outlook, Surroundings
+from ._outlook import ASSUMPTIONS, Outlook, Surroundings, remark_html
+from ._remarks import Remark, Remedy, remedies
 
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
     "Parameter averaging": (
@@ -80,7 +82,7 @@ class TrainingMasterPicker(Part):
 
     def __init__(self, master: TrainingMaster | None = None, *, parallel: bool = False) -> None:
         self._forms: dict[type[TrainingMaster], ConfigurationForm[Any]] = {}
-        super().__init__("Training master", styles=("master_picker.css",))
+        super().__init__("Training master", styles=("pair.css", "master_picker.css"))
         self._master = _checked(master or ParameterAveragingTrainingMaster())
         self._parallel = parallel
         self._around = Surroundings(cores=os.cpu_count() or 1)
@@ -103,6 +105,8 @@ class TrainingMasterPicker(Part):
         self.explanation = widgets.HTML()
         self.form_box = widgets.VBox()
         self.plan = widgets.HTML()
+        self.notes_box = widgets.VBox(_dom_classes=["sparkwright-notes"])
+        self._noted: list[tuple[Remark, tuple[Remedy, ...]]] = []
         self.assumptions = OptionForm(ASSUMPTIONS)
         self.assumptions.on_change(self.guarded(self._assumed))
         self.measure_button = self.new_button(
@@ -115,17 +119,16 @@ class TrainingMasterPicker(Part):
         self.text = TextEditor("Training master", self._write, self._take_text, awake=False)
         self.text_fold = Fold("As YAML or JSON", [self.text])
         self.text_fold.button.on_click(lambda _button: self.text.refresh())
-        self.show(
-            self.kind,
-            self.place,
-            self.explanation,
-            self.form_box,
-            self.plan,
-            self.recommend_button,
-            self.assumptions,
-            row(self.measure_button, self.measure_reason),
-            self.text_fold,
+        picture = widgets.VBox(
+            [
+                *(self.plan, self.notes_box, self.recommend_button, self.assumptions),
+                row(self.measure_button, self.measure_reason),
+            ]
         )
+        pair = widgets.Box([picture, self.form_box], _dom_classes=["sparkwright-pair"])
+        choices = row(self.kind, self.place)
+        pairs = widgets.VBox([pair], _dom_classes=["sparkwright-pairs"])
+        self.show(choices, self.explanation, pairs, self.text_fold)
         self._use(type(self._master), values_of(self._master))
 
     # --- what is held
@@ -204,8 +207,11 @@ class TrainingMasterPicker(Part):
     def use_recommended(self) -> None:
         """Set the training master that the advice recommends, if there is any."""
         if (advice := self._outlook().advice) is not None:
-            self.master = advice.master
-            self._changed()
+            self._take_master(advice.master)
+
+    def _take_master(self, master: TrainingMaster) -> None:
+        self.master = master
+        self._changed()
 
     def close(self) -> None:
         """Free the forms of both kinds; the box holds only that of the chosen one."""
@@ -315,19 +321,47 @@ class TrainingMasterPicker(Part):
             self.text.follow()
         self._show_outlook()
 
-    def _outlook(self) -> Outlook:
-        found = self._around.prospect(self._master, parallel=self.parallel)
-        advice = self._around.advice(self._master, parallel=self.parallel)
+    def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
+        """What to expect; default: of the training master that is held."""
+        found = self._around.prospect(master or self._master, parallel=self.parallel)
+        advice = self._around.advice(master or self._master, parallel=self.parallel)
         if self.parallel:
             return Outlook.of(found, cores=self._around.cores, advice=advice)
         return Outlook.of(found, slots=self._around.slots, advice=advice)
 
     def _show_outlook(self) -> None:
         outlook = self._outlook()
-        self.plan.value = outlook.html()
+        self.plan.value = outlook.html(with_remarks=False)
+        self._show_notes(outlook.remarks)
         advice = outlook.advice
-        self.recommend_button.disabled = advice is None or advice.recommended == 0
+        is_better = advice is not None and advice.recommended != 0
+        self.recommend_button.disabled = not is_better
+        self.recommend_button.layout.display = None if is_better else "none"
         self._offer_measuring()
+
+    def _show_notes(self, remarks: Sequence[Remark]) -> None:
+        """Show remarks, each with buttons of the settings that solve it."""
+
+        def expect(master: TrainingMaster) -> list[Remark]:
+            self._check(master)
+            return list(self._outlook(master).remarks)
+
+        noted = [(remark, remedies(remark, self._master, expect)) for remark in remarks]
+        if noted == self._noted:
+            return
+        self._noted, before = noted, self.notes_box.children
+        self.notes_box.children = [self._note(*each) for each in noted]
+        for box in before:
+            close_all(box)
+
+    def _note(self, remark: Remark, offered: Sequence[Remedy]) -> widgets.Widget:
+        buttons = [
+            self.new_button(remedy.label, lambda master=remedy.master: self._take_master(master))
+            for remedy in offered
+        ]
+        box = row(widgets.HTML(remark_html(remark)), *buttons)
+        box.add_class("sparkwright-note")
+        return box
 
     def _offer_measuring(self) -> None:
         reason = self._why_not_measured()
@@ -366,6 +400,7 @@ class TrainingMasterPicker(Part):
             text_columns={1},
         )
         html = (
+            f"<style>{asset('master_picker.css')}</style>"
             f"<p><strong>{escaped(kind)}</strong> {count_text(len(rows))} options differ "
             f"from their defaults.</p>{table if rows else ''}{outlook.html()}"
         )

@@ -1,4 +1,4 @@
-"""Where a network and the data do not go together, and what would mend it. Pure."""
+"""Where a network and the data do not go together, and changes that solve it. Pure."""
 
 import inspect
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from typing import Any
 
 from sparkwright.networks import (
     LOSSES,
+    PRESETS,
     NetworkAnalysis,
     NetworkSpec,
     OutputSpec,
     Preset,
-    add_layer,
     defaults_for,
-    replace_layer,
 )
 
+from ._fixes import Fix, accepted, inserted, loss_title, with_options, with_output
 from ._html import shape_text
 
 Shape = tuple[int | None, ...]
@@ -47,14 +47,12 @@ class Misfit:
 
     Attributes:
         sentence: what, with both sides.
-        remedy: what the button says that mends it; empty: there is no button.
-        mended: the network, mended; None: it is left to a person.
+        fixes: changes that solve it, the best first; empty: none is known.
         stops: whether training would fail.
     """
 
     sentence: str
-    remedy: str = ""
-    mended: NetworkSpec | None = None
+    fixes: tuple[Fix, ...] = ()
     stops: bool = True
 
 
@@ -62,8 +60,46 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     """Compare the inputs of `spec` with the features, and its outputs with the labels.
 
     A network with one input takes the only features, whatever the two are called; several are
-    matched by name. The same holds for outputs and labels.
+    matched by name. The same holds for outputs and labels. Only fixes are offered that the
+    analysis accepts and that solve the misfit; where there is none, presets that fit the data.
+    While Keras is loading, none is offered.
     """
+    found = _compared(spec, analysis, data)
+    if analysis.is_pending:
+        return tuple(replace(misfit, fixes=()) for misfit in found)
+    return tuple(_offering(spec, misfit, data) for misfit in found)
+
+
+def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
+    """Presets that fit the data, those for the task of `spec` first."""
+    presets = sorted(PRESETS.values(), key=lambda preset: preset.task != spec.task)
+    return tuple(
+        Fix(f"Use the preset “{preset.title}”", preset_for(preset, data))
+        for preset in presets
+        if fits(preset, data)
+    )[:2]
+
+
+def fits(preset: Preset, data: DataFacts) -> bool:
+    """Whether a preset is known to fit the data; one of integers, such as words, never is."""
+    spec = preset_for(preset, data)
+    if not data.features or any("dtype" in layer.options for layer in spec.layers):
+        return False
+    return spec.analysis.ok and not _compared(spec, spec.analysis, data)
+
+
+def _offering(spec: NetworkSpec, misfit: Misfit, data: DataFacts) -> Misfit:
+    """The misfit with those of its fixes that solve it."""
+
+    def solves(changed: NetworkSpec) -> bool:
+        left = _compared(changed, changed.analysis, data)
+        return misfit.sentence not in [other.sentence for other in left]
+
+    offered = accepted(([fix] for fix in misfit.fixes), solves)
+    return replace(misfit, fixes=offered or preset_fixes(spec, data))
+
+
+def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> list[Misfit]:
     found = _inputs(spec, data.features) if data.features else []
     shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
     is_only = len(spec.outputs) == len(data.labels) == 1
@@ -73,13 +109,14 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
             if made is not None and (is_only or output.layer == name):
                 misfit = _label(spec, output, made, shape, data.classes.get(name))
                 found += [misfit] if misfit is not None else []
-    return tuple(found)
+    return found
 
 
 def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     """A network to begin with, made for the data as far as the two go together."""
     usual, parameters = preset.make(), inspect.signature(preset.make).parameters
-    facts = {"input_shape": data.features, "classes": data.classes}
+    values = {name: shape[0] for name, shape in data.labels.items() if len(shape) == 1}
+    facts = {"input_shape": data.features, "classes": data.classes, "values": values}
     known: dict[str, Any] = {
         name: next(iter(given.values()))
         for name, given in facts.items()
@@ -114,8 +151,12 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
                 Misfit(
                     sentence=f"The input {name} takes {shape_text(taken)}, the data has "
                     f"{shape_text(data)} for an example of {feature}.",
-                    remedy=f"Take the data's shape: {shape_text(data)}",
-                    mended=_with_options(spec, name, shape=list(data)),
+                    fixes=(
+                        Fix(
+                            f"Use the data's shape: {shape_text(data)}",
+                            with_options(spec, name, shape=list(data)),
+                        ),
+                    ),
                 )
             )
     return found
@@ -130,8 +171,7 @@ def _label(
             return Misfit(
                 sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
                 f"loss {_SPARSE} expects the number of the class.",
-                remedy=f"Take the loss {_ONE_HOT}",
-                mended=_with_output(spec, output, loss=_ONE_HOT),
+                fixes=(_loss_fix(spec, output, _ONE_HOT),),
             )
         if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
             return _places(spec, output, shape, made)
@@ -143,20 +183,26 @@ def _label(
     kind = LOSSES.get(output.loss)
     is_yes_or_no = kind is not None and kind.labels in ("zeros and ones", "-1 and 1")
     if classes is not None and classes > 2 and is_yes_or_no and _squeezed(made) == ():
-        return _more_than_two(spec, output, classes)
+        return Misfit(
+            sentence=f"The data has {classes} classes; one output with the loss {output.loss} "
+            "tells only two apart.",
+            fixes=(_classifying(spec, output, classes, made),) if _has_units(spec, output) else (),
+        )
     if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
         return Misfit(
             sentence="The labels are one number each; the loss "
             f"{_ONE_HOT} expects one for each class.",
-            remedy=f"Take the loss {_SPARSE}",
-            mended=_with_output(spec, output, loss=_SPARSE),
+            fixes=(_loss_fix(spec, output, _SPARSE),),
         )
     if _squeezed(shape) == _squeezed(made) or None in (*shape, *made):
         return None
     if len(made) > 1 and len(shape) < len(made):
         return _places(spec, output, shape, made)
     what = f"A label is {shape_text(shape)}"
-    return _units(spec, output, shape[-1] if shape else 1, what, made)
+    found = _units(spec, output, shape[-1] if shape else 1, what, made)
+    if classes is not None and len(made) == 1 and _has_units(spec, output):
+        found = replace(found, fixes=(_classifying(spec, output, classes, made), *found.fixes))
+    return found
 
 
 def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) -> Misfit:
@@ -166,11 +212,10 @@ def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) ->
     found = _flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
     if found is None:
         return Misfit(sentence=f"{sentence}.")
-    kind, mended = found
+    kind, changed = found
     return Misfit(
         sentence=f"{sentence}: a vector for each of its {shape_text(made[:-1])} places.",
-        remedy=f"Add {kind}",
-        mended=mended,
+        fixes=(Fix(f"Add {kind}", changed),),
     )
 
 
@@ -183,10 +228,8 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
         if spec.layers[place - 1].kind not in _AT_EACH_PLACE:
             break
         place -= 1
-    layer = spec.layers[place]
     for kind in _FLATTENING:
-        added = add_layer(spec, kind, after=place - 1, inputs=layer.inputs or None)
-        found = replace_layer(added, place + 1, replace(layer, inputs=()))
+        found = inserted(spec, place, kind)
         rows = found.analysis.rows  # other mistakes of the network stay: they are told elsewhere
         shape = next((row.output_shape for row in rows if row.name == output), None)
         if shape is not None and len(shape) == 1:
@@ -194,17 +237,18 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
     return None
 
 
-def _more_than_two(spec: NetworkSpec, output: OutputSpec, classes: int) -> Misfit:
+def _classifying(spec: NetworkSpec, output: OutputSpec, classes: int, made: Shape) -> Fix:
+    """One unit a class, with the usual activation, loss and metrics."""
     usual = defaults_for("classification", (classes,))
-    mended = _with_options(spec, output.layer, units=classes, activation=usual.activation)
-    mended = _with_output(mended, output, loss=usual.loss, metrics=usual.metrics)
-    found = Misfit(
-        sentence=f"The data has {classes} classes; one output with the loss {output.loss} tells "
-        "only two apart.",
-        remedy=f"Give it {classes} outputs and the loss {usual.loss}",
-        mended=replace(mended, task="classification") if spec.task == "binary" else mended,
-    )
-    return found if _has_units(spec, output) else replace(found, remedy="", mended=None)
+    changed = with_options(spec, output.layer, units=classes, activation=usual.activation)
+    changed = with_output(changed, output, loss=usual.loss, metrics=usual.metrics)
+    units = "" if made == (classes,) else f"{classes} units and "
+    task = "other" if len(spec.outputs) > 1 else "classification"
+    return Fix(f"Use {units}{loss_title(usual.loss)}", replace(changed, task=task))
+
+
+def _loss_fix(spec: NetworkSpec, output: OutputSpec, loss: str) -> Fix:
+    return Fix(f"Use {loss_title(loss)}", with_output(spec, output, loss=loss))
 
 
 def _units(
@@ -215,8 +259,12 @@ def _units(
         return Misfit(sentence=sentence)
     return Misfit(
         sentence=sentence,
-        remedy=f"Give it {units} outputs" if units != 1 else "Give it one output",
-        mended=_with_options(spec, output.layer, units=units),
+        fixes=(
+            Fix(
+                f"Use {units} unit{'' if units == 1 else 's'}",
+                with_options(spec, output.layer, units=units),
+            ),
+        ),
     )
 
 
@@ -238,14 +286,3 @@ def _agree(one: Shape, other: Shape) -> bool:
 
 def _squeezed(shape: Shape) -> Shape:
     return shape[:-1] if shape and shape[-1] == 1 else shape
-
-
-def _with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
-    row = next(row for row, layer in enumerate(spec.layers) if layer.name == name)
-    layer = spec.layers[row]
-    return replace_layer(spec, row, replace(layer, options={**layer.options, **options}))
-
-
-def _with_output(spec: NetworkSpec, output: OutputSpec, **fields: Any) -> NetworkSpec:
-    outputs = tuple(replace(o, **fields) if o == output else o for o in spec.outputs)
-    return replace(spec, outputs=outputs)

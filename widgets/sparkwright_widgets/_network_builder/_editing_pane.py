@@ -16,18 +16,19 @@ from sparkwright.networks import (
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Background, Button, Dropdown, advice, close_all, row
+from sparkwright_widgets._ui import Background, Button, Dropdown, Fold, advice, close_all, row
 
 from ._builder_state import BuilderState
-from ._data_fit import DataFacts, Misfit, misfits, preset_for
+from ._data_fit import DataFacts, Misfit, misfits, preset_fixes, preset_for
+from ._fixes import Fix, fixes
+from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
 from ._pane import NetworkPane
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
 _WIDE = {"description_width": "initial"}
-_EMPTY = "empty"
-_KEYS = "In the list: arrow keys choose a row, Alt with ↑ or ↓ moves it, Delete deletes it."
+_KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
 
 
 class EditingPane(NetworkPane):
@@ -51,6 +52,7 @@ class EditingPane(NetworkPane):
         self._state = BuilderState()
         self._data = DataFacts()
         self._misfits: tuple[Misfit, ...] = ()
+        self._notes: tuple[Misfit, ...] = ()
         self._refreshing = False
         self._loading = Background("keras")
         super().__init__(self._refresh)
@@ -97,24 +99,24 @@ class EditingPane(NetworkPane):
             self._change(spec, what or "take another network", 0)
         else:
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
+            self.presets.set_opened(not spec.layers)
 
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
         if data != self._data:
             self._data = data
+            self._show_presets()
             self._mistaken()
 
     # --- its widgets
 
     def _make_controls(self) -> None:
-        presets = [(preset.title, name) for name, preset in PRESETS.items()]
-        presets.append(("An empty network", _EMPTY))
-        self.preset = Dropdown(description="Begin with", options=presets, style=_WIDE)
-        self.preset_button = self._button("Take this", self._take_preset)
+        self.gallery = PresetGallery(self._guarded(self._take_preset))
+        self.presets = Fold("Presets", [self.gallery])
         self.undo_button = self._button("↶ Undo", self._undo)
         self.redo_button = self._button("↷ Redo", self._redo)
-        self.misfits_box = widgets.VBox()
-        self._remedies: list[Button] = []
+        self.notes_box = widgets.VBox(_dom_classes=["sparkwright-notes"])
+        self._fix_buttons: list[Button] = []
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(lambda what: self.editor.act(what)))
         kinds = [(f"{name} · {group}", name) for group, names in PALETTE.items() for name in names]
@@ -127,12 +129,13 @@ class EditingPane(NetworkPane):
         self.text = TextExchange(apply)
         self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
         self._add_fold("training", "Task, loss, optimizer", self._open_training)
-        tools = row(self.preset, self.preset_button, self.undo_button, self.redo_button)
-        adding = widgets.VBox([widgets.HTML(advice(_KEYS)), row(self.kind, self.add_button)])
+        tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
         self.children = [
-            *(tools, self.summary, self.misfits_box),
-            self.columns(widgets.VBox([self.layers, adding]), self.editor),
-            *(self.folds[name] for name in ("training", "graph", "estimate", "text")),
+            *(self.presets, self.summary, self.notes_box),
+            self.columns(
+                widgets.VBox([self.layers, tools, widgets.HTML(advice(_KEYS))]), self.editor
+            ),
+            *(self.folds[name] for name in ("training", "estimate", "text")),
         ]
 
     def _button(self, text: str, pressed: Callable[[], None]) -> Button:
@@ -171,6 +174,10 @@ class EditingPane(NetworkPane):
         chosen = self.kind.value
         self.kind.options = [(f"{kind.name} · {kind.group}", kind.name) for kind in layer_kinds()]
         self.kind.value = chosen
+        self._show_presets()
+
+    def _show_presets(self) -> None:
+        self.gallery.cards = preset_cards(self._data, is_loaded=is_loaded())
 
     # --- what a person does
 
@@ -192,15 +199,15 @@ class EditingPane(NetworkPane):
         added = add_layer(spec, kind, after=after, options=options)
         self._change(added, f"add {added.layers[after + 1].name}", after + 1)
 
-    def _take_preset(self) -> None:
-        name = str(self.preset.value)
-        spec = NetworkSpec() if name == _EMPTY else preset_for(PRESETS[name], self._data)
+    def _take_preset(self, name: str) -> None:
+        spec = NetworkSpec() if name == EMPTY else preset_for(PRESETS[name], self._data)
         self.take(spec, f"begin with {name}")
 
-    def _take_mended(self, spec: NetworkSpec) -> None:
-        self._change(spec, "fit the network to the data")
+    def _fix(self, fix: Fix) -> None:
+        self.editor.forget()
+        self._change(fix.spec, f"“{fix.label}”")
         # The button that was pressed is gone, and the keyboard's focus with it.
-        (self._remedies[0] if self._remedies else self.undo_button).focus()
+        (self._fix_buttons[0] if self._fix_buttons else self.undo_button).focus()
 
     def _undo(self) -> None:
         what = self._state.past[-1].what if self._state.past else ""
@@ -241,42 +248,47 @@ class EditingPane(NetworkPane):
 
     def _show_state(self) -> None:
         spec, selected = self.spec, self._state.selected
-        was_chain = self.analysis.is_chain
         self.analysis = analysis_now(spec)
         self.editor.show(spec, selected, self.analysis.rows)
-        self._show_misfits(misfits(spec, self.analysis, self._data))
-        if was_chain and not self.analysis.is_chain and not self.folds["graph"].opened:
-            self.folds["graph"].set_opened(True)
-            return  # the opening has brought all up to date
+        self._misfits = misfits(spec, self.analysis, self._data)
         if self.training is not None and self.folds["training"].opened:
             self.training.show(spec, self.analysis)
+        self._show_notes()
         problem = self._own_problem
         if problem is None and self.problem is not None:
-            problem = "The data does not fit the network, as told below."
+            problem = "The network does not fit the data."
         mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
         self.show_network(problem, -1 if selected is None else selected, mistakes)
         if self.folds["text"].opened:
             self.text.show(spec)
 
-    def _show_misfits(self, found: tuple[Misfit, ...]) -> None:
-        if found == self._misfits:
+    def _show_notes(self) -> None:
+        """Show misfits, and fixes of the network's own problem, which the summary names."""
+        own = fixes(self.spec, self.analysis)
+        if not (own or self.analysis.ok or self.analysis.is_pending):
+            own = preset_fixes(self.spec, self._data)
+        notes = (*([Misfit(sentence="", fixes=own)] if own else []), *self._misfits)
+        if notes == self._notes:
             return
-        self._misfits = found
-        self._remedies = []
-        before = self.misfits_box.children
-        self.misfits_box.children = [self._misfit_box(misfit) for misfit in found]
+        self._notes, self._fix_buttons = notes, []
+        before = self.notes_box.children
+        self.notes_box.children = [self._note(note) for note in notes]
         for box in before:
             close_all(box)
 
-    def _misfit_box(self, misfit: Misfit) -> widgets.Widget:
+    def _note(self, note: Misfit) -> widgets.Widget:
+        buttons: list[Button] = []
+        for fix in note.fixes:
+            buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
+        self._fix_buttons += buttons
+        if not note.sentence:
+            box = row(*buttons)
+            box.add_class("sparkwright-fixes")
+            return box
         sentence = widgets.HTML(
-            '<div class="sparkwright-alert sparkwright-is-warning" role="alert"><strong>'
-            '<span aria-hidden="true">⚠</span> The data does not fit.</strong> '
-            f"{escaped(misfit.sentence)}</div>"
+            '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
+            f"</strong> {escaped(note.sentence)}</div>"
         )
-        mended = misfit.mended
-        if mended is None:
-            return widgets.VBox([sentence])
-        button = self._button(misfit.remedy, lambda: self._take_mended(mended))
-        self._remedies.append(button)
-        return widgets.VBox([sentence, row(button)], _dom_classes=["sparkwright-misfit"])
+        box = row(sentence, *buttons)
+        box.add_class("sparkwright-note")
+        return box

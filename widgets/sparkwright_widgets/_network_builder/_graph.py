@@ -1,22 +1,47 @@
-"""A network as inline SVG: a box for each layer in columns, and lines for what they take. Pure."""
+"""A network as inline SVG: boxes in columns, lines, shapes beside the lines; and small. Pure."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
-from sparkwright.networks import LayerAnalysis
+from sparkwright.networks import PRESETS, LayerAnalysis, analysis_now
+from sparkwright.networks.palette import group_of
 from sparkwright_widgets._format import escaped
 from sparkwright_widgets._ui import advice
 
-from ._html import row_state, shape_text, shortened
+from ._html import kind_sign, row_state, shape_text, shortened
 
 LAYERS_DRAWN = 300
 _LAYERS_TOLD = 40  # one by one; nobody listens to more
-
-_COLUMN_WIDTH = 208
-_BOX_WIDTH = 188
-_ROW_HEIGHT = 76
-_BOX_HEIGHT = 46
 _EDGE_OF_PAGE = 4
-_LETTERS = 26  # that fit into a box
+_LETTERS = 15  # that fit into a box
+
+
+class _Size(NamedTuple):
+    """Pixels across and along the direction in which lines lead."""
+
+    across: int
+    along: int
+    gap_across: int
+    gap_along: int
+    is_down: bool  # lines lead down; else to the right
+
+    def at(self, across: float, along: float) -> str:
+        """A point as SVG has it."""
+        x, y = (across, along) if self.is_down else (along, across)
+        return f"{x:.1f} {y:.1f}"
+
+    def middle(self, place: tuple[int, int]) -> tuple[float, float]:
+        """The middle of the box in a column and rank."""
+        column, rank = place
+        return (
+            _EDGE_OF_PAGE + self.across / 2 + column * (self.across + self.gap_across),
+            _EDGE_OF_PAGE + self.along / 2 + rank * (self.along + self.gap_along),
+        )
+
+
+_LARGE = _Size(150, 28, 16, 27, True)
+_SMALL = _Size(11, 13, 6, 6, False)
 
 
 def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -50,16 +75,37 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return found
 
 
-def graph_svg(
-    rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = (), selected: int = -1
-) -> str:
+def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> dict[str, int]:
+    """The rank of each layer, from 0: below those that it takes, as far up as its column is free.
+
+    Args:
+        inputs: as for `columns`.
+        columns: the column of each layer.
+
+    Example:
+        >>> graph = {"a": [], "b": ["a"], "c": ["a"], "sum": ["b", "c"]}
+        >>> ranks(graph, columns(graph))
+        {'a': 0, 'b': 1, 'c': 1, 'sum': 2}
+    """
+    found: dict[str, int] = {}
+    free: dict[int, int] = {}  # column -> the first rank without a box or a line
+    for name, taken in inputs.items():
+        sources = [source for source in taken if source in found]
+        rank = max([free.get(columns[name], 0), *(found[source] + 1 for source in sources)])
+        found[name] = rank
+        for source in sources:
+            free[columns[source]] = max(free[columns[source]], rank)
+        free[columns[name]] = rank + 1
+    return found
+
+
+def graph_svg(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
     """Draw the layers that are switched on; the text around gives the color.
 
     Args:
         rows: the network, analyzed.
         name: of the network, for the text that stands for the picture.
         outputs: names of the layers that are outputs.
-        selected: the index of the selected row; its box has a thicker line.
     """
     drawn = [row for row in rows if row.enabled]
     if not drawn:
@@ -69,33 +115,62 @@ def graph_svg(
             f"The network has {len(drawn)} layers; up to {LAYERS_DRAWN} are drawn. "
             "The list of rows has them all."
         )
-    places = columns({row.name: row.inputs for row in drawn})
-    middles = {
-        name: (
-            _EDGE_OF_PAGE + (column + 0.5) * _COLUMN_WIDTH,
-            _EDGE_OF_PAGE + place * _ROW_HEIGHT + _BOX_HEIGHT / 2,
-        )
-        for place, (name, column) in enumerate(places.items())
-    }
-    width = (max(places.values()) + 1) * _COLUMN_WIDTH + 2 * _EDGE_OF_PAGE
-    height = (len(places) - 1) * _ROW_HEIGHT + _BOX_HEIGHT + 2 * _EDGE_OF_PAGE
+    width, height, lines, middles = _drawn(drawn, _LARGE)
+    height += 14 * bool(outputs)  # for the shape below the last box
+    boxes = "".join(_box(row, middles[row.name], row.name in outputs) for row in drawn)
+    alt = graph_text(rows, name=name, outputs=outputs)
+    return (
+        f'<svg role="img" aria-label="{escaped(alt)}" xmlns="http://www.w3.org/2000/svg" '
+        f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" '
+        f'font-size="12" fill="none" stroke="currentColor">{lines}{boxes}</svg>'
+    )
+
+
+def graph_html(svg: str, *, name: str) -> str:
+    """The drawing in a box of its own, which scrolls."""
+    label = escaped(f"Graph of {name}")
+    return (
+        f'<div class="sparkwright-scroll sparkwright-graph" tabindex="0" role="region" '
+        f'aria-label="{label}">{svg}</div>'
+    )
+
+
+@cache
+def thumbnail_svg(preset: str) -> str:
+    """The graph of a preset without text, for a button that has its title."""
+    rows = analysis_now(PRESETS[preset].make()).rows
+    width, height, lines, middles = _drawn(rows, _SMALL)
+    boxes = "".join(
+        f'<g class="sparkwright-node {_group_class(row.kind)}"><rect {_sides(middles[row.name])} '
+        'rx="2" fill="currentColor" fill-opacity="0.15"/></g>'
+        for row in rows
+    )
+    return (
+        '<svg aria-hidden="true" preserveAspectRatio="none" xmlns="http://www.w3.org/2000/svg" '
+        f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" fill="none" '
+        f'stroke="currentColor">{lines}{boxes}</svg>'
+    )
+
+
+def _drawn(
+    rows: Sequence[LayerAnalysis], size: _Size
+) -> tuple[float, float, str, dict[str, tuple[float, float]]]:
+    """Width, height, lines, and the middle of each box as x and y."""
+    inputs = {row.name: row.inputs for row in rows}
+    column = columns(inputs)
+    rank = ranks(inputs, column)
+    middles = {name: size.middle((column[name], rank[name])) for name in inputs}
     lines = "".join(
-        _line(middles[source], middles[row.name])
-        for row in drawn
+        _line(middles[source], middles[row.name], size)
+        for row in rows
         for source in dict.fromkeys(row.inputs)
         if source in middles and middles[source][1] < middles[row.name][1]
     )
-    boxes = "".join(
-        _box(row, middles[row.name], row.name in outputs, row.index == selected) for row in drawn
-    )
-    alt = graph_text(rows, name=name, outputs=outputs)
-    return (
-        '<div class="sparkwright-scroll sparkwright-graph" tabindex="0" role="region" '
-        f'aria-label="Graph of {escaped(name)}">'
-        f'<svg role="img" aria-label="{escaped(alt)}" xmlns="http://www.w3.org/2000/svg" '
-        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'font-size="12" fill="none" stroke="currentColor">{lines}{boxes}</svg></div>'
-    )
+    last = size.middle((max(column.values()), max(rank.values())))
+    sides = (last[0] + size.across / 2 + _EDGE_OF_PAGE, last[1] + size.along / 2 + _EDGE_OF_PAGE)
+    if size.is_down:
+        return *sides, lines, middles
+    return *sides[::-1], lines, {name: middle[::-1] for name, middle in middles.items()}
 
 
 def graph_text(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
@@ -106,7 +181,7 @@ def graph_text(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[st
         f"{row.name} ({row.kind}) takes {_listed(row.inputs)}" for row in taking[:_LAYERS_TOLD]
     ]
     if len(taking) > _LAYERS_TOLD:
-        sentences.append(f"{len(taking) - _LAYERS_TOLD} more, told in the list of rows")
+        sentences.append(f"{len(taking) - _LAYERS_TOLD} more, in the list of rows")
     starts = [row.name for row in drawn if not row.inputs]
     ends = f" Outputs: {_listed(outputs)}." if outputs else ""
     begins = f" Begins with {_listed(starts)}." if starts else ""
@@ -119,36 +194,57 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _line(source: tuple[float, float], target: tuple[float, float]) -> str:
-    """From the lower edge of a box down its column, then over to the upper edge of another."""
-    half, bow = _BOX_HEIGHT / 2, (_ROW_HEIGHT - _BOX_HEIGHT) / 2
+def _line(source: tuple[float, float], target: tuple[float, float], size: _Size) -> str:
+    """From a box along its column, then over to another box."""
+    half, bow = size.along / 2, size.gap_along / 2
     (x, y), (x2, y2) = source, target
     end = y2 - half
     top, bend = end - 2 * bow, end - bow
-    path = f"M{x:.1f} {y + half:.1f}V{top:.1f}C{x:.1f} {bend:.1f} {x2:.1f} {bend:.1f} {x2:.1f} "
-    tip = f"{end:.1f}M{x2 - 4:.1f} {end - 7:.1f}L{x2:.1f} {end:.1f}L{x2 + 4:.1f} {end - 7:.1f}"
-    return f'<path stroke-opacity="0.65" d="{path}{tip}"/>'
+    path = f"M{size.at(x, y + half)}L{size.at(x, top)}"
+    path += f"C{size.at(x, bend)} {size.at(x2, bend)} {size.at(x2, end)}"
+    tip = min(7, bow)
+    sides = (size.at(x2 + side * 0.55 * tip, end - tip) for side in (-1, 1))
+    path += "M{}L{}L{}".format(*(next(sides), size.at(x2, end), next(sides)))
+    return f'<path stroke-opacity="0.55" d="{path}"/>'
 
 
-def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool, is_selected: bool) -> str:
+def _sides(at: tuple[float, float], size: _Size = _SMALL) -> str:
+    (x, y), (width, height) = at, (size.across, size.along)
+    if not size.is_down:
+        width, height = height, width
+    return f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width}" height="{height}"'
+
+
+def _group_class(kind: str) -> str:
+    return f"sparkwright-of-{'input' if kind == 'Input' else group_of(kind)}"
+
+
+def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool) -> str:
     x, y = at
     state = row_state(row)
-    dash = ' stroke-dasharray="5 3"' if state.key in ("problem", "waiting") else ""
-    line = 2.5 if is_selected or state.key == "problem" else 1
-    sign = "" if state.key == "ok" else f"{state.sign} "
-    name = shortened(f"{sign}{row.name}", _LETTERS)
-    result = "output " if is_output else ""
-    size = shape_text(row.output_shape) if state.key == "ok" else state.word
-    below = shortened(f"{row.kind} · {result}{size}", _LETTERS + 4)
+    left, right, below = x - _LARGE.across / 2, x + _LARGE.across / 2, y + _LARGE.along / 2
+    is_ok = state.key == "ok"
+    dash = "" if is_ok else ' stroke-dasharray="5 3"'
+    line = 2.5 if state.key == "problem" else 1
+    size = shape_text(row.output_shape) if is_ok else state.word
+    beside = [size if state.key in ("ok", "problem") else "", "output" if is_output else ""]
+    note = " · ".join(filter(None, beside))
+    number = f"{f'{state.sign} ' if state.key == 'problem' else ''}{row.index + 1}"
     title = f"Row {row.index + 1}: {row.name}, {row.kind}, {size}"
     if row.problem is not None:
         title += f". {row.problem}"
-    text = 'text-anchor="middle" fill="currentColor" stroke="none"'
+    text = 'fill="currentColor" stroke="none"'
+    small = f'{text} font-size="10.5" fill-opacity="0.75"'
     return (
-        f"<g><title>{escaped(title)}</title>"
-        f'<rect x="{x - _BOX_WIDTH / 2:.1f}" y="{y - _BOX_HEIGHT / 2:.1f}" '
-        f'width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" stroke-width="{line:g}"{dash} '
+        f'<g class="sparkwright-node sparkwright-node-{state.key} {_group_class(row.kind)}" '
+        f'data-row="{row.index}"><title>{escaped(title)}</title>'
+        f'<rect {_sides(at, _LARGE)} rx="6" stroke-width="{line:g}"{dash} '
         'fill="currentColor" fill-opacity="0.05"/>'
-        f'<text x="{x:.1f}" y="{y - 4:.1f}" {text} font-weight="600">{escaped(name)}</text>'
-        f'<text x="{x:.1f}" y="{y + 13:.1f}" {text} font-size="11">{escaped(below)}</text></g>'
+        f'<text x="{left + 14:.1f}" y="{y + 4:.1f}" {text} text-anchor="middle">'
+        f"{kind_sign(row.kind)}</text>"
+        f'<text x="{left + 26:.1f}" y="{y + 4:.1f}" {text} font-weight="600">'
+        f"{escaped(shortened(row.kind, _LETTERS))}</text>"
+        f'<text x="{right - 7:.1f}" y="{y + 4:.1f}" {small} text-anchor="end">{number}</text>'
+        f'<text x="{x + 7:.1f}" y="{below + 13:.1f}" {small} '
+        f'class="sparkwright-node-shape">{escaped(note)}</text></g>'
     )

@@ -107,10 +107,9 @@ def layer_rows(
         takes_above = before is not None and row.inputs == (before.name,)
         taken = "" if takes_above or not row.inputs else f"takes {', '.join(row.inputs)}"
         trouble = mistake or (row.problem if row.enabled else None) or ""
-        sign = "→" if row.kind == "Input" else _GROUP_SIGNS.get(group_of(row.kind), "□")
         html = (
             f"{_span('number', str(row.index + 1))}"
-            f'<span class="sparkwright-layer-sign" aria-hidden="true">{sign}</span>'
+            f'<span class="sparkwright-layer-sign" aria-hidden="true">{kind_sign(row.kind)}</span>'
             f'<span class="sparkwright-layer-name"><b>{escaped(row.kind)}</b> {escaped(row.name)} '
             f"{_span('output', 'output' if row.name in outputs else '')}</span>{_size(row)}"
             f'<span class="sparkwright-layer-state">{_state_html(row, mistake)}</span>'
@@ -118,6 +117,11 @@ def layer_rows(
         )
         found.append({"html": html, "state": row_state(row, mistake).key})
     return found
+
+
+def kind_sign(kind: str) -> str:
+    """One character for a class of layers."""
+    return "→" if kind == "Input" else _GROUP_SIGNS.get(group_of(kind), "□")
 
 
 LAYER_HEADS = ("Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State")
@@ -204,8 +208,7 @@ def summary_line(analysis: NetworkAnalysis, problem: str | None) -> str:
     if problem is None:
         key, sign, word, sentence = "done", "✓", "Ready", f"{size_text(analysis)}."
     else:
-        key, sign, word = "failed", "✕", "Not ready"
-        sentence = f"{problem} It cannot be trained before this is mended."
+        key, sign, word, sentence = "failed", "✕", "Not ready", problem
     return (
         f'<div class="sparkwright-state sparkwright-is-{key}" role="status" aria-live="polite">'
         f'<span class="sparkwright-badge"><span aria-hidden="true">{sign}</span> {word}</span> '

@@ -12,7 +12,7 @@ from sparkwright_widgets._ui import Part, close_all
 
 from ._data_fit import DataFacts, Shape
 from ._editing_pane import EditingPane
-from ._graph import graph_svg
+from ._graph import graph_html, graph_svg
 from ._html import (
     LAYER_HEADS,
     TEXT_COLUMNS,
@@ -45,7 +45,7 @@ class NetworkBuilder(Part):
     """
 
     def __init__(self, value: Any = None) -> None:
-        super().__init__("Network", styles=("network_builder.css",))
+        super().__init__("Network", styles=("pair.css", "network_builder.css"))
         self.viewing: ViewingPane | None = None
         self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
         if is_model(value):
@@ -114,7 +114,7 @@ class NetworkBuilder(Part):
         self.editing.wait()
         if self.problem is not None:
             raise ConfigurationError(
-                f"the network cannot be built before this is mended: {self.problem}"
+                f"the network cannot be built before this is solved: {self.problem}"
             )
         return self.spec.build() if self.viewing is None else self.viewing.model
 
@@ -184,7 +184,8 @@ def network_block(
     """The network as a piece of a report: its layers, its graph if it is no chain, its training."""
     outputs = [output.layer for output in spec.outputs] if spec else []
     training = _training(spec) if spec else []
-    graph = "" if analysis.is_chain else graph_svg(analysis.rows, name=name, outputs=outputs)
+    svg = "" if analysis.is_chain else graph_svg(analysis.rows, name=name, outputs=outputs)
+    graph = graph_html(svg, name=name) if svg else ""
     told = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
     html = (
         f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"

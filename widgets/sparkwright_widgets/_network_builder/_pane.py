@@ -1,4 +1,4 @@
-"""What both panes show of a network: the list of layers, its graph, memory and traffic."""
+"""What both panes show of a network: its graph, its layers, memory and traffic."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,11 +57,10 @@ class NetworkPane(widgets.VBox):
     analysis = NetworkAnalysis(rows=())
 
     def __init__(self, refresh: Callable[[], None]) -> None:
-        self.summary, self.graph = widgets.HTML(), widgets.HTML()
+        self.summary = widgets.HTML()
         self.layers = LayerList(label="Layers. Arrow keys choose a row.")
         self.estimate = EstimateView()
         self.folds: dict[str, Fold] = {}
-        self._add_fold("graph", "Graph", refresh, self.graph)
         self._add_fold("estimate", "Memory and traffic", refresh, self.estimate)
         super().__init__()
         self.add_class("sparkwright-builder")
@@ -99,20 +98,19 @@ class NetworkPane(widgets.VBox):
         """
         rows, spec = self.analysis.rows, self.known
         outputs = [output.layer for output in spec.outputs] if spec else []
+        self.layers.graph = graph_svg(rows, name=self.name, outputs=outputs)
         self.layers.rows = layer_rows(rows, outputs=outputs, mistakes=mistakes)
         self.layers.selected = selected
         self.summary.value = summary_line(self.analysis, problem)
-        if self.folds["graph"].opened:
-            drawn = graph_svg(rows, name=self.name, outputs=outputs, selected=selected)
-            self.graph.value = drawn
         if spec is not None and self.folds["estimate"].opened:
             self.estimate.show(spec)
 
 
 class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
-    """Shows `rows` and lets one of them be chosen.
+    """Shows `rows` and their graph, and lets one of them be chosen in either.
 
     Attributes:
+        graph: the drawing as SVG, safe to insert; see `_graph.graph_svg`.
         rows: for each row its HTML, safe to insert, and its state; see `_html.layer_rows`.
         selected: the row in hand; -1: none.
         label: what the list holds, for screen readers.
@@ -120,6 +118,7 @@ class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
 
     _esm = asset("layer_list.mjs")  # a text, not a path: see `_loss_chart`
 
+    graph = traitlets.Unicode("").tag(sync=True, echo_update=False)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
     selected = traitlets.Int(-1).tag(sync=True, echo_update=False)
     label = traitlets.Unicode("Layers").tag(sync=True, echo_update=False)

@@ -1,6 +1,7 @@
 """A form over values that are held elsewhere: it follows them, and keeps what is being typed."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
@@ -52,7 +53,9 @@ class ValueForm(widgets.VBox):
         """
         if tuple(options) != self._options:
             old, self._options, anew = self._form, tuple(options), True
-            self._form = OptionForm(options)
+            rare = sum(1 for option in options if option.group)
+            more = {True: f"More options ({rare})", False: ""}
+            self._form = OptionForm([replace(o, group=more[bool(o.group)]) for o in options])
             self._form.on_change(self._typed)
             self.children = [self._form]
             close_all(old)

@@ -51,8 +51,6 @@ class ViewingPane(NetworkPane):
             *(self.columns(self.layers, self.details), *self.folds.values()),
         ]
         self._refresh()
-        if not self.analysis.is_chain:
-            self.folds["graph"].set_opened(True)
 
     @property
     def name(self) -> str:

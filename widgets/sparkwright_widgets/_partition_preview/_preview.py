@@ -60,7 +60,7 @@ class PartitionPreview(Part):
         label: str | None = None,
         embedded: bool = False,
     ) -> None:
-        super().__init__("Partitions", styles=("partition_preview.css",))
+        super().__init__("Partitions", styles=("pair.css", "partition_preview.css"))
         self._data: DistributedDataSet | None = None
         self._survey: PartitionSurvey | None = None
         self._forecasts: tuple[PartitionForecast, ...] = ()
@@ -80,17 +80,17 @@ class PartitionPreview(Part):
         self.reason = widgets.HTML()
         self.told = widgets.HTML()
         self.figures = widgets.HTML()
+        self.advised_button = self.new_button(
+            "", self.use_advised, "Choose the repartition that the advice names"
+        )
         self.pictures = widgets.HTML()
         self.tables = widgets.HTML()
-        self.show(
-            self.form,
-            row(self.count_button, self.measure_button),
-            self.reason,
-            self.told,
-            self.figures,
-            self.pictures,
-            self.tables,
+        picture = widgets.VBox([self.pictures, self.figures, self.advised_button])
+        form = widgets.VBox(
+            [self.form, row(self.count_button, self.measure_button), self.reason, self.told]
         )
+        pair = widgets.Box([picture, form], _dom_classes=["sparkwright-pair"])
+        self.show(widgets.VBox([pair], _dom_classes=["sparkwright-pairs"]), self.tables)
         self._take(data)
         self._refresh()
 
@@ -248,6 +248,16 @@ class PartitionPreview(Part):
 
         return self._begin("Reading the data, then repartitioning it", work, then)
 
+    def use_advised(self) -> None:
+        """Choose the mode and strategy that are recommended, if the data is counted."""
+        if self._forecasts:
+            plan = recommended(self._forecasts).plan
+            with self._lock:
+                self._choice = replace(self._choice, mode=plan.mode, strategy=plan.strategy)
+            self.form.set(self._choice)
+            self._refresh()
+            self._changed()
+
     # --- private
 
     def _take(self, data: Any) -> None:
@@ -343,10 +353,14 @@ class PartitionPreview(Part):
         self.count_button.disabled = busy or self._data is None
         self.measure_button.disabled = busy or self._data is None or forecast is None
         self.reason.value = _told(self._reason())
+        self.advised_button.layout.display = "none"
         if forecast is None or survey is None:
             self.told.value = self.figures.value = self.pictures.value = self.tables.value = ""
             return
         advised = recommended(self._forecasts)
+        if _gain(advised) != _gain(forecast):
+            self.advised_button.description = f"Repartition: {texts.choice_of(advised)}"
+            self.advised_button.layout.display = None
         self.told.value = texts.survey_html(survey) + _told(self._measured)
         self.figures.value = texts.figures_html(forecast) + texts.advice_html(self.advice)
         self.pictures.value = texts.pictures_html(forecast)
@@ -387,6 +401,11 @@ class PartitionPreview(Part):
             style=asset("partition_preview.css"),
             measured=self._measured,
         )
+
+
+def _gain(forecast: PartitionForecast) -> tuple[bool, int, int]:
+    """What makes one repartition better than another."""
+    return forecast.has_uneven_labels, forecast.minibatches_after, forecast.rows_moved
 
 
 def _told(sentence: str) -> str:

@@ -53,6 +53,13 @@ def name_of(forecast: PartitionForecast) -> str:
     return plan.mode if plan.mode == "never" else f"{plan.mode}, strategy {plan.strategy}"
 
 
+def choice_of(forecast: PartitionForecast) -> str:
+    """Mode and strategy in a word or two, for a button."""
+    plan = forecast.plan
+    only = " if the counts differ" if plan.mode == "num_partitions_workers_differs" else ""
+    return plan.mode if plan.mode == "never" else f"{plan.strategy}{only}"
+
+
 def figures_html(forecast: PartitionForecast) -> str:
     """The figures, and what they mean."""
     helps = (

@@ -1,6 +1,6 @@
 /**
- * The list of layers: one stop for Tab, arrows within. Python makes the rows' HTML, all of it
- * escaped there (`_html.py`); here rows are patched, so that focus and scrolling stay.
+ * The graph and the list of layers: one stop for Tab each, arrows within. Python makes drawing and
+ * rows' HTML, all of it escaped there; here they are patched, so that focus and scrolling stay.
  */
 
 const ACTIONS = { ArrowUp: "up", ArrowDown: "down" };
@@ -43,8 +43,25 @@ export default {
     list.setAttribute("role", "listbox");
     list.setAttribute("aria-label", model.get("label"));
     el.dataset.lmSuppressShortcuts = "true"; // the notebook would take the arrows for itself
-    el.append(list);
+    const graph = document.createElement("div");
+    graph.className = "sparkwright-scroll sparkwright-graph";
+    graph.tabIndex = 0;
+    graph.setAttribute("role", "region");
+    graph.setAttribute("aria-label", "Graph. Arrow keys choose a layer.");
+    graph.addEventListener("click", ({ target }) => {
+      const node = target.closest("[data-row]");
+      if (node) choose(Number(node.dataset.row));
+    });
+    const both = document.createElement("div");
+    both.className = "sparkwright-network";
+    both.append(graph, list);
+    el.append(both);
     const shown = [];
+
+    const drawGraph = () => {
+      graph.innerHTML = model.get("graph");
+      drawSelected();
+    };
 
     const drawRows = () => {
       const rows = model.get("rows");
@@ -68,6 +85,11 @@ export default {
     const drawSelected = () => {
       const selected = model.get("selected");
       shown.forEach(({ node }, i) => node.setAttribute("aria-selected", String(i === selected)));
+      for (const box of graph.querySelectorAll("[data-row]")) {
+        const isSelected = Number(box.dataset.row) === selected;
+        box.classList.toggle("sparkwright-node-selected", isSelected);
+        if (isSelected) bringIntoView(box);
+      }
       const node = shown[selected]?.node;
       if (!node) return list.removeAttribute("aria-activedescendant");
       list.setAttribute("aria-activedescendant", node.id);
@@ -75,6 +97,14 @@ export default {
       list.scrollTop = scrollFor(
         node.offsetTop, node.offsetHeight, list.scrollTop, list.clientHeight,
       );
+    };
+
+    const bringIntoView = (box) => {
+      const [inner, outer] = [box.getBoundingClientRect(), graph.getBoundingClientRect()];
+      const top = inner.top - outer.top + graph.scrollTop;
+      const left = inner.left - outer.left + graph.scrollLeft;
+      graph.scrollTop = scrollFor(top, inner.height, graph.scrollTop, graph.clientHeight);
+      graph.scrollLeft = scrollFor(left, inner.width, graph.scrollLeft, graph.clientWidth);
     };
 
     const choose = (i) => {
@@ -93,11 +123,14 @@ export default {
       if (action) model.send({ kind: action });
       else choose(row);
     };
-    list.addEventListener("keydown", key);
+    for (const box of [graph, list]) box.addEventListener("keydown", key);
+    model.on("change:graph", drawGraph);
     model.on("change:rows", drawRows);
     model.on("change:selected", drawSelected);
+    drawGraph();
     drawRows();
     return () => {
+      model.off("change:graph", drawGraph);
       model.off("change:rows", drawRows);
       model.off("change:selected", drawSelected);
     };

@@ -1,0 +1,140 @@
+"""What is wrong with a plan, and the settings that solve it. Pure."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import Prospect, TrainingMaster
+from sparkwright_widgets._format import count_text
+
+_ROUNDS = 10  # an epoch, where there was one
+
+
+class Remedy(NamedTuple):
+    """Other settings.
+
+    Attributes:
+        label: the text of the button.
+        master: the training master with these settings.
+    """
+
+    label: str
+    master: TrainingMaster
+
+
+class Remark(NamedTuple):
+    """Something to know about a plan.
+
+    Attributes:
+        key: names what is wrong.
+        sentence: what is wrong, with figures.
+        settings: label and options of changes that may solve it.
+    """
+
+    key: str
+    sentence: str
+    settings: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+_BALANCED = (
+    "Repartition: balanced",
+    {"repartition": "always", "repartition_strategy": "balanced"},
+)
+
+
+def remedies(
+    remark: Remark, master: TrainingMaster, expect: Callable[[TrainingMaster], list[Remark]]
+) -> tuple[Remedy, ...]:
+    """Settings with which the remark is not made.
+
+    Args:
+        remark: what is wrong.
+        master: the settings now.
+        expect: the remarks on other settings; raises ConfigurationError if they are invalid.
+    """
+    offered: list[Remedy] = []
+    names = {field.name for field in fields(master)}
+    for label, options in remark.settings:
+        try:
+            changed = replace(master, **{k: v for k, v in options.items() if k in names})
+            left = [other.key for other in expect(changed)]
+        except ConfigurationError:
+            continue
+        if remark.key not in left:
+            offered.append(Remedy(label, changed))
+    return tuple(offered)
+
+
+def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
+    """What to know about a plan.
+
+    Args:
+        found: what is expected of the run.
+        slots: task slots of Spark; None: unknown, or it does not run there.
+        cores: of the machine; None: it runs on several.
+    """
+    plan = found.plan
+    if slots is not None and found.workers > slots:
+        yield Remark(
+            "slots",
+            f"Spark has {counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
+            "workers. Such a run does not start: give Spark more slots, or take fewer workers.",
+            (_fewer(slots),) if slots else (),
+        )
+    if cores is not None and found.workers > cores:
+        yield Remark(
+            "cores",
+            f"{count_text(found.workers)} workers share the {counted(cores, 'core')} of this "
+            "machine, so that each is slower than the figures say.",
+            (_fewer(cores),),
+        )
+    if not found.rows_known:
+        return
+    idle = len(plan.idle_workers)
+    if idle:
+        busy = found.workers - idle
+        yield Remark(
+            "idle",
+            f"{counted(idle, 'worker has', 'workers have')} no data. Redistribute it, or take "
+            "fewer workers.",
+            (_BALANCED, *([_fewer(busy)] if busy else [])),
+        )
+    elif plan.idle_fraction >= 0.1:
+        share = f"{100 * plan.idle_fraction:.0f} %"
+        yield Remark(
+            "waiting",
+            f"Workers wait for the one with most data {share} of the time.",
+            (_BALANCED,),
+        )
+    short = found.short_batches
+    if short:
+        yield Remark(
+            "short",
+            f"The last minibatch of {counted(len(short), 'worker')} is smaller: "
+            f"{counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
+            f"instead of {count_text(plan.batch_size)}.",
+        )
+    if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
+        every = max(1, max(plan.minibatches) // _ROUNDS)
+        label = f"Average after {every} minibatch{'' if every == 1 else 'es'}"
+        yield Remark(
+            "once",
+            "The workers average only once an epoch: average more often.",
+            ((label, {"averaging_frequency": every}),),
+        )
+
+
+def _fewer(workers: int) -> tuple[str, dict[str, Any]]:
+    label = f"Use {counted(workers, 'worker')}"
+    return label, {"workers": workers, "workers_per_node": None}
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    Example:
+        >>> counted(1, "worker"), counted(2, "worker")
+        ('1 worker', '2 workers')
+    """
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

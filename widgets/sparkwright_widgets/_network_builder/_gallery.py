@@ -1,0 +1,68 @@
+"""Networks to begin with as a gallery: a button each, with its graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from sparkwright.networks import PRESETS
+from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._assets import asset
+from sparkwright_widgets._format import escaped
+
+from ._data_fit import DataFacts, fits
+from ._graph import thumbnail_svg
+
+EMPTY = "empty"
+_PLUS = '<span class="sparkwright-preset-plus" aria-hidden="true">+</span>'
+
+
+def preset_cards(data: DataFacts, *, is_loaded: bool) -> list[dict[str, Any]]:
+    """A card for each preset, those that fit the data first, and one for an empty network.
+
+    Args:
+        data: what is known of the data.
+        is_loaded: whether Keras is, so that fitting can be checked.
+    """
+    fitting = [name for name, preset in PRESETS.items() if is_loaded and fits(preset, data)]
+    names = [*fitting, *(name for name in PRESETS if name not in fitting)]
+    cards = [
+        _card(name, *PRESETS[name].title.split(": ", 1), thumbnail_svg(name), name in fitting)
+        for name in names
+    ]
+    return [*cards, _card(EMPTY, "Empty", "no layers", _PLUS, False)]
+
+
+def _card(name: str, title: str, use: str, picture: str, is_fitting: bool) -> dict[str, Any]:
+    tag = '<span class="sparkwright-preset-tag">✓ fits your data</span>' if is_fitting else ""
+    html = (
+        f'<span class="sparkwright-preset-picture">{picture}</span>'
+        f"<b>{escaped(title)}</b><span>{escaped(use)}</span>{tag}"
+    )
+    return {"name": name, "html": html, "fits": is_fitting}
+
+
+class PresetGallery(HeardFromAnyPage, anywidget.AnyWidget):
+    """Shows `cards` and lets one of them be taken.
+
+    Attributes:
+        cards: see `preset_cards`.
+
+    Args:
+        taken: called with the name of a preset, or `EMPTY`, when its button is pressed.
+    """
+
+    _esm = asset("gallery.mjs")  # a text, not a path: see `_loss_chart`
+
+    cards = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
+
+    def __init__(self, taken: Callable[[str], None]) -> None:
+        super().__init__()
+
+        def heard(_widget: object, content: Any, _buffers: object) -> None:
+            name = content.get("name") if isinstance(content, dict) else None
+            if name == EMPTY or (isinstance(name, str) and name in PRESETS):
+                taken(name)
+
+        self.on_msg(heard)
