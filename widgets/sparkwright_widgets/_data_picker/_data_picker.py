@@ -112,6 +112,7 @@ class DataPicker(Part):
         self.show(row(head, self.place), columns)
         self.add_class("sparkwright-data-picker")
         self._show_source()
+        self._show_preview()
         self.look()
 
     # --- value

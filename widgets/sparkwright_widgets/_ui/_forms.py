@@ -24,7 +24,7 @@ def help_icon(text: str, about: str) -> str:
         return ""
     return (
         f'<details class="sparkwright-help"><summary aria-label="Help: {escaped(about)}" '
-        f'title="{escaped(text)}">ⓘ</summary>{escaped(text)}</details>'
+        f'title="{escaped(text)}">i</summary>{escaped(text)}</details>'
     )
 
 

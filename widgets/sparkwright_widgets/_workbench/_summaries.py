@@ -58,7 +58,7 @@ def of_steps(
             state.in_hand, sum(each.of is state.in_hand for each in state.measured)
         ),
         "models": models_summary(models_url, state.in_hand, models),
-        "file": ("ok", f"{experiment.title}: all of the above as one file"),
+        "file": ("ok", "all choices as YAML"),
     }
     return found | {name: ("problem", sentence) for name, sentence in problems.items()}
 
@@ -102,7 +102,7 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
         how = f"parameter averaging every {count_text(every)} minibatches"
         how += "".join(f", from epoch {first} every {count_text(n)}" for first, n in changes)
     where = ", processes of this machine" if parallel else ""
-    return "ok", f"{how}, minibatches of {count_text(master.batch_size_per_worker)}{where}"
+    return "ok", f"{how}, batch size {count_text(master.batch_size_per_worker)}{where}"
 
 
 def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
@@ -110,7 +110,7 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
     how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
     plan = how.get(mode, "repartitioned if their number is another")
     if not counts:
-        return "todo", f"{plan}; what that does can be seen once the data is loaded"
+        return "todo", f"{plan}, once the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
     partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
