@@ -125,3 +125,14 @@ def test_a_sequence_of_any_length_is_averaged_before_the_dense_layers():
     assert misfit.remedy == "Add GlobalAveragePooling1D"
     assert misfit.mended.layers[1].inputs == ("in",)
     assert found(misfit.mended, labels={"y": ()}) == ()
+
+
+@pytest.mark.parametrize(
+    ("classes", "preset"), [({"labels": 3}, "mlp"), ({}, "regression")], ids=["classes", "numbers"]
+)
+def test_layers_for_images_give_way_to_dense_ones_where_the_data_is_a_table(classes, preset):
+    (misfit, *_) = found(PRESETS["lenet"].make(), features={"features": (6,)}, classes=classes)
+    assert misfit.remedy == f"Begin with dense layers ({preset})"
+    assert misfit.mended.analysis.ok
+    assert misfit.mended.layers[0].options["shape"] == [6]
+    assert found(misfit.mended, features={"features": (6,)}, classes=classes) == ()

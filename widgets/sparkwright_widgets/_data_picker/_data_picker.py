@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from sparkwright.data import DataPreview, DataSource, guess_source, preview
+from sparkwright.data import DataPreview, DataProblem, DataSource, guess_source, preview
 from sparkwright.data.formats import FORMATS
 from sparkwright.data.guessing import with_guessed_columns
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import (
@@ -206,9 +206,9 @@ class DataPicker(Part):
 
         def work() -> tuple[DataSource, DataSource, DataPreview]:
             found = _guessed(source) if "guess" in pending else source
-            seen = preview(found)
+            seen = _previewed(found)
             if "refit" in pending and (fitted := _refitted(found, seen)) != found:
-                found, seen = fitted, preview(fitted)
+                found, seen = fitted, _previewed(fitted)
             return source, found, seen
 
         self._pending = set()
@@ -400,11 +400,19 @@ def _checked(source: DataSource | None) -> DataSource:
     return DataSource() if source is None else source
 
 
+def _previewed(source: DataSource) -> DataPreview:
+    """A look; of a place that nothing can read, what is wrong with it."""
+    try:
+        return preview(source)
+    except (ValueError, ImportError, RunTimeoutError) as error:
+        return DataPreview(source=source, problems=(DataProblem.error(str(error)),))
+
+
 def _guessed(source: DataSource) -> DataSource:
     """What the place of `source` suggests; its split stays."""
     try:
         found = guess_source(source.url)
-    except (OSError, ConfigurationError):
+    except (OSError, ValueError, ImportError, RunTimeoutError):
         return source  # the look says what is wrong
     return replace(found, split=source.split, partitions=source.partitions)
 

@@ -45,7 +45,9 @@ def _changes(
     """Label and change of each fix; a change raises a ConfigurationError if it does not apply."""
     sentence, column, source = problem.sentence, problem.column, preview.source
     counted = _COUNT.search(sentence)
-    rows = f"{counted[1]} rows" if counted and counted[1] != "1" else "the row"
+    is_all = preview.looked_at == preview.in_all and not preview.is_estimate
+    several = f"{counted[1]} rows" if counted and is_all else "such rows"
+    rows = several if counted or not is_all else "the row"
 
     def options(**changed: Any) -> Callable[[], DataSource]:
         return lambda: replace(source, options={**source.options, **changed})

@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkwright.networks import (
     LOSSES,
+    PRESETS,
     NetworkAnalysis,
     NetworkSpec,
     OutputSpec,
@@ -64,7 +65,7 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     A network with one input takes the only features, whatever the two are called; several are
     matched by name. The same holds for outputs and labels.
     """
-    found = _inputs(spec, data.features) if data.features else []
+    found = _inputs(spec, data) if data.features else []
     shapes = {row.name: row.output_shape for row in analysis.rows if row.enabled}
     is_only = len(spec.outputs) == len(data.labels) == 1
     for name, shape in data.labels.items():
@@ -92,7 +93,8 @@ def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     return fitted if known and fitted.analysis.ok else usual
 
 
-def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
+def _inputs(spec: NetworkSpec, facts: DataFacts) -> list[Misfit]:
+    features = facts.features
     inputs = {x.name: x for x in spec.layers if x.kind == "Input" and x.enabled}
     pairs = {name: name for name in inputs}
     if len(inputs) == len(features) == 1:
@@ -110,15 +112,26 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
         shape, data = inputs[name].options.get("shape"), features[feature]
         taken = tuple(shape) if isinstance(shape, list | tuple) else None
         if taken is None or not _takes(taken, data):
-            found.append(
-                Misfit(
-                    sentence=f"The input {name} takes {shape_text(taken)}, the data has "
-                    f"{shape_text(data)} for an example of {feature}.",
-                    remedy=f"Take the data's shape: {shape_text(data)}",
-                    mended=_with_options(spec, name, shape=list(data)),
-                )
+            sentence = (
+                f"The input {name} takes {shape_text(taken)}, the data has "
+                f"{shape_text(data)} for an example of {feature}."
             )
+            found.append(_reshaped(spec, name, data, sentence, facts))
     return found
+
+
+def _reshaped(spec: NetworkSpec, name: str, shape: Shape, sentence: str, data: DataFacts) -> Misfit:
+    """An input of another shape: it takes that of the data, or dense layers replace the network.
+
+    Layers for images cannot take the columns of a table, whatever shape their input has.
+    """
+    mended = _with_options(spec, name, shape=list(shape))
+    if len(shape) == len(data.features) == 1 and not mended.analysis.ok:
+        preset = "mlp" if data.classes else "regression"
+        remedy = f"Begin with dense layers ({preset})"
+        return Misfit(sentence=sentence, remedy=remedy, mended=preset_for(PRESETS[preset], data))
+    remedy = f"Take the data's shape: {shape_text(shape)}"
+    return Misfit(sentence=sentence, remedy=remedy, mended=mended)
 
 
 def _label(
