@@ -19,6 +19,18 @@ bench = Workbench(experiment=experiment)
 bench"""
 
 
+STEPS = {
+    "data": "Data",
+    "network": "Network",
+    "master": "Training master",
+    "partitions": "Partitions",
+    "train": "Train",
+    "evaluate": "Evaluate",
+    "models": "Models",
+    "file": "Experiment file",
+}
+
+
 @pytest.fixture
 def open_bench(lab, tmp_path):
     def open_bench(code=CODE, **options):
@@ -28,122 +40,131 @@ def open_bench(lab, tmp_path):
         nbformat.write(notebook, path)
         page = lab(path, **options)
         page.run_all()
-        button(page, "1 Data").wait_for(timeout=60_000)
+        entry(page, "data").wait_for(timeout=60_000)
         return page
 
     return open_bench
 
 
-def button(page, name):
-    return page.page.get_by_role("button", name=name, exact=False)
+def bench_of(page):
+    return page.page.locator(".sparkwright-bench")
 
 
-def section(page, number):
-    return page.page.locator(".sparkwright-section").nth(number - 1)
+def entry(page, name):
+    """The step in the rail."""
+    titles = page.page.locator(".sparkwright-step-title")
+    return page.page.locator(".sparkwright-step").filter(
+        has=titles.filter(has_text=re.compile(f"^{STEPS[name]}$"))
+    )
 
 
-def inside(page, number):
-    return section(page, number).locator(".sparkwright-part").first
+def shown(page):
+    """The step that is shown: its heading and its part."""
+    return page.page.locator(".sparkwright-section:visible")
 
 
-def summary(page, number):
-    return section(page, number).locator(".sparkwright-section-summary").first
+def press(page, name):
+    """Press a button of the header by its text."""
+    page.page.locator(".sparkwright-head").get_by_role(
+        "button", name=re.compile(rf"{name}$")
+    ).click()
 
 
-def wait_for_summary(page, number, text, timeout_s=30):
-    summary(page, number).get_by_text(text).wait_for(timeout=1000 * timeout_s)
+def wait_for_summary(page, name, text, timeout_s=30):
+    """Wait for the line in the rail, which is in the page for every step."""
+    entry(page, name).filter(has_text=re.compile(text)).wait_for(
+        timeout=1000 * timeout_s, state="attached"
+    )
 
 
 def open_step(page, name):
-    button(page, name).click()
-    button(page, name).scroll_into_view_if_needed()
+    entry(page, name).click()
+    shown(page).locator(".sparkwright-section-title", has_text=STEPS[name]).wait_for()
 
 
-def photograph(page, name, *, number=None):
-    """A picture of one step, or of the page, for the documents."""
-    if number is None:
-        page.screenshot(f"workbench-{name}")
-        return
+def photograph(page, name):
+    """A picture of the whole workbench, for the documents."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     seen = page.page.viewport_size
     page.page.set_viewport_size({**seen, "height": 2400})  # all of the step at once
-    section(page, number).screenshot(path=SCREENSHOTS / f"workbench-{name}.png")
+    bench_of(page).screenshot(path=SCREENSHOTS / f"workbench-{name}.png")
     page.page.set_viewport_size(seen)
 
 
 def test_from_data_to_a_saved_model_without_code(open_bench):
     page = open_bench(height=1000)
+    head = page.page.locator(".sparkwright-head")
 
-    # Data: Load starts Spark, in the background.
-    inside(page, 1).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, 1, "examples", timeout_s=90)
-    photograph(page, "data", number=1)
+    # Data: the primary button starts Spark and loads, in the background; then it leads on.
+    shown(page).locator(".sparkwright-pictures img").first.wait_for()
+    press(page, "Load data")
+    wait_for_summary(page, "data", "train.*examples", timeout_s=90)
+    photograph(page, "data")
+    press(page, "Next: network")
 
-    # Network: break it and see where; Train says why it cannot start.
-    open_step(page, "2 Network")
-    wait_for_summary(page, 2, "431,080 parameters")
-    shape = inside(page, 2).get_by_label("Shape")
+    # Network: break it and see where; nothing can be started, and Next leads back to it.
+    wait_for_summary(page, "network", "431,080 parameters")
+    shape = shown(page).get_by_label("Shape")
     shape.fill("3, 3, 1")
-    wait_for_summary(page, 2, "Row 2")
-    photograph(page, "broken", number=2)
-    open_step(page, "5 Train")
-    start = inside(page, 5).get_by_role("button", name=re.compile(r"\bStart$"))
-    inside(page, 5).get_by_text("Start is disabled").wait_for()
-    assert start.is_disabled()
+    wait_for_summary(page, "network", "Row 2")
+    photograph(page, "broken")
+    assert head.get_by_role("button", name=re.compile("Start$")).is_disabled()
+    open_step(page, "train")
+    shown(page).get_by_text("Start is disabled").wait_for()
+    press(page, "Next: network")
     shape.fill("28, 28, 1")
-    wait_for_summary(page, 2, "431,080 parameters")
-    photograph(page, "network", number=2)
+    wait_for_summary(page, "network", "431,080 parameters")
+    photograph(page, "network")
 
     # Training master, by keys.
-    open_step(page, "3 Training master")
-    after = inside(page, 3).get_by_label("Average after")
+    press(page, "Next: training master")
+    after = shown(page).get_by_label("Average after")
     after.click()
     page.page.keyboard.press("Control+A")
     page.page.keyboard.type("10")
-    wait_for_summary(page, 3, "every 10 minibatches")
-    photograph(page, "master", number=3)
+    wait_for_summary(page, "master", "every 10 minibatches")
+    photograph(page, "master")
 
     # Partitions: what a repartition would do.
-    open_step(page, "4 Partitions")
-    inside(page, 4).get_by_role("button", name="Count rows and labels").click()
-    inside(page, 4).get_by_text("nobody has looked at labels").wait_for(state="detached")
-    inside(page, 4).get_by_label("Strategy").select_option("approximate_balanced")
-    wait_for_summary(page, 4, "approximate balanced")
-    photograph(page, "partitions", number=4)
-    for name in ("1 Data", "2 Network", "3 Training master", "4 Partitions"):
-        button(page, name).click()
+    press(page, "Next: partitions")
+    shown(page).get_by_role("button", name="Count rows and labels").click()
+    shown(page).get_by_text("nobody has looked at labels").wait_for(state="detached")
+    shown(page).get_by_label("Strategy").select_option("approximate_balanced")
+    wait_for_summary(page, "partitions", "approximate balanced")
+    photograph(page, "partitions")
 
     # Train; the page is loaded anew while the run goes on; then stop.
-    inside(page, 5).get_by_label("Epochs").fill("2000")
-    start.click()
+    press(page, "Next: train")
+    shown(page).get_by_label("Epochs").fill("2000")
+    photograph(page, "train")
+    press(page, "Start")
     page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
-    wait_for_summary(page, 5, "epoch")
+    wait_for_summary(page, "train", "epoch")
     page.save()
     page.open()
     page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=60_000)
-    button(page, "1 Data").scroll_into_view_if_needed()
+    head.locator(".sparkwright-spark").wait_for()
     photograph(page, "training")
-    inside(page, 5).get_by_role("button", name=re.compile(r"\bStop$")).click()
-    wait_for_summary(page, 5, "stopped after")
+    assert page.page.locator(".sparkwright-bench .mod-primary:visible").count() == 0
+    press(page, "Stop")
+    wait_for_summary(page, "train", "stopped after")
 
     # Evaluate.
-    open_step(page, "6 Evaluate")
-    inside(page, 6).get_by_role("button", name=re.compile(r"\bEvaluate$")).click()
-    wait_for_summary(page, 6, "1 evaluated", timeout_s=60)
-    inside(page, 6).locator("svg").first.wait_for()
-    photograph(page, "evaluation", number=6)
-    button(page, "6 Evaluate").click()
+    press(page, "Next: evaluate")
+    press(page, "Evaluate")
+    wait_for_summary(page, "evaluate", "1 evaluated", timeout_s=60)
+    shown(page).locator("svg").first.wait_for()
+    photograph(page, "evaluation")
 
     # Save, and load what was saved.
-    open_step(page, "7 Models")
-    store = inside(page, 7)
-    store.get_by_role("button", name=re.compile(r"\bSave$")).click()
-    tick = store.get_by_role("checkbox", name=re.compile("lenet"))
+    press(page, "Next: models")
+    press(page, "Save model")
+    tick = shown(page).get_by_role("checkbox", name=re.compile("lenet"))
     tick.wait_for(timeout=60_000)
     tick.check()
-    store.get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, 6, "lenet.keras is in hand", timeout_s=60)
-    photograph(page, "models", number=7)
+    shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
+    wait_for_summary(page, "evaluate", "lenet.keras is in hand", timeout_s=60)
+    photograph(page, "models")
 
     # The experiment is what was chosen.
     chosen = "e.master.averaging_frequency, e.epochs, e.master.repartition_strategy"
@@ -151,17 +172,75 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     assert text == "10 2000 approximate_balanced"
 
 
-def test_the_workbench_fits_a_narrow_dark_page(open_bench):
-    page = open_bench(width=420, height=900)
-    page.set_theme("JupyterLab Dark")
-    for name in ("1 Data", "2 Network", "3 Training master", "5 Train"):
-        if name != "1 Data":
-            open_step(page, name)
-        inside(page, int(name[0])).wait_for()
-        photograph(page, f"narrow-{name[2:].lower().replace(' ', '-')}")
-        wide = page.page.evaluate(
-            "() => [...document.querySelectorAll('.sparkwright-part')].some("
-            "(part) => part.scrollWidth > part.clientWidth + 1)"
+@pytest.mark.parametrize(
+    ("width", "theme"), [(420, "Dark"), (420, "Light"), (1280, "Dark")], ids=str
+)
+def test_every_step_fits_the_page(open_bench, width, theme):
+    page = open_bench(width=width, height=900)
+    page.set_theme(f"JupyterLab {theme}")
+    shown(page).locator(".sparkwright-pictures img").first.wait_for()
+    wait_for_summary(page, "network", "431,080 parameters")
+    for name in STEPS:
+        open_step(page, name)
+        photograph(page, f"{width}-{theme.lower()}-{name}")
+        too_wide = page.page.evaluate(
+            "() => [...document.querySelectorAll('.sparkwright-part')].filter("
+            "(part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.className)"
         )
-        assert not wide, f"{name} is wider than the page"
-        button(page, name).click()
+        assert too_wide == [], f"{name} is wider than the page"
+        scrolls = page.page.evaluate(
+            "() => [...document.querySelectorAll('.sparkwright-bench .widget-box')].filter("
+            "(box) => /auto|scroll/.test(getComputedStyle(box).overflowY)"
+            " && box.scrollHeight > box.clientHeight).map((box) => box.className)"
+        )
+        assert scrolls == [], f"{name} has a scrollbar of its own"
+
+
+def test_the_header_stays_in_view_and_a_shorter_step_begins_at_its_top(open_bench):
+    page = open_bench(height=600)
+    head = page.page.locator(".sparkwright-head")
+    wait_for_summary(page, "network", "431,080 parameters")
+    open_step(page, "master")
+    bottom = shown(page).get_by_role("button", name="As YAML or JSON")
+    bottom.scroll_into_view_if_needed()
+    page.page.mouse.move(700, 400)
+    page.page.mouse.wheel(0, 250)
+    page.page.wait_for_function(
+        "() => document.querySelector('.sparkwright-bench').getBoundingClientRect().top < -100"
+    )
+    top = page.page.locator(".jp-WindowedPanel-outer").first.bounding_box()["y"]
+    assert abs(head.bounding_box()["y"] - top) < 2
+    press(page, "Next: partitions")
+    shown(page).locator(".sparkwright-section-title", has_text="Partitions").wait_for()
+    page.page.wait_for_function(
+        "(top) => document.querySelector('.sparkwright-bench').getBoundingClientRect().top >= top",
+        arg=top - 2,
+    )
+    title = shown(page).locator(".sparkwright-section-title").bounding_box()["y"]
+    assert title > head.bounding_box()["y"] + head.bounding_box()["height"]
+
+
+def test_help_opens_by_keys_and_problems_have_buttons(open_bench, tmp_path):
+    lines = [f"{n},{'' if n % 5 == 0 else n % 7},{'xy'[n % 2]}" for n in range(400)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["size,age,kind", *lines]))
+    page = open_bench(height=900)
+    shown(page).get_by_label("Data", exact=True).select_option(label="CSV: an example a line")
+    place = shown(page).get_by_label("Path or URL")
+    place.fill(str(tmp_path / "missing.csv"))
+    place.press("Enter")
+    wait_for_summary(page, "data", "does not exist")
+    wait_for_summary(page, "train", "does not exist")
+    place.fill(str(path))
+    place.press("Enter")
+    skip = shown(page).get_by_role("button", name="Skip 80 rows")
+    skip.wait_for()
+    photograph(page, "problems")
+    skip.click()
+    skip.wait_for(state="detached")
+    assert page.in_kernel("print(dict(bench.experiment.data.options))") == "{'missing': 'skip'}"
+    open_step(page, "train")
+    help_icon = shown(page).locator("summary[aria-label='Help: Epochs']")
+    help_icon.focus()
+    page.page.keyboard.press("Enter")
+    shown(page).get_by_text("Passes over the data.").wait_for()

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from ipywidgets.widgets.widget import _instances
 from sparkwright.data import DataSource, DataSplit, _previewing, browse
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._data_picker import DataPicker, _place
+from sparkwright_widgets._data_picker._fixes import fixes
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -208,35 +210,67 @@ def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp
     assert picker.source.categories == ("town",)
 
 
-def test_another_format_forgets_the_columns_of_the_last(picker, table):
+def test_another_format_forgets_place_and_columns_and_gives_the_place_back(picker, table):
     type_url(picker, table)
     picker.format.value = "digits"
     assert picker.settle()
-    assert picker.source == DataSource(url=table)
+    assert picker.source == DataSource()
     assert picker.statistics_fold.layout.display == "none"
+    picker.format.value = "csv"
+    assert picker.settle()
+    assert (picker.source.url, picker.place.url.value) == (table, table)
 
 
 def test_what_is_wrong_is_shown_and_is_the_problem(picker, tmp_path):
     (tmp_path / "bad.csv").write_text("a,b,y\n1,2,x\n1,2\n3,,y\n")
     type_url(picker, str(tmp_path / "bad.csv"))
     assert "bad.csv, line 3: each record must have 3 fields" in picker.problem
-    assert picker.problems.value.count("<li") == len(picker.preview.problems)
-    assert "Options of the format" in picker.problems.value
-    type_url(picker, str(tmp_path / "none.csv"))
-    assert "does not exist" in picker.problem
+    assert len(picker.problems.children) == len(picker.preview.problems)
+    # No label can be chosen of a file that is not there: the place is the problem.
+    for url in (str(tmp_path / "none.csv"), "foo://bar"):
+        type_url(picker, url)
+        assert picker.problem == picker.preview.problem
+        assert "does not exist" in picker.problem or "Protocol not known" in picker.problem
+
+
+def fixes_of(picker):
+    return {button.description: button for button in picker._fixes}
+
+
+def test_problems_have_buttons_that_solve_them(picker, tmp_path):
+    path = tmp_path / "rows.csv"
+    ages = ["" if n % 9 == 0 else n % 7 for n in range(90)]
+    rooms = ["many" if n % 9 == 4 else n % 6 for n in range(90)]
+    rows = [f"{n}.5,{ages[n]},{rooms[n]},,{'xy'[n % 2]}" for n in range(90)]
+    path.write_text("\n".join(["size,age,rooms,empty,kind", *rows]))
+    type_url(picker, str(path))
+    found = fixes_of(picker)
+    assert {"Fill with 0", "Leave out 'empty'"} <= set(found)
+    assert {"Treat 'many' as missing", "Skip 10 rows"} <= set(found)
+    skipped = fixes(picker.preview.problems[-1], replace(picker.preview, is_estimate=True))
+    assert "Skip such rows" in [fix.label for fix in skipped]
+    for label in ("Leave out 'empty'", "Treat 'many' as missing", "Fill with 0"):
+        fixes_of(picker)[label].click()
+        assert picker.settle()
+    assert fixes_of(picker) == {}
+    assert picker.problem is None
+    assert picker.source.options["missing"] == 0.0
+    assert picker.source.options["missing_values"][-1] == "many"
+    assert "empty" not in picker.source.features
+
+
+def test_no_hint_at_a_session_stands_beside_a_button_that_starts_one():
+    assert "picker.spark" in DataPicker().loaded.value
+    assert DataPicker(with_load=False).loaded.value == ""
 
 
 def test_a_look_that_fails_leaves_nothing_of_the_last_data_in_view(picker, table):
     type_url(picker, table)
     assert picker.statistics.value
-    told = []
-    picker.on_change(lambda _picker: told.append(picker.preview))
-    picker.place.url.value = "foo://bar"
-    assert picker.settle()
-    assert "Protocol not known: foo" in picker.error.value
-    assert picker.preview is told[-1] is None
-    views = (picker.figures, picker.problems, picker.beginning, picker.classes, picker.statistics)
-    assert [view.value for view in views] == [""] * 5
+    type_url(picker, "foo://bar")
+    assert "Protocol not known: foo" in picker.problems.children[0].children[0].value
+    views = (picker.figures, picker.beginning, picker.classes, picker.statistics)
+    assert [view.value for view in views] == [""] * 4
     assert picker.statistics_fold.layout.display == picker.classes_fold.layout.display == "none"
     type_url(picker, table)
     assert picker.preview.source == picker.source

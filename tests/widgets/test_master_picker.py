@@ -130,7 +130,7 @@ def test_a_frequency_by_epoch_is_shown_and_typed() -> None:
     assert picker.master.averaging_frequency == {1: 1, 3: 5}
     assert (
         (master_summary(picker.master, parallel=False)[1])
-        == "parameter averaging every 1 minibatches, from epoch 3 every 5, minibatches of 16"
+        == "parameter averaging every 1 minibatches, from epoch 3 every 5, batch size 16"
     )
     frequency.control.value = "1: 1, 2: 10"
     assert picker.master.averaging_frequency == {1: 1, 2: 10}
@@ -475,3 +475,30 @@ def test_the_recommended_settings_are_shown_and_taken_over() -> None:
     # The recommended settings need no further change.
     assert picker.recommend_button.disabled
     assert "Advice: Keep the settings" in picker.outlook
+
+
+def test_more_workers_than_slots_are_refused_where_they_are_typed() -> None:
+    picker = TrainingMasterPicker()
+    picker.set_context(slots=2)
+    field(picker, "workers").control.value = "50"
+    assert "50 workers need a task slot each" in field(picker, "workers").alert.value
+    assert "50 workers" in (picker.problem or "")
+    assert picker.master.workers == 50
+    field(picker, "batch_size_per_worker").control.value = "8"
+    assert "50 workers" in field(picker, "workers").alert.value
+    picker.set_context(slots=50)
+    assert picker.problem is None
+    assert field(picker, "workers").alert.value == ""
+    picker.set_context(slots=2)
+    picker.parallel = True  # processes need no slots
+    assert picker.problem is None
+
+
+def test_the_seed_says_that_the_one_of_the_experiment_applies() -> None:
+    picker = TrainingMasterPicker()
+    picker.set_context(seed=7)
+    assert field(picker, "seed").control.placeholder == "the experiment's: 7"
+    picker.kind.value = SharedTrainingMaster
+    assert field(picker, "seed").control.placeholder == "the experiment's: 7"
+    picker.set_context()
+    assert "drawn anew" in field(picker, "seed").control.placeholder

@@ -9,7 +9,9 @@ import sparkwright as sw
 from sparkwright.data import DataSource
 from sparkwright.networks import PRESETS
 from sparkwright_widgets import Workbench
+from sparkwright_widgets._workbench._actions import first_step, next_action
 from sparkwright_widgets._workbench._bench import Bench
+from sparkwright_widgets._workbench._header import LossTrail, sparkline
 from sparkwright_widgets._workbench._state import BenchState, Measured, Trained, contexts
 
 
@@ -90,22 +92,110 @@ def test_it_opens_before_keras_is_loaded(comms, keras_loaded, monkeypatch):
     bench.close()
 
 
-def test_parts_are_made_when_they_are_opened(bench):
-    assert bench.sections["data"].opened
-    assert bench.sections["network"].made is None
-    bench.sections["network"].button.click()
-    assert bench.sections["network"].made is not None
-    assert bench.sections["network"].opened
-    bench.sections["network"].button.click()
-    assert not bench.sections["network"].opened
-
-
-def test_all_steps_open_and_sum_up(bench):
-    for name in bench.sections:
+def test_one_step_is_shown_and_its_part_made_when_it_is_opened(bench):
+    sections = bench.sections
+    assert bench.step == "data"
+    assert sections["network"].made is None
+    bench.rail._handle_custom_msg({"open": "network"}, [])
+    assert sections["network"].made is not None
+    for name in sections:
         bench.open_step(name)
-        assert bench.sections[name].opened
+        assert [n for n, section in sections.items() if section.opened] == [bench.step] == [name]
     assert "431,080 parameters" in text_of(bench, "network")
     assert "every 5 minibatches" in text_of(bench, "master")
+    assert [step["name"] for step in bench.rail.steps] == list(sections)
+
+
+def press(bench):
+    """Press the primary button; returns what it read."""
+    label = bench.header.action.description
+    bench.header.action.click()
+    return label
+
+
+def test_the_primary_button_leads_from_the_data_to_a_saved_model(bench, begun, monkeypatch):
+    assert press(bench) == "Load data"
+    bench.sections["data"].part.settle(5)
+    pressed = [press(bench) for _ in range(4)]
+    assert pressed == [
+        f"Next: {name}" for name in ("network", "training master", "partitions", "train")
+    ]
+    assert press(bench) == "Start"
+    bench.sections["train"].part.settle(5)
+    assert bench.header.start.layout.display == "none"
+    bench.open_step("network")
+    assert (bench.header.action.description, bench.header.action.button_style) == ("Stop", "danger")
+    press(bench)
+    assert bench.run.stop_calls == 1
+    assert bench.header.action.description == "Stopping"
+    assert bench.header.action.disabled
+    bench.open_step("train")
+    bench.run.set(state="stopped", epoch=2)
+    assert bench.sections["train"].part.live.wait(5)
+    wait_until(lambda: bench.header.action.description == "Next: evaluate")
+    press(bench)
+    assert bench.header.action.description == "Evaluate"
+    assert bench.sections["evaluate"].part.evaluate_button.button_style == ""
+
+
+STATES = dict.fromkeys(("data", "network", "master", "partitions", "train", "evaluate"), "ok")
+STATES |= dict.fromkeys(("models", "file"), "ok")
+TITLES = {name: name for name in STATES}
+
+
+@pytest.mark.parametrize(
+    ("here", "changed", "known", "label", "is_enabled"),
+    [
+        ("data", {"data": "todo"}, {}, "Load data", True),
+        ("data", {"data": "problem"}, {"reason": "no file"}, "Load data", False),
+        ("network", {"data": "problem"}, {"reason": "no file"}, "Next: data", True),
+        ("data", {"network": "problem"}, {"reason": "shape"}, "Next: network", True),
+        ("network", {"network": "problem"}, {"reason": "shape"}, "Next: master", False),
+        ("train", {"train": "problem", "network": "problem"}, {}, "Next: network", True),
+        ("train", {"train": "problem"}, {"reason": "epochs"}, "Start", False),
+        ("train", {"train": "problem"}, {}, "Start", True),  # the last run failed
+        ("data", {"train": "todo"}, {"seen": STATES}, "Next: train", True),
+        ("data", {"train": "todo"}, {"seen": ["data"]}, "Next: network", True),
+        ("evaluate", {"evaluate": "todo"}, {}, "Next: train", True),
+        ("evaluate", {"evaluate": "todo"}, {"in_hand": True}, "Evaluate", True),
+        ("models", {"models": "todo"}, {"in_hand": True}, "Save model", True),
+        ("file", {}, {}, "Save experiment", True),
+        ("data", {"train": "running"}, {"running": True}, "Stop", True),
+        ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
+    ],
+)
+def test_one_action_follows_from_where_the_steps_stand(here, changed, known, label, is_enabled):
+    action = next_action(here, STATES | changed, TITLES, **known)
+    assert (action.label, not action.reason) == (label, is_enabled)
+
+
+def test_the_step_that_needs_work_is_shown_first():
+    assert first_step(STATES | {"data": "todo", "train": "todo"}) == "data"
+    assert first_step(STATES | {"train": "todo", "models": "todo"}) == "train"
+    assert first_step(STATES | {"data": "todo", "network": "problem"}) == "network"
+
+
+def test_a_loaded_workbench_opens_where_the_work_goes_on(bench, loaded, monkeypatch):
+    monkeypatch.setattr("IPython.display.display", lambda *_given, **_options: None)
+    bench.load_data()
+    bench._ipython_display_()
+    assert bench.step == "train"
+    bench.open_step("network")
+    bench._ipython_display_()
+    assert bench.step == "network"
+
+
+def test_a_trail_of_losses_stays_bounded(run):
+    trail = LossTrail()
+    assert sparkline(trail.means) == ""
+    for step in range(400):
+        run.report(step % 2, step, 1 / (step + 1))
+        if step % 10 == 0:
+            trail.take(run)
+    assert 24 <= len(trail.means) < 96
+    assert trail.last is not None
+    assert "NaN" not in sparkline(trail.means)
+    assert "M1,1L95,1" in sparkline([1.0, 1.0])
 
 
 def test_what_is_chosen_in_a_part_becomes_the_experiment(bench):
@@ -117,7 +207,7 @@ def test_what_is_chosen_in_a_part_becomes_the_experiment(bench):
     assert bench.experiment.network == PRESETS["mlp"].make()
     bench.sections["train"].part.run_form.field("epochs").control.value = "9"
     assert bench.experiment.epochs == 9
-    bench.title_field.value = "Mine"
+    bench.header.title.value = "Mine"
     assert bench.experiment.title == "Mine"
 
 
@@ -253,7 +343,7 @@ def test_load_loads_anew_and_a_run_does_not(bench, begun, loaded):
 def test_the_partition_step_sets_the_masters_repartition(bench):
     preview = bench.sections["partitions"].part
     preview.mode = "never"
-    bench._repartition_chosen(preview)
+    bench._steps.repartition_chosen(preview)
     assert bench.experiment.master.repartition == "never"
     assert bench.experiment.master.workers is None
 
@@ -269,12 +359,63 @@ def test_the_partition_step_follows_the_master_and_never_undoes_it(bench, loaded
     assert bench.experiment.master.repartition == "never"
 
 
-def test_more_workers_than_slots_keep_a_run_from_being_started(bench, loaded):
+def test_more_workers_than_slots_are_a_problem_in_every_heading(bench, loaded):
     bench.load_data()
-    bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=64))
-    assert "64 workers need a task slot each" in bench.problem
-    bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=2))
+    for opened in (False, True):
+        if opened:
+            bench.open_step("master")
+        bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=64))
+        assert "64 workers need a task slot each" in bench.problem
+        for name in ("master", "train"):
+            assert "problem:" in text_of(bench, name)
+        assert bench.header.start.disabled
+        bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=2))
+        assert bench.problem is None
+        assert "ready:" in text_of(bench, "master")
+
+
+def test_more_workers_than_executors_are_refused_at_both_fields_before_spark_runs(bench):
+    bench.open_step("train")
+    bench.open_step("master")
+    bench.sections["master"].part.form.field("workers").control.value = "3"
+    executors = bench.sections["train"].part.spark_form.field("workers")
+    assert "asks for 3 workers" in executors.alert.value
+    assert "3 workers" in bench.problem
+    executors.control.value = "3"
+    assert executors.alert.value == ""
     assert bench.problem is None
+
+
+def test_a_wrong_path_is_the_problem_of_data_and_training(bench):
+    picker = bench.sections["data"].part.picker
+    picker.format.value = "csv"
+    picker.place.url.value = "/nowhere/iris.csv"
+    picker.settle(10)
+    assert "ready" not in text_of(bench, "data") + text_of(bench, "train")
+    for name in ("data", "train"):
+        assert "/nowhere/iris.csv does not exist" in text_of(bench, name)
+    assert bench.header.start.disabled
+
+
+def test_after_another_format_nothing_names_the_file_of_the_last(bench, loaded, tmp_path):
+    path = tmp_path / "iris.csv"
+    path.write_text("a,b,name\n" + "1,2,x\n3,4,y\n" * 5)
+    bench.experiment = sw.Experiment(data=DataSource(format="csv", url=str(path), label="name"))
+    picker = bench.sections["data"].part.picker
+    picker.settle(10)
+    bench.load_data()
+    picker.format.value = "digits"
+    picker.settle(10)
+    bench.load_data()
+    assert "Handwritten digits: 90 train" in text_of(bench, "data")
+    assert "iris.csv" not in bench.experiment.to_yaml()
+
+
+def test_a_finished_run_does_not_hide_that_no_other_can_begin(bench, begun):
+    bench.start().set(state="done", epoch=5)
+    assert bench.sections["train"].part.live.wait(5)
+    bench.experiment = replace(bench.experiment, network=PRESETS["regression"].make())
+    assert "problem:" in text_of(bench, "train")
 
 
 def test_a_network_that_does_not_fit_the_data_is_told_before_its_step_is_opened(comms, tmp_path):
@@ -350,7 +491,7 @@ def test_the_files_text_follows_until_it_is_edited(bench):
     bench.sections["train"].part.run_form.field("epochs").control.value = "42"
     assert "epochs: 42" in file.editor.text.value
     file.editor.text.value = file.editor.text.value.replace("epochs: 42", "epochs: 9")
-    bench.title_field.value = "mine"
+    bench.header.title.value = "mine"
     assert "epochs: 9" in file.editor.text.value
 
 
@@ -361,7 +502,7 @@ def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(b
     file.save_button.click()
     assert "not applied" in file.doing.value
     assert not (tmp_path / "mine.yaml").exists()
-    bench.title_field.value = "mine"
+    bench.header.title.value = "mine"
     file.editor.apply_button.click()
     assert "changed elsewhere" in file.doing.value
     assert bench.experiment.epochs == 5
@@ -411,14 +552,14 @@ def test_evaluating_waits_until_the_step_knows_the_network(bench, begun, monkeyp
     monkeypatch.setattr(panel, "evaluate", lambda data: found.append((data, panel.problem)))
     run = bench.start()
     entered, may_go_on = threading.Event(), threading.Event()
-    show = bench._show_everything
+    show = bench._refresher._show
 
     def slowly():
         entered.set()
         assert may_go_on.wait(10)
         show()
 
-    monkeypatch.setattr(bench, "_show_everything", slowly)
+    monkeypatch.setattr(bench._refresher, "_show", slowly)
     run.set(state="done", epoch=5)  # the panel's thread refreshes now
     assert entered.wait(10)
     evaluating = threading.Thread(target=bench.evaluate, args=["test"])

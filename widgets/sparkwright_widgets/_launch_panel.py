@@ -13,7 +13,7 @@ from sparkwright.masters import EarlyStopping, ReduceOnPlateau
 from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import escaped
+from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._panel import LivePanel
 from sparkwright_widgets._ui import (
     Checkbox,
@@ -67,6 +67,7 @@ class LaunchPanel(Part):
             long as there is no session.
         begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
             start), on a thread of its own.
+        with_buttons: whether Start and Stop are shown; default True.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class LaunchPanel(Part):
         reduce_on_plateau: ReduceOnPlateau | None = None,
         settings: SparkSettings | None = None,
         begin: Begin | None = None,
+        with_buttons: bool = True,
     ) -> None:
         self._network, self._data, self._validation = network, data, validation
         self._begin = self._begin_given if begin is None else begin
         self.run: TrainingRun | None = None
         self.live: LivePanel | None = None
         self._reason: str | None = None
+        self._wanted: int | None = None  # workers of the training master
         self._gate = threading.Lock()  # of two that start at once, one does
         self._starting = self._stop_asked = False
         self._on_starting: list[Callable[[], None]] = []
@@ -105,7 +108,7 @@ class LaunchPanel(Part):
         # Alone, the panel validates on the data that it was given.
         names = [name for name in RUN_OPTIONS if network is None or name != "validate_on"]
         self.run_form = ConfigurationForm(experiment, names=names)
-        self.spark_form.on_change(lambda _path: self._edited())
+        self.spark_form.on_change(lambda _path: self._spark_edited())
         self.run_form.on_change(lambda _path: self._edited())
         self.validation_note = widgets.HTML()
         self.start_button = self.new_button(
@@ -133,15 +136,17 @@ class LaunchPanel(Part):
         self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
         self.place = widgets.VBox()
+        buttons = row(self.start_button, self.stop_button)
+        buttons.layout.display = None if with_buttons else "none"
         self.show(
-            self.spark_fold,
+            self.why,
+            self.place,
+            buttons,
             self.run_form,
             self.validation_note,
             self.weights_choice,
+            self.spark_fold,
             resume,
-            row(self.start_button, self.stop_button),
-            self.why,
-            self.place,
         )
         self._show_state()
         self.set_spark(None if network is None else network.spark)
@@ -190,6 +195,11 @@ class LaunchPanel(Part):
         self._reason = reason
         self._show_state()
 
+    def set_wanted(self, workers: int | None) -> None:
+        """Set how many workers the training master asks for; None: as many as there are."""
+        self._wanted = workers
+        self._compare_workers()
+
     def set_weights(self, told: str | None) -> None:
         """Offer to go on with the weights of a network; None: there is none yet."""
         what = "the trained weights, once there are some" if told is None else f"those of {told}"
@@ -208,6 +218,8 @@ class LaunchPanel(Part):
         self.spark_state.value = advice(text)
         self.spark_form.layout.display = None if spark is None else "none"
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
+        self._has_spark = spark is not None
+        self._compare_workers()
 
     # --- acting
 
@@ -261,6 +273,11 @@ class LaunchPanel(Part):
     def is_running(self) -> bool:
         """Whether a run is starting or going on."""
         return self._starting or (self.run is not None and not self.run.finished)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the run that goes on was asked to stop."""
+        return self.is_running and self._stop_asked
 
     @property
     def is_starting(self) -> bool:
@@ -364,6 +381,25 @@ class LaunchPanel(Part):
                 callback(run)
             except Exception as error:
                 self.show_error(error)
+
+    _has_spark = False
+
+    def _spark_edited(self) -> None:
+        self._compare_workers()
+        self._edited()
+
+    def _compare_workers(self) -> None:
+        """Show at the number of executors that they are too few for the training master."""
+        settings, wanted = self.spark_form.value, self._wanted or 0
+        slots = settings.workers * settings.cores_per_worker
+        is_known = not (settings.master or "").startswith("local")
+        sentence = (
+            f"The training master asks for {count_text(wanted)} workers, which need a task slot "
+            f"each. Received: {count_text(slots)} slots. Use more executors, or fewer workers."
+        )
+        is_short = is_known and not self._has_spark and wanted > slots
+        if self.spark_form.valid is not None:
+            self.spark_form.field("workers").complain(sentence if is_short else "")
 
     def _edited(self) -> None:
         self._show_state()

@@ -1,18 +1,20 @@
 """A panel to pick data with: place, format, columns, split; what it looks like; loading it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from sparkwright.data import DataPreview, DataSource, guess_source, preview
+from sparkwright.data import DataPreview, DataProblem, DataSource, guess_source, preview
 from sparkwright.data.formats import FORMATS
 from sparkwright.data.guessing import with_guessed_columns
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, RunTimeoutError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import (
+    Button,
     ConfigurationForm,
     Dropdown,
     Fold,
@@ -25,6 +27,7 @@ from sparkwright_widgets._ui import (
 
 from . import _looks as looks
 from ._columns import ColumnChooser
+from ._fixes import Fix
 from ._place import PlaceChooser
 
 if TYPE_CHECKING:
@@ -63,6 +66,9 @@ class DataPicker(Part):
         self._source = _checked(source)
         self._seen: DataPreview | None = None
         self._pending: set[str] = set()  # what the next look does
+        self._last_url = ""  # for a format with a place that is chosen after one without
+        self._with_load = with_load
+        self._fixes: list[Button] = []
         self.format = Dropdown(
             description="Data", options=[(info.title, name) for name, info in FORMATS.items()]
         )
@@ -75,7 +81,7 @@ class DataPicker(Part):
         self.split = ConfigurationForm(self._source.split)
         self.split.on_change(self.guarded(self._split_chosen))
         self.options_fold = Fold("Options of the format", [self.options_box])
-        self.figures, self.problems = widgets.HTML(), widgets.HTML()
+        self.figures, self.problems = widgets.HTML(), widgets.VBox()
         self.beginning, self.classes = widgets.HTML(), widgets.HTML()
         self.statistics, self.code = widgets.HTML(), widgets.HTML()
         self.statistics_fold = Fold("Columns in figures", [self.statistics])
@@ -89,22 +95,24 @@ class DataPicker(Part):
         self.loaded = widgets.HTML()
         head = widgets.VBox([self.format, self.advice])
         head.add_class("sparkwright-field")
-        self.show(
-            head,
-            self.place,
-            self.columns,
-            self.options_fold,
-            Fold("Training, validation and test", [self.split]),
-            self.figures,
-            self.problems,
-            self.beginning,
-            self.classes_fold,
-            self.statistics_fold,
-            Fold("The same as code", [self.code]),
-            row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
+        seen = widgets.VBox(
+            [self.figures, self.problems, self.beginning, self.classes_fold, self.statistics_fold]
         )
+        form = widgets.VBox(
+            [
+                self.columns,
+                Fold("Training, validation and test", [self.split]),
+                self.options_fold,
+                Fold("The same as code", [self.code]),
+                row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
+            ]
+        )
+        columns = widgets.Box([seen, form])
+        columns.add_class("sparkwright-beside")
+        self.show(row(head, self.place), columns)
         self.add_class("sparkwright-data-picker")
         self._show_source()
+        self._show_preview()
         self.look()
 
     # --- value
@@ -129,8 +137,10 @@ class DataPicker(Part):
     def problem(self) -> str | None:
         """Why it cannot be loaded, in a sentence; None: nothing that is known."""
         seen = self.preview
-        reason = self._mistake or self._source.problem
-        return seen.problem if not reason and seen and seen.source == self._source else reason
+        found = seen.problem if seen and seen.source == self._source else None
+        # Of files that cannot be read, no column can be chosen: that comes first.
+        is_unread = found is not None and seen is not None and not seen.looked_at
+        return self._mistake or (found if is_unread else None) or self._source.problem or found
 
     @property
     def _mistake(self) -> str | None:
@@ -196,9 +206,9 @@ class DataPicker(Part):
 
         def work() -> tuple[DataSource, DataSource, DataPreview]:
             found = _guessed(source) if "guess" in pending else source
-            seen = preview(found)
+            seen = _previewed(found)
             if "refit" in pending and (fitted := _refitted(found, seen)) != found:
-                found, seen = fitted, preview(fitted)
+                found, seen = fitted, _previewed(fitted)
             return source, found, seen
 
         self._pending = set()
@@ -235,7 +245,9 @@ class DataPicker(Part):
             return
         # Columns and options of another format mean nothing; the place may be right.
         self._pending.add("refit")
-        url, split, partitions = kept.url, kept.split, kept.partitions
+        self._last_url = kept.url or self._last_url
+        url = self._last_url if FORMATS[change["new"]].needs_url else ""
+        split, partitions = kept.split, kept.partitions
         source = DataSource(format=change["new"], url=url, split=split, partitions=partitions)
         self._take(source, afresh=True)
 
@@ -341,15 +353,37 @@ class DataPicker(Part):
             form.set({name: value for name, value in wanted.items() if value != held[name]})
 
     def _show_preview(self) -> None:
-        views = (self.figures, self.problems, self.beginning, self.classes, self.statistics)
-        for view, text in zip(views, looks.views(self._seen), strict=True):
-            view.value = text
-        self.classes_fold.layout.display = None if self.classes.value else "none"
-        self.statistics_fold.layout.display = None if self.statistics.value else "none"
+        figures, beginning, classes, statistics = looks.views(self._seen)
+        self.figures.value, self.beginning.value = figures, beginning
+        self.classes.value, self.statistics.value = classes, statistics
+        self.classes_fold.layout.display = None if classes else "none"
+        self.statistics_fold.layout.display = None if statistics else "none"
+        self._show_problems()
+
+    def _show_problems(self) -> None:
+        """Each problem with buttons that solve it."""
+        before, self._fixes = self.problems.children, []
+        self.problems.children = [
+            self._problem_box(sentence, fixes) for sentence, fixes in looks.findings(self._seen)
+        ]
+        for box in before:
+            close_all(box)
+
+    def _problem_box(self, sentence: str, fixes: Sequence[Fix]) -> widgets.Widget:
+        buttons = [
+            self.new_button(fix.label, partial(self._take_fixed, fix.source)) for fix in fixes
+        ]
+        self._fixes += buttons
+        box = widgets.VBox([widgets.HTML(sentence), *([row(*buttons)] if buttons else [])])
+        box.add_class("sparkwright-finding")
+        return box
+
+    def _take_fixed(self, source: DataSource) -> None:
+        self._take(replace(source, split=self._source.split), afresh=True)
 
     def _show_load(self) -> None:
         reason = self._mistake or self._source.problem
-        if reason is None and self._spark is None:
+        if reason is None and self._spark is None and self._with_load:
             reason = "Loading needs a Spark session: picker.spark = sw.start_spark()."
         self.load_button.disabled = reason is not None
         self.loaded.value = advice(reason or "")
@@ -366,11 +400,19 @@ def _checked(source: DataSource | None) -> DataSource:
     return DataSource() if source is None else source
 
 
+def _previewed(source: DataSource) -> DataPreview:
+    """A look; of a place that nothing can read, what is wrong with it."""
+    try:
+        return preview(source)
+    except (ValueError, ImportError, RunTimeoutError) as error:
+        return DataPreview(source=source, problems=(DataProblem.error(str(error)),))
+
+
 def _guessed(source: DataSource) -> DataSource:
     """What the place of `source` suggests; its split stays."""
     try:
         found = guess_source(source.url)
-    except (OSError, ConfigurationError):
+    except (OSError, ValueError, ImportError, RunTimeoutError):
         return source  # the look says what is wrong
     return replace(found, split=source.split, partitions=source.partitions)
 

@@ -1,8 +1,7 @@
 """A DataPreview as HTML and text. Pure."""
 
 import base64
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sparkwright.data import ColumnLook, DataPreview, DataProblem, DataSource, ImageLook
 from sparkwright_widgets._assets import asset
@@ -12,22 +11,21 @@ from sparkwright_widgets._fragments import figure_list
 from sparkwright_widgets._table import Markup, html_table, text_table
 from sparkwright_widgets._ui import advice
 
-_REMEDIES = advice("Missing values and invalid rows: see Options of the format.")
+from ._fixes import Fix, fixes
+
 _NONE = Markup('<span class="sparkwright-none">none</span>')
-_QUOTED = re.compile(r"`(\w+)")
 _MOST_COLUMNS = 40
 _MOST_PROBLEMS = 12
 _MOST_CLASSES = 12
 _BAR_WIDTH, _BAR_HEIGHT = 6, 16
 
 
-def views(preview: DataPreview | None) -> tuple[str, str, str, str, str]:
-    """Figures, problems, beginning, classes and columns; empty where there is nothing to show."""
+def views(preview: DataPreview | None) -> tuple[str, str, str, str]:
+    """Figures, beginning, classes and columns; empty where there is nothing to show."""
     if preview is None:
-        return "", "", "", "", ""
+        return "", "", "", ""
     return (
         extent_figures(preview) + advice(preview.note),
-        problem_list(preview),
         beginning(preview),
         class_bars(preview),
         column_table(preview),
@@ -55,29 +53,24 @@ def figures_of(preview: DataPreview) -> list[tuple[str, str]]:
     ]
 
 
-def problem_list(preview: DataPreview) -> str:
-    """What is wrong or odd: icon, word, sentence, and the options that it names."""
+def findings(preview: DataPreview | None) -> list[tuple[str, tuple[Fix, ...]]]:
+    """Each problem as HTML, with what solves it; the worst first."""
+    if preview is None:
+        return []
     problems = preview.problems
-    if not problems:
-        return ""
-    titles = {option.name: option.title for option in preview.source.info.options}
-    shown = "".join(_problem(problem, titles) for problem in problems[:_MOST_PROBLEMS])
+    shown = [(_problem(each), fixes(each, preview)) for each in problems[:_MOST_PROBLEMS]]
     if (left := len(problems) - _MOST_PROBLEMS) > 0:
-        shown += f"<li>… and {count_text(left)} more.</li>"
-    found = f'<ul class="sparkwright-findings" aria-label="Problems found">{shown}</ul>'
-    return found + (_REMEDIES if any(problem.can_skip for problem in problems) else "")
+        shown.append((f"<div>… and {count_text(left)} more.</div>", ()))
+    return shown
 
 
-def _problem(problem: DataProblem, titles: Mapping[str, str]) -> str:
+def _problem(problem: DataProblem) -> str:
     kind, icon, word = (
         ("bad", "✕", "Problem") if problem.severity == "error" else ("odd", "⚠", "Look at this")
     )
-    names = dict.fromkeys(_QUOTED.findall(problem.sentence))
-    options = ", ".join(titles[name] for name in names if name in titles)
     return (
-        f'<li class="sparkwright-is-{kind}"><strong><span aria-hidden="true">{icon}</span> {word}:'
-        f"</strong> {escaped(problem.sentence)}"
-        f"{f' <em>Options: {escaped(options)}.</em>' if options else ''}</li>"
+        f'<div class="sparkwright-is-{kind}"><strong><span aria-hidden="true">{icon}</span> {word}:'
+        f"</strong> {escaped(problem.sentence)}</div>"
     )
 
 
@@ -228,7 +221,8 @@ def still(source: DataSource, preview: DataPreview | None) -> Block:
     lines = [source_text(source)]
     parts = [f"<p><strong>{escaped(lines[0])}</strong></p>"]
     if preview is not None and preview.source == source:
-        parts += views(preview)[:4]
+        figures_html, *others = views(preview)[:3]
+        parts += [figures_html, *(html for html, _ in findings(preview)), *others]
         if figures := figures_of(preview):
             lines.append(text_table(["figure", "value"], figures, text_columns={1}))
         lines += [problem.sentence for problem in preview.problems[:_MOST_PROBLEMS]]

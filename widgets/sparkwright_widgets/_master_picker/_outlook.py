@@ -56,6 +56,23 @@ _WORDS = {
 }
 
 
+def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
+    """Why the workers of a master do not fit Spark, in a sentence; empty: they do.
+
+    Args:
+        master: the training master.
+        slots: tasks that Spark can run at once; None: unknown.
+        parallel: whether the workers are processes of this machine, without Spark.
+    """
+    wanted = master.workers
+    if parallel or slots is None or wanted is None or wanted <= slots:
+        return ""
+    return (
+        f"{count_text(wanted)} workers need a task slot each, and Spark has {count_text(slots)}. "
+        "Use fewer workers, or start Spark with more executors."
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
     """What is known around a training master.

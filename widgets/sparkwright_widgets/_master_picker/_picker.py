@@ -38,7 +38,7 @@ from sparkwright_widgets._ui import (
     values_of,
 )
 
-from ._outlook import ASSUMPTIONS, Outlook, Surroundings, remark_html
+from ._outlook import ASSUMPTIONS, Outlook, Surroundings, crowd_of, remark_html
 from ._remarks import Remark, Remedy, remedies
 
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
@@ -88,6 +88,7 @@ class TrainingMasterPicker(Part):
         self._around = Surroundings(cores=os.cpu_count() or 1)
         self._network: Any = None
         self._measured: StepTime | None = None
+        self._seed: int | None = None
         self._setting = False
         self._kind: type[TrainingMaster] = type(self._master)
         self.kind = ToggleButtons(
@@ -155,7 +156,11 @@ class TrainingMasterPicker(Part):
     @property
     def problem(self) -> str | None:
         """What is wrong, in one sentence; None: nothing."""
-        return self.form.problem
+        return self.form.problem or self._crowd or None
+
+    @property
+    def _crowd(self) -> str:
+        return crowd_of(self._master, self._around.slots, parallel=self._parallel)
 
     @property
     def outlook(self) -> str:
@@ -168,15 +173,23 @@ class TrainingMasterPicker(Part):
         return self._forms[self._kind]
 
     def set_context(
-        self, rows: Sequence[int] | None = None, network: Any = None, slots: int | None = None
+        self,
+        rows: Sequence[int] | None = None,
+        network: Any = None,
+        slots: int | None = None,
+        seed: int | None = None,
     ) -> None:
         """Set what the plan is about; None: not known.
 
         Args:
             rows: examples of each partition, or of each worker.
             network: a NetworkSpec or a built keras.Model.
-            slots: tasks that Spark can run at once.
+            slots: tasks that Spark can run at once; more workers are a problem.
+            seed: of the experiment, which applies where the master has none.
         """
+        self._seed = seed
+        for form in self._forms.values():
+            form.set_none_text("seed", self._seed_text)
         self._around = replace(
             self._around, rows=None if rows is None else tuple(rows), slots=slots
         )
@@ -185,6 +198,7 @@ class TrainingMasterPicker(Part):
             self._network = network
             self._around = self._around.with_network(network)
         self._show_outlook()
+        self._show_crowd()
 
     def measure(self) -> None:
         """Time one minibatch of the network, in the background; fills in the field."""
@@ -302,6 +316,7 @@ class TrainingMasterPicker(Part):
         if kind not in self._forms:
             form = ConfigurationForm(kind(), check=self._check)
             form.on_change(self.guarded(self._edited))
+            form.set_none_text("seed", self._seed_text)
             self._forms[kind] = form
         self.form.show(values)
         self.form_box.children = [self.form]
@@ -315,11 +330,22 @@ class TrainingMasterPicker(Part):
 
     def _take(self) -> None:
         """Take over what the form holds."""
-        self._known_problem = self.problem
         if self.form.valid is not None:
             self._master = self.form.valid
             self.text.follow()
+        self._known_problem = self.problem
         self._show_outlook()
+        self._show_crowd()
+
+    def _show_crowd(self) -> None:
+        """Refuse too many workers where they are typed."""
+        sentence = self._crowd
+        if self.form.valid is not None and (sentence or "workers" in self.form.names):
+            self.form.field("workers").complain(sentence)
+
+    @property
+    def _seed_text(self) -> str | None:
+        return None if self._seed is None else f"the experiment's: {self._seed}"
 
     def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
         """What to expect; default: of the training master that is held."""

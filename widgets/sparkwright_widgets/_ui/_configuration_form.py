@@ -84,6 +84,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self.valid: ValueType | None = self.value
         self.problems: dict[Path, str] = {}
         self._check = check
+        self._none_texts: dict[str, str | None] = {}
         self._listeners: list[Callable[[Path], None]] = []
         self._fields: dict[str, OptionField | NestedField] = {}
         by_group: dict[str, list[Option | NestedOption]] = {}
@@ -122,6 +123,13 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         for name, field in self._fields.items():
             field.set(self.values[name])
         self.examine()
+
+    def set_none_text(self, name: str, text: str | None) -> None:
+        """Show `text` in the empty field of an option; None: what the option says."""
+        self._none_texts[name] = text
+        field = self._fields.get(name)
+        if isinstance(field, OptionField):
+            field.set_none_text(text)
 
     def field(self, *path: str) -> OptionField:
         """The field of an option, whose fold opens; of an object without inner name, its kind."""
@@ -175,6 +183,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
                 self._fields[each.name] = nested[-1]
             else:
                 plain.append(OptionField(each, value, self._edited))
+                plain[-1].set_none_text(self._none_texts.get(each.name))
                 self._fields[each.name] = plain[-1]
         grid.children = plain
         return [grid, *nested]

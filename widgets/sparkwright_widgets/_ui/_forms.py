@@ -18,6 +18,16 @@ def advice(text: str) -> str:
     return f'<div class="sparkwright-advice">{escaped(text)}</div>' if text else ""
 
 
+def help_icon(text: str, about: str) -> str:
+    """HTML of help behind an icon, which shows it when pressed; empty for none."""
+    if not text:
+        return ""
+    return (
+        f'<details class="sparkwright-help"><summary aria-label="Help: {escaped(about)}" '
+        f'title="{escaped(text)}">i</summary>{escaped(text)}</details>'
+    )
+
+
 def alert(sentence: str) -> str:
     """HTML of a problem, which screen readers announce; empty for none."""
     if not sentence:
@@ -98,10 +108,11 @@ class OptionField(widgets.VBox):
         self._setting = False
         self.control = _control(option, value)
         self.control.observe(self._typed, "value")
-        self.advice = widgets.HTML(advice(option.help))
+        self.advice = widgets.HTML(help_icon(option.help, option.title))
         self.alert = widgets.HTML()
         super().__init__([self.control, self.advice, self.alert])
         self.add_class("sparkwright-field")
+        self.add_class(f"sparkwright-kind-{option.kind}")
 
     @property
     def value(self) -> Any:
@@ -122,6 +133,11 @@ class OptionField(widgets.VBox):
         finally:
             self._setting = False
         self._show_problem()
+
+    def set_none_text(self, text: str | None) -> None:
+        """Show `text` in the empty field; None: what the option says."""
+        if isinstance(self.control, Text) and self.option.optional:
+            self.control.placeholder = self.option.none_text if text is None else text
 
     def complain(self, sentence: str) -> None:
         """Show that the value does not go with others; an empty sentence removes it."""

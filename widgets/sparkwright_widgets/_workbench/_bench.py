@@ -1,7 +1,7 @@
 """Makes what an experiment needs: a session, loaded data, networks. No widgets."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from sparkwright.experiments import prepare
 from sparkwright.networks import describe_model
 from sparkwright.runs import TrainingRun
 
-from ._state import BenchState, Trained
+from ._state import BenchState, Measured, Trained
 
 
 class Bench:
@@ -124,6 +124,19 @@ class Bench:
             spec = None
         loaded = Trained(network=network, told=told, spec=spec)
         self.change(lambda state: replace(state, in_hand=loaded))
+
+    def note_results(self, results: Mapping[str, Mapping[str, float]]) -> None:
+        """Note the figures of results by name; new ones are of the network in hand."""
+
+        def note(state: BenchState) -> BenchState:
+            measured = {each.name: each for each in state.measured if each.name in results}
+            hand = state.in_hand
+            if hand is not None:
+                for name in results.keys() - measured.keys():
+                    measured[name] = Measured(name=name, of=hand, figures=results[name])
+            return replace(state, measured=tuple(measured.values()))
+
+        self.change(note)
 
     def _session(self) -> Any:
         if self.state.spark is None:

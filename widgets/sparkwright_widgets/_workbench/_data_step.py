@@ -32,9 +32,10 @@ class DataStep(Part):
         self.form = ConfigurationForm(experiment, names=("normalize",))
         self.form.on_change(lambda _path: self._changed())
         self.load_button = self.new_button(
-            "Load", self.load, "Load the data on Spark and count it", icon="download"
+            "Load again", self.load, "Read the files again, which may have changed"
         )
         self.show(self.picker, self.form, row(self.load_button))
+        self.set_loaded(False)
 
     @property
     def source(self) -> DataSource:
@@ -72,6 +73,10 @@ class DataStep(Part):
     def problem(self) -> str | None:
         """Why the data cannot be loaded, in one sentence; None: it can."""
         return self.picker.problem
+
+    def set_loaded(self, loaded: bool) -> None:
+        """Offer to load once more; the first time is what the workbench's own button does."""
+        self.load_button.layout.display = None if loaded else "none"
 
     def set_spark(self, spark: Any | None) -> None:
         """Hand the session on."""

@@ -1,12 +1,11 @@
-"""One step of the workbench: a heading that opens it, a line that sums it up, and its part."""
+"""One step of the workbench: its heading with the state, and its part."""
 
 from collections.abc import Callable
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import ipywidgets as widgets
 
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Button
 
 SectionState = Literal["todo", "ok", "problem", "running"]
 PartType = TypeVar("PartType", bound=widgets.Widget)
@@ -20,34 +19,33 @@ _WORDS: dict[SectionState, tuple[str, str]] = {
 
 
 class Section(widgets.VBox, Generic[PartType]):
-    """A step that can be opened; its part is made when it is first needed.
+    """A step; its part is made when it is first needed.
 
     A part has hundreds of widgets: making all of them at once would keep a slow browser busy for
     seconds.
 
+    Attributes:
+        name: of the step, such as "data".
+        title: a word or two.
+        state: where the step stands.
+        text: the same in one line.
+        summary: the heading that shows it.
+
     Args:
-        number: of the step, from 1.
+        name: of the step.
         title: a word or two.
         make: makes the part.
     """
 
-    def __init__(self, number: int, title: str, make: Callable[[], PartType]) -> None:
-        self._number, self._title, self._make = number, title, make
+    def __init__(self, name: str, title: str, make: Callable[[], PartType]) -> None:
+        self.name, self.title, self._make = name, title, make
+        self.state: SectionState = "todo"
+        self.text = ""
         self._part: PartType | None = None
-        self.button = Button()
-        self.button.add_class("sparkwright-section-button")
         self.summary = widgets.HTML()
-        self.body = widgets.VBox()
-        head = widgets.HBox([self.button, self.summary], layout={"flex_flow": "row wrap"})
-        head.add_class("sparkwright-section-head")
-        super().__init__([head, self.body])
+        super().__init__([self.summary])
         self.add_class("sparkwright-section")
         self.set_opened(False)
-
-    @property
-    def title(self) -> str:
-        """A word or two."""
-        return self._title
 
     @property
     def made(self) -> PartType | None:
@@ -59,27 +57,35 @@ class Section(widgets.VBox, Generic[PartType]):
         """The part, made now if need be."""
         if self._part is None:
             self._part = self._make()
-            self.body.children = (self._part,)
+            self.children = (self.summary, self._part)
         return self._part
 
     @property
     def opened(self) -> bool:
-        """Whether the part is shown."""
-        return self.body.layout.display != "none"
+        """Whether the step is the one that is shown."""
+        return self.layout.display != "none"
 
     def set_opened(self, opened: bool) -> None:
-        """Show or hide the part."""
+        """Show or hide the step; the workbench shows one at a time."""
         if opened:
             _ = self.part
-        self.body.layout.display = None if opened else "none"
-        self.button.description = f"{'▾' if opened else '▸'} {self._number} {self._title}"
-        self.button.tooltip = f"{'Hide' if opened else 'Show'} {self._title}"
+        self.layout.display = None if opened else "none"
 
     def sum_up(self, state: SectionState, text: str) -> None:
         """Show where the step stands, in one line."""
+        self.state, self.text = state, text
         icon, word = _WORDS[state]
         self.summary.value = (
+            f'<h3 class="sparkwright-section-title">{escaped(self.title)}</h3>'
             f'<div class="sparkwright-section-summary sparkwright-is-{state}">'
             f'<span aria-hidden="true">{icon}</span> '
             f'<span class="sparkwright-word">{word}:</span> {escaped(text)}</div>'
         )
+
+    def entry(self) -> dict[str, Any]:
+        """The step in the rail."""
+        icon, word = _WORDS[self.state]
+        return {
+            **{"name": self.name, "title": self.title, "state": self.state},
+            **{"icon": icon, "word": word, "text": self.text},
+        }

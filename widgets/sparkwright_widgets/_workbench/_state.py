@@ -7,6 +7,7 @@ from typing import Any
 from sparkwright import Experiment, SharedTrainingMaster
 from sparkwright.data import DataSource
 from sparkwright.networks import NetworkSpec
+from sparkwright_widgets._master_picker._outlook import crowd_of
 
 # (step, method or attribute of its part) -> arguments of the method, or the attribute's value.
 Context = dict[tuple[str, str], Any]
@@ -97,16 +98,18 @@ class BenchState:
         return {}
 
     @property
-    def reason(self) -> str | None:
-        """Why no run can begin, beside what the parts say of their fields; None: one can."""
-        wanted = self.experiment.master.workers
-        is_too_many = wanted is not None and self.slots is not None and wanted > self.slots
-        if is_too_many and not self.experiment.parallel:
-            return (
-                f"Training master: {wanted} workers need a task slot each, and Spark has "
-                f"{self.slots}. Use fewer, or start Spark with more."
-            )
-        return self.experiment.reason
+    def known_slots(self) -> int | None:
+        """Tasks that Spark can run at once: of the session, else by the settings; None: unknown."""
+        settings = self.experiment.spark
+        if self.slots is not None or (settings.master or "").startswith("local"):
+            return self.slots
+        return settings.workers * settings.cores_per_worker
+
+    @property
+    def crowd(self) -> str:
+        """Why the master's workers do not fit Spark; empty: they do, as far as known."""
+        experiment = self.experiment
+        return crowd_of(experiment.master, self.known_slots, parallel=experiment.parallel)
 
 
 def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | None) -> Context:
@@ -128,14 +131,17 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
         ("master", "set_context"): {
             "rows": state.counts or None,
             "network": state.experiment.network,
-            "slots": state.workers,
+            "slots": state.known_slots,
+            "seed": state.experiment.seed,
         },
         ("partitions", "mode"): master.repartition,
         ("partitions", "strategy"): master.repartition_strategy,
         ("partitions", "set_context"): {**work, "kind": kind},
         ("partitions", "data"): state.data.get("train"),
         ("train", "set_spark"): {"spark": state.spark},
+        ("data", "set_loaded"): {"loaded": state.is_loaded},
         ("train", "set_ready"): {"reason": problem},
+        ("train", "set_wanted"): {"workers": None if state.experiment.parallel else master.workers},
         ("train", "set_weights"): {"told": _weights(hand, state)},
         ("train", "set_validation"): {"told": _validation(state.experiment)},
         ("evaluate", "set_context"): {"network": network, "data": state.parts_to_evaluate},

@@ -11,16 +11,71 @@ from sparkwright_widgets._contract import ENDED, Status
 from sparkwright_widgets._format import count_text, loss_text
 
 from ._section import SectionState
-from ._state import Trained
+from ._state import BenchState, Trained
 
 Summary = tuple[SectionState, str]
+
+
+def of_steps(
+    state: BenchState,
+    *,
+    problems: Mapping[str, str],
+    problem: str | None,
+    is_starting: bool,
+    models_url: str,
+    models: int,
+) -> dict[str, Summary]:
+    """Every step; one with a problem shows that, whatever else there is to it.
+
+    Args:
+        state: where the workbench stands.
+        problems: by step.
+        problem: why no run can begin; None: one can.
+        is_starting: whether a run is being started.
+        models_url: the folder of models.
+        models: how many are known in it.
+    """
+    experiment, master, run = state.experiment, state.experiment.master, state.last
+    found: dict[str, Summary] = {
+        "data": data_summary(experiment.data, state.rows if state.is_loaded else {}),
+        "network": network_summary(experiment.network),
+        "master": master_summary(master, parallel=experiment.parallel),
+        "partitions": partition_summary(
+            state.counts if state.is_loaded else (),
+            state.workers,
+            master.repartition,
+            master.repartition_strategy,
+        ),
+        "train": ("running", "starting")
+        if is_starting
+        else run_summary(
+            None if run is None else run.run.status,
+            problem,
+            experiment.epochs,
+            wait=analysis_now(experiment.network).is_pending and not problems,
+        ),
+        "evaluate": evaluation_summary(
+            state.in_hand, sum(each.of is state.in_hand for each in state.measured)
+        ),
+        "models": models_summary(models_url, state.in_hand, models),
+        "file": ("ok", "all choices as YAML"),
+    }
+    return found | {name: ("problem", sentence) for name, sentence in problems.items()}
+
+
+def figures(result: Any) -> dict[str, float]:
+    """The figures of an evaluation by name."""
+    found: dict[str, float] = {}
+    for evaluation in result.evaluations:
+        found.update(evaluation.headline())
+    return found
 
 
 def data_summary(source: DataSource, rows: Mapping[str, int]) -> Summary:
     """Which data, and how many examples each part of it has once it is loaded."""
     if source.problem is not None:
         return "problem", source.problem
-    name = source.url or source.format
+    name = source.url if source.info.needs_url else source.info.title.partition(" (")[0]
     if not rows:
         return "todo", f"{name}, not loaded yet"
     parts = ", ".join(f"{count_text(count)} {part}" for part, count in rows.items())
@@ -47,7 +102,7 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
         how = f"parameter averaging every {count_text(every)} minibatches"
         how += "".join(f", from epoch {first} every {count_text(n)}" for first, n in changes)
     where = ", processes of this machine" if parallel else ""
-    return "ok", f"{how}, minibatches of {count_text(master.batch_size_per_worker)}{where}"
+    return "ok", f"{how}, batch size {count_text(master.batch_size_per_worker)}{where}"
 
 
 def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
@@ -55,19 +110,28 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
     how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
     plan = how.get(mode, "repartitioned if their number is another")
     if not counts:
-        return "todo", f"{plan}; what that does can be seen once the data is loaded"
+        return "todo", f"{plan}, once the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
     partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
     return "ok", (f"{partitions} for {workers} workers, fullest over mean {skew:.2f}; {plan}")
 
 
-def run_summary(status: Status | None, reason: str | None, epochs: int) -> Summary:
-    """What the last run does or did, or why none can begin."""
-    if status is None:
-        return ("problem", reason) if reason is not None else ("todo", f"{epochs} epochs")
-    if status.state not in ENDED:
+def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
+    """What the last run does or did, or why none can begin.
+
+    Args:
+        status: of the last run; None: there was none.
+        reason: why no run can begin; None: one can.
+        epochs: of the next run.
+        wait: whether the reason goes away by itself.
+    """
+    if status is not None and status.state not in ENDED:
         return "running", f"epoch {status.epoch} of {status.epochs}"
+    if reason is not None:
+        return ("todo" if wait else "problem"), reason
+    if status is None:
+        return "todo", "1 epoch" if epochs == 1 else f"{count_text(epochs)} epochs"
     if status.state == "failed":
         return "problem", status.message
     text = f"{status.state} after epoch {status.epoch} of {status.epochs}"

@@ -1,0 +1,112 @@
+"""Which step needs work next, and what the one primary button does. Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ._section import SectionState
+
+# Step -> the button of its part that does the step's own work, and what the primary button reads.
+OWN = {
+    "data": ("load_button", "Load data"),
+    "train": ("start_button", "Start"),
+    "evaluate": ("evaluate_button", "Evaluate"),
+    "models": ("save_button", "Save model"),
+    "file": ("save_button", "Save experiment"),
+}
+_CHOSEN = ("data", "network", "master")  # a problem in one of them prevents a run
+_NEED_A_NETWORK = ("evaluate", "models")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Action:
+    """What the primary button does.
+
+    Attributes:
+        does: "own": the work of the step `step`; "open": show that step; "stop": end the run.
+        step: the step; of "stop" it is "train".
+        label: what the button reads.
+        reason: why it is disabled; empty: it is enabled.
+    """
+
+    does: Literal["own", "open", "stop"]
+    step: str
+    label: str
+    reason: str = ""
+
+
+def first_step(steps: Mapping[str, SectionState]) -> str:
+    """The step to show at first: one with a problem, else the first with work of its own to do."""
+    wrong = (name for name, state in steps.items() if state == "problem")
+    todo = (name for name in OWN if steps[name] in ("todo", "running"))
+    return next(wrong, next(todo, "train"))
+
+
+def next_step(here: str, steps: Mapping[str, SectionState], seen: Collection[str]) -> str:
+    """The step after `here` that needs work or was not opened yet; a problem elsewhere goes first.
+
+    Args:
+        here: the step that is shown.
+        steps: the state of each step, in order.
+        seen: the steps that were opened.
+    """
+    for name in _CHOSEN:
+        if steps[name] == "problem" and name != here:
+            return name
+    names = list(steps)
+    after = names[names.index(here) + 1 :]
+    needed = (name for name in after if steps[name] != "ok" or name not in seen)
+    return next(needed, after[0] if after else here)
+
+
+def next_action(
+    here: str,
+    steps: Mapping[str, SectionState],
+    titles: Mapping[str, str],
+    *,
+    seen: Collection[str] = (),
+    running: bool = False,
+    stopping: bool = False,
+    in_hand: bool = False,
+    reason: str | None = None,
+) -> Action:
+    """What to do next, from the step that is shown.
+
+    Args:
+        here: the step that is shown.
+        steps: the state of each step, in order.
+        titles: the title of each step.
+        seen: the steps that were opened.
+        running: whether a run starts or goes on.
+        stopping: whether that run was asked to stop.
+        in_hand: whether there is a network to evaluate and to save.
+        reason: why no run can begin; None: one can.
+
+    Example:
+        >>> steps = {"data": "ok", "network": "ok", "master": "ok", "train": "todo", "file": "ok"}
+        >>> next_action("data", steps, {"train": "Train"}, seen=steps).label
+        'Next: train'
+    """
+    if running:
+        label = "Stopping" if stopping else "Stop"
+        why = "The run ends after the current round." if stopping else ""
+        return Action(does="stop", step="train", label=label, reason=why)
+    if here in _NEED_A_NETWORK and not in_hand:
+        return _opening("train", titles)
+    if here in OWN and (steps[here] != "ok" or here == "file"):
+        other = next((n for n in _CHOSEN if steps[n] == "problem" and n != here), None)
+        if here == "train" and other is not None:
+            return _opening(other, titles)
+        prevents = here == "train" or (here == "data" and steps[here] == "problem")
+        why = (reason or "") if prevents else ""
+        return Action(does="own", step=here, label=OWN[here][1], reason=why)
+    action = _opening(next_step(here, steps, seen), titles)
+    if steps[here] != "problem":
+        return action
+    return Action(
+        does="open", step=action.step, label=action.label, reason=reason or "Fix the problem first."
+    )
+
+
+def _opening(step: str, titles: Mapping[str, str]) -> Action:
+    return Action(does="open", step=step, label=f"Next: {titles[step].lower()}")

@@ -1,0 +1,39 @@
+"""The list of steps beside the one that is shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import traitlets
+
+from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._assets import asset
+
+
+class Rail(HeardFromAnyPage, anywidget.AnyWidget):
+    """The steps with their states; pressing one opens it. Drawn by `static/rail.mjs`.
+
+    Attributes:
+        steps: name, title, state, icon, word and text of each.
+        here: the name of the step that is shown.
+
+    Args:
+        opened: gets the name of the step that a person has pressed.
+    """
+
+    # A text, not a path, which would be watched for changes.
+    _esm = asset("rail.mjs")
+
+    steps = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
+    here = traitlets.Unicode("").tag(sync=True, echo_update=False)
+
+    def __init__(self, opened: Callable[[str], None]) -> None:
+        super().__init__()
+        self._opened = opened
+        self.add_class("sparkwright-rail")
+        self.on_msg(self._heard)
+
+    def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        name = content.get("open") if isinstance(content, dict) else None
+        if name in {step["name"] for step in self.steps}:
+            self._opened(str(name))

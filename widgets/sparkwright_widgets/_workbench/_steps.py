@@ -1,0 +1,297 @@
+"""The parts of the steps: made when needed, told of one another, followed in what they hold."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sparkwright import Experiment, SparkNetwork
+from sparkwright.networks import analysis_now
+from sparkwright.runs import TrainingRun
+from sparkwright_widgets._evaluation_panel import EvaluationPanel
+from sparkwright_widgets._launch_panel import RUN_OPTIONS, LaunchPanel
+from sparkwright_widgets._master_picker import TrainingMasterPicker
+from sparkwright_widgets._model_store import ModelStore
+from sparkwright_widgets._network_builder import NetworkBuilder
+from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits
+from sparkwright_widgets._partition_preview import PartitionPreview
+
+from . import _summaries as summaries
+from ._actions import OWN
+from ._bench import Bench
+from ._data_step import DataStep
+from ._experiment_file import ExperimentFile
+from ._section import Section
+from ._state import Context, contexts
+
+# Step -> option of the experiment -> attribute of the part that holds it.
+_CHOICES = {
+    "data": {"data": "source", "normalize": "normalize"},
+    "network": {"network": "spec"},
+    "master": {"master": "master", "parallel": "parallel"},
+}
+
+
+class Steps:
+    """The sections of the workbench by name, and what goes on between their parts.
+
+    Attributes:
+        sections: the steps by name, in order.
+
+    Args:
+        bench: holds the experiment.
+        models_url: the folder of models at first.
+        chosen: called after a person's choice has changed the experiment.
+        happened: called after data, a run, a network or a result has changed.
+        began: called with a run that has begun.
+        refresh: called after something else that is shown has changed.
+        guarded: makes a callback show what it raises.
+        put: shows another experiment.
+        report: writes the report of the last run to a URL.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        *,
+        models_url: str,
+        chosen: Callable[[], None],
+        happened: Callable[[], None],
+        began: Callable[[TrainingRun], None],
+        refresh: Callable[[], None],
+        guarded: Callable[[Callable[..., None]], Callable[..., None]],
+        put: Callable[[Experiment], None],
+        report: Callable[[str], None],
+    ) -> None:
+        self._bench, self._models_url = bench, models_url
+        self._chosen, self._happened, self._refresh = chosen, happened, refresh
+        self._began = began
+        self._guarded, self._put, self._report = guarded, put, report
+        self._told: Context = {}  # what each part knows of the others
+        self._lock = threading.Lock()  # of the count: callbacks come on any thread
+        self._pushing = 0  # how often parts are just being told of another experiment
+        makers: list[tuple[str, str, Callable[[], Any]]] = [
+            ("data", "Data", self._make_data),
+            ("network", "Network", self._make_network),
+            ("master", "Training master", self._make_master),
+            ("partitions", "Partitions", self._make_partitions),
+            ("train", "Train", self._make_train),
+            ("evaluate", "Evaluate", self._make_evaluate),
+            ("models", "Models", self._make_models),
+            ("file", "Experiment file", self._make_file),
+        ]
+        self.sections: dict[str, Section[Any]] = {
+            name: Section(name, title, self._maker(name, make)) for name, title, make in makers
+        }
+
+    # --- making the parts
+
+    def _maker(self, name: str, make: Callable[[], Any]) -> Callable[[], Any]:
+        def made() -> Any:
+            part = make()
+            if name in OWN:  # the primary button stands for it, and is disabled with it
+                button = getattr(part, OWN[name][0])
+                button.button_style = ""
+                button.observe(self._guarded(lambda _change: self._refresh()), "disabled")
+            return part
+
+        return made
+
+    def _make_data(self) -> DataStep:
+        step = DataStep(self._experiment, spark=self._bench.state.spark, load=self._load)
+        return self._follow("data", step)
+
+    def _make_network(self) -> NetworkBuilder:
+        return self._follow("network", NetworkBuilder(self._experiment.network))
+
+    def _make_master(self) -> TrainingMasterPicker:
+        experiment = self._experiment
+        picker = TrainingMasterPicker(experiment.master, parallel=experiment.parallel)
+        return self._follow("master", picker)
+
+    def _make_partitions(self) -> PartitionPreview:
+        master = self._experiment.master
+        preview = PartitionPreview(
+            mode=master.repartition, strategy=master.repartition_strategy, embedded=True
+        )
+        preview.on_change(self.repartition_chosen)
+        return preview
+
+    def _make_train(self) -> LaunchPanel:
+        panel = LaunchPanel(begin=self._begin, with_buttons=False)
+        panel.experiment = self._experiment
+        self._follow("train", panel)
+        panel.on_starting(self._refresh)
+        panel.on_run(self._began)
+        panel.on_end(lambda _run: self._happened())
+        return panel
+
+    def _make_evaluate(self) -> EvaluationPanel:
+        panel = EvaluationPanel()
+        panel.on_change(lambda panel: self._evaluated(panel))
+        return panel
+
+    def _make_models(self) -> ModelStore:
+        store = ModelStore(url=self._models_url, loader=self._bench.load_network)
+        store.on_load(lambda network: self._model_loaded(store, network))
+        store.on_change(lambda _store: self._refresh())
+        return store
+
+    def _make_file(self) -> ExperimentFile:
+        return ExperimentFile(lambda: self._experiment, self._put, report=self._report)
+
+    def _follow(self, name: str, part: Any) -> Any:
+        """Take over into the experiment what a part holds whenever that changes."""
+        part.on_change(lambda part: self.update(lambda: _held(name, part)))
+        return part
+
+    # --- the experiment
+
+    @property
+    def _experiment(self) -> Experiment:
+        return self._bench.state.experiment
+
+    def update(self, changes: Callable[[], dict[str, Any]]) -> None:
+        """Take what parts hold over into the experiment; `changes` asks them."""
+        # A part that is just being told of another experiment still holds the one before.
+        if self._pushing:
+            return
+        self._bench.change(
+            lambda state: replace(state, experiment=replace(state.experiment, **changes()))
+        )
+        self._chosen()
+
+    def push(self, experiment: Experiment) -> None:
+        """Hold another experiment, and show it in the parts that were made."""
+        with self._lock:
+            self._pushing += 1
+        try:
+            self._bench.change(lambda state: replace(state, experiment=experiment))
+            for name in (*_CHOICES, "train"):
+                part = self.sections[name].made
+                if part is None:
+                    continue
+                if name == "train":
+                    part.experiment = experiment
+                    continue
+                for option, attribute in _CHOICES[name].items():
+                    setattr(part, attribute, getattr(experiment, option))
+        finally:
+            with self._lock:
+                self._pushing -= 1
+
+    def repartition_chosen(self, preview: PartitionPreview) -> None:
+        """Take over what was chosen in the step Partitions."""
+        master = replace(
+            self._experiment.master,
+            repartition=preview.mode,
+            repartition_strategy=preview.strategy,
+        )
+        # The preview also calls after counting, and before it is told of the master's choice.
+        known = (self._told.get(("partitions", "mode")), self._told.get(("partitions", "strategy")))
+        if self._pushing or (preview.mode, preview.strategy) == known:
+            return
+        if (picker := self.sections["master"].made) is not None:
+            picker.master = master
+        self.update(lambda: {"master": master})
+
+    # --- on threads of their own
+
+    def _load(self) -> None:
+        self._bench.load(anew=True)
+        self._happened()
+
+    def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:
+        self._bench.load(tell=panel.say)
+        panel.check_not_stopped()
+        panel.say("Building the network …")
+        return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
+
+    def _evaluated(self, panel: EvaluationPanel) -> None:
+        self._bench.note_results(
+            {name: summaries.figures(result) for name, result in panel.results.items()}
+        )
+        self._happened()
+
+    def _model_loaded(self, store: ModelStore, network: SparkNetwork) -> None:
+        self._bench.hold(network, told=store.ticked[0].url if store.ticked else "a saved model")
+        self._happened()
+
+    # --- what is known of them
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """The problems by step; that of the network also before its step is opened."""
+        found: dict[str, str] = {}
+        for name in ("data", "network", "master"):
+            part = self.sections[name].made
+            if part is not None and part.problem is not None:
+                found[name] = part.problem
+        if "master" not in found and (crowd := self._bench.state.crowd):
+            found["master"] = crowd
+        step: DataStep | None = self.sections["data"].made
+        if step is not None and self.sections["network"].made is None:
+            spec = self._experiment.network
+            unfit = misfits(spec, analysis_now(spec), DataFacts(**step.seen))
+            wrong = [each.sentence for each in unfit if each.stops]
+            if wrong:
+                found["network"] = wrong[0]
+        return found
+
+    def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
+        """Tell the parts what they need of one another, and sum every step up.
+
+        Args:
+            problem: why no run can begin; None: one can.
+            show_error: shows what a part raises.
+        """
+        step: DataStep | None = self.sections["data"].made
+        seen = None if step is None else step.seen
+        for (name, what), known in contexts(self._bench.state, seen=seen, problem=problem).items():
+            try:
+                self._tell(name, what, known)
+            except Exception as error:
+                show_error(error)
+        file: ExperimentFile | None = self.sections["file"].made
+        if file is not None:
+            file.follow()
+        self.sum_up(problem)
+
+    def _tell(self, name: str, what: str, known: Any) -> None:
+        """Tell a part, if it was made and not told the same before."""
+        part = self.sections[name].made
+        if part is None or ((name, what) in self._told and self._told[name, what] == known):
+            return
+        before = self._told.get((name, what))
+        self._told[name, what] = known  # before it is told: it may call back meanwhile
+        try:
+            if callable(getattr(type(part), what, None)):
+                getattr(part, what)(**known)
+            else:
+                setattr(part, what, known)
+        except Exception:
+            self._told[name, what] = before
+            raise
+
+    def sum_up(self, problem: str | None) -> None:
+        """Show where each step stands; `problem`: why no run can begin."""
+        store: ModelStore | None = self.sections["models"].made
+        train: LaunchPanel | None = self.sections["train"].made
+        found = summaries.of_steps(
+            self._bench.state,
+            problems=self.problems,
+            problem=problem,
+            is_starting=train is not None and train.is_starting,
+            models_url=self._models_url if store is None else store.url,
+            models=0 if store is None else len(store.models),
+        )
+        for name, (state, text) in found.items():
+            self.sections[name].sum_up(state, text)
+
+
+def _held(name: str, part: Any) -> dict[str, Any]:
+    """The options of the experiment that a part holds."""
+    if name == "train":
+        experiment = part.experiment
+        return {each: getattr(experiment, each) for each in ("spark", *RUN_OPTIONS)}
+    return {each: getattr(part, attribute) for each, attribute in _CHOICES[name].items()}
