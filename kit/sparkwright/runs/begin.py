@@ -207,7 +207,7 @@ class RunBeginning:
                 "workers": workers,
                 "epochs": self.epochs,
                 "seed": self.master.seed,
-                **_compiled(self._model),
+                **_compiled(self.model),
                 **self._rules(),
                 **configuration,
             },

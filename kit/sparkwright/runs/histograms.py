@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.numbers import number_text
 from sparkwright.evaluation.plots import COLORS, finish
-from sparkwright.evaluation.reports import Figure, Table, number_text
+from sparkwright.evaluation.reports import Figure, Table
 from sparkwright.masters.histograms import KINDS
 from sparkwright.workers.histograms import Histogram, HistogramsTaken
 
