@@ -78,12 +78,13 @@ def _of_spec(spec: Any) -> NetworkFacts:
 
 
 def _of_model(model: Any) -> NetworkFacts:
+    parameters = parameter_count(model)
     optimizer: Any = getattr(model, "optimizer", None)
     settings: dict[str, Any] = {} if optimizer is None else dict(optimizer.get_config())
     return NetworkFacts(
         name=str(model.name),
         layers=[_layer(layer) for layer in model.layers],
-        parameters=int(model.count_params()),
+        parameters=parameters,
         trainable=sum(math.prod(variable.shape) for variable in model.trainable_variables),
         optimizer="" if optimizer is None else type(optimizer).__name__,
         optimizer_settings=settings,
