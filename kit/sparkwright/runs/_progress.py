@@ -105,13 +105,14 @@ class ProgressLines:
                     pass
                 case _:
                     return
-            self._look()
+            # By events, which come in order: the status may be ahead of them.
+            ends = isinstance(event, StateChanged) and event.state in ("done", "stopped", "failed")
+            self._look(over=ends)
 
-    def _look(self) -> None:
+    def _look(self, *, over: bool) -> None:
         """Print the lines of the epochs that are complete, and of the run's end."""
         self._looked_s = time.monotonic()
         status = self._record.status()
-        over = status.state in ("done", "stopped", "failed")
         if over or len(self._record.log) < self._seen:  # rows were discarded
             self._start = 0
         self._seen = len(self._record.log)
@@ -122,7 +123,7 @@ class ProgressLines:
             later = rows > self._next
             self._start += int(np.argmax(later)) if later.any() else len(rows)
             self._next += 1
-        if over and not self._over.is_set():
+        if over:
             self._over.set()
             self._end(status)
 

@@ -118,8 +118,7 @@ class SparkNetwork(EvaluatingNetwork):
         built = self.model.built
         parameters = f"{self.model.count_params():,} parameters" if built else "not built"
         return (
-            f"SparkNetwork({self.model.name!r}, {parameters}, "
-            f"master={type(self.master).__name__})"
+            f"SparkNetwork({self.model.name!r}, {parameters}, master={type(self.master).__name__})"
         )
 
     # -- training ---------------------------------------------------------------------------

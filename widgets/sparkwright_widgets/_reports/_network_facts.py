@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sparkwright.networks as networks
+from sparkwright.networks.building import parameter_count
 from sparkwright_widgets._format import plain
 
 
