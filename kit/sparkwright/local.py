@@ -212,7 +212,7 @@ class ParallelWrapper:
         )
         return beginning.run(
             beginning.peer_engine(launcher),
-            title=f"{self.model.name} on {count_text(launcher)} processes",
+            title=f"{self.model.name} on {count_text(launcher, 'process', 'processes')}",
             workers=self.workers,
             configuration={},
             display=given["display"],

@@ -258,10 +258,11 @@ def refuse_joining(master: TrainingMaster) -> None:
         )
 
 
-def count_text(launcher: Launcher) -> str:
-    """How many workers a run has, such as "4" or "2 to 8"."""
+def count_text(launcher: Launcher, one: str, several: str) -> str:
+    """How many workers a run has, such as "1 worker", "4 workers" or "2 to 8 workers"."""
     least, most = launcher.required, launcher.workers
-    return f"{least}" if least == most else f"{least} to {most}"
+    count = f"{least}" if least == most else f"{least} to {most}"
+    return f"{count} {one if most == 1 else several}"
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:

@@ -202,7 +202,7 @@ class SparkNetwork(EvaluatingNetwork):
         )
         return beginning.run(
             engine,
-            title=f"{self.model.name} on {count_text(launcher)} workers",
+            title=f"{self.model.name} on {count_text(launcher, 'worker', 'workers')}",
             workers=launcher.workers,
             configuration=self._configuration(),
             display=given["display"],
