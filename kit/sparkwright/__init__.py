@@ -16,12 +16,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._notices import quiet_tensorflow
+from . import _notices as _notices
 from ._version import __version__ as __version__
 from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
 
-quiet_tensorflow()
+_notices.quiet_tensorflow()
 
 if TYPE_CHECKING:
     from . import (

@@ -99,9 +99,7 @@ def test_ctrl_c_ends_a_script_with_one_sentence() -> None:
         limit.cancel()
     assert "Traceback" not in rest + errors
     (sentence,) = errors.strip().splitlines()
-    assert re.match(
-        r"RunInterrupted: run endless was interrupted in epoch \d+ of 100000; ", sentence
-    )
+    assert re.match(r"RunInterrupted: run endless was interrupted in epoch \d+ of ", sentence)
     assert process.returncode != 0
 
 
