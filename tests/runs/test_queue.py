@@ -20,7 +20,7 @@ def record() -> RunRecord:
 
 
 def claim(workers: int = 2, slots: int | None = 4, place: str = "app-1") -> Claim:
-    return Claim(place=place, workers=workers, slots=slots)
+    return Claim(place, workers, slots)
 
 
 def test_a_queued_run_names_the_runs_that_it_waits_for(queue: contextlib.ExitStack) -> None:
