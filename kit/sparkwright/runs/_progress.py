@@ -21,7 +21,6 @@ from ._events import (
     RunStatus,
     StateChanged,
     Validated,
-    WorkerJoined,
     WorkerLost,
 )
 from ._history import epoch_logs
@@ -40,7 +39,13 @@ class ProgressLines:
     """Prints the progress of one run until it ends."""
 
     def __init__(
-        self, record: RunRecord, *, name: str, title: str, validates: bool, stream: TextIO
+        self,
+        record: RunRecord,
+        *,
+        name: str,
+        title: str,
+        validates: bool,
+        stream: TextIO | None = None,
     ) -> None:
         """Print the heading, and listen to `record`.
 
@@ -49,10 +54,11 @@ class ProgressLines:
             name: of the run.
             title: what is trained.
             validates: whether each epoch ends with a validation.
-            stream: where to.
+            stream: where to; default None: standard output as it is now.
         """
         self._record, self._name, self._validates = record, name, validates
-        self._stream, self._lock = stream, threading.RLock()
+        self._stream: Any = stream or sys.stdout
+        self._lock = threading.RLock()
         self._next = 0  # the epoch whose line comes next; 0 before training
         self._start = 0  # the first row that can belong to it
         self._seen = 0
@@ -65,7 +71,7 @@ class ProgressLines:
         self._attended, self._interrupted = 0, False
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
-        if can_repaint(stream):
+        if can_repaint(self._stream):
             threading.Thread(target=self._paint, name=f"{name}-progress", daemon=True).start()
 
     @contextlib.contextmanager
@@ -99,8 +105,6 @@ class ProgressLines:
                 case WorkerLost(worker=worker, host=host):
                     self._start = 0
                     self._print(f"Worker {worker} on {host} was lost; Spark starts it again")
-                case WorkerJoined(worker=worker, host=host, attempt=attempt) if attempt:
-                    self._print(f"Worker {worker} is back, on {host}")
                 case StateChanged():
                     pass
                 case _:
@@ -210,20 +214,10 @@ class ProgressLines:
         self._painted = False
 
     def _write(self, text: str) -> None:
-        # A closed stream, or a reader that has gone, must not end the training.
-        with contextlib.suppress(OSError, ValueError):
+        # A stream that is closed, or missing, must not end the training.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
             self._stream.flush()
-
-
-def show_progress(
-    record: RunRecord, *, name: str, title: str, validates: bool
-) -> ProgressLines | None:
-    """Print the progress of a run to standard output; None if the process has none."""
-    stream: TextIO | None = sys.stdout
-    if stream is None:
-        return None
-    return ProgressLines(record, name=name, title=title, validates=validates, stream=stream)
 
 
 def can_repaint(stream: Any) -> bool:

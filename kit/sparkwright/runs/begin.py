@@ -21,7 +21,7 @@ from sparkwright.storage import save_model
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
-from ._progress import show_progress
+from ._progress import ProgressLines
 from ._queue import Claim as Claim
 from ._run import TrainingRun
 from .callbacks import DriverCallbacks
@@ -169,7 +169,7 @@ class RunBeginning:
             record.early_stopping_found(self.judged.judge.result)
         name, panel = NAMES.take(self._name), display is not False and in_notebook()
         lines = (
-            show_progress(record, name=name, title=title, validates=self._validates)
+            ProgressLines(record, name=name, title=title, validates=self._validates)
             if display is not False and not panel
             else None
         )
