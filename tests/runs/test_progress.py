@@ -52,12 +52,14 @@ def plain(text: str) -> list[str]:
     return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
 
 
-def test_each_epoch_is_one_finished_line_in_a_file() -> None:
+def test_each_epoch_is_one_finished_line_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.runs._progress._LOOK_S", 0.0)
     stream = io.StringIO()
     record, _ = begin(stream, validates=True)
     for epoch in (1, 2):
         for worker in range(2):
             train(record, epoch=epoch, worker=worker, loss=1 / epoch)
+        time.sleep(0.1)
         record.validated(epoch=epoch, loss=0.0004, metrics={"accuracy": 0.5})
     ended(record)
     tail = "val_accuracy: 0.5000 - val_loss: 4.0000e-04"
@@ -116,7 +118,7 @@ def test_a_terminal_shows_a_bar_in_place_while_the_script_waits() -> None:
         ended(record)
     text = stream.getvalue()
     assert re.search(r"\rEpoch 1/2 ━{10}╌{10} 2/4 - [^\r\n]*\x1b\[K\r", text)
-    assert re.search(r"\rEpoch 1/2 - 4/4 - [^\r\n]* - loss: 0.5000\x1b\[K\n$", text)
+    assert re.search(r"\rEpoch 1/2 ━{20} 4/4 - [^\r\n]* - loss: 0.5000\x1b\[K\n$", text)
     assert text.count("\n") == 2
 
 

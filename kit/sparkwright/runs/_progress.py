@@ -61,7 +61,6 @@ class ProgressLines:
         self._lock = threading.RLock()
         self._next = 0  # the epoch whose line comes next; 0 before training
         self._start = 0  # the first row that can belong to it
-        self._seen = 0
         self._looked_s = -math.inf
         self._epoch_began_s: float | None = None
         self._validated_s: dict[int, float] = {}
@@ -71,7 +70,8 @@ class ProgressLines:
         self._attended, self._interrupted = 0, False
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
-        if can_repaint(self._stream):
+        self._repaints = can_repaint(self._stream)
+        if self._repaints:
             threading.Thread(target=self._paint, name=f"{name}-progress", daemon=True).start()
 
     @contextlib.contextmanager
@@ -117,9 +117,8 @@ class ProgressLines:
         """Print the lines of the epochs that are complete, and of the run's end."""
         self._looked_s = time.monotonic()
         status = self._record.status()
-        if over or len(self._record.log) < self._seen:  # rows were discarded
+        if over:  # rows may have been discarded, or added for lost workers
             self._start = 0
-        self._seen = len(self._record.log)
         while self._next and (found := self._epoch(status, over=over)) is not None:
             line, self._epoch_began_s = found
             self._print(line)
@@ -156,10 +155,10 @@ class ProgressLines:
         if not ((complete and validated) or over or status.epoch > number + 1):
             return None
         ended_s = max(float(rows["time_s"][mine].max()), self._validated_s.get(number, 0.0))
-        return self._line(rows, mine, status, ended_s=ended_s, bar=None), ended_s
+        return self._line(rows, mine, status, ended_s=ended_s), ended_s
 
     def _line(
-        self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float, bar: Any
+        self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float
     ) -> str:
         """Of one epoch, as far as its rows have come."""
         number, steps = self._next, self._record.steps_per_epoch
@@ -171,6 +170,7 @@ class ProgressLines:
         began_s = trained_from_s if self._epoch_began_s is None else self._epoch_began_s
         rate = float(examples.sum()) / max(float(times.max()) - min(began_s, trained_from_s), 1e-6)
         logs = epoch_logs({name: column[mine] for name, column in rows.items()}, number)
+        bar = _CELLS if shutil.get_terminal_size().columns >= _WIDE_COLUMNS else 0
         for point in status.validation:
             if point.epoch == number:
                 found = {"loss": point.loss, **point.metrics}
@@ -181,7 +181,7 @@ class ProgressLines:
             seconds=max(0.0, ended_s - began_s),
             examples_per_s=rate,
             logs=logs,
-            bar=bar,
+            bar=bar if self._repaints else None,
         )
 
     # -- the terminal -----------------------------------------------------------------------
@@ -205,9 +205,7 @@ class ProgressLines:
         mine = rows["epoch"] == self._next
         if status.state == "stopping" or not mine.any():
             return f"Epoch {self._next}/{status.epochs} {status.message}"
-        wide = shutil.get_terminal_size().columns >= _WIDE_COLUMNS
-        bar = _CELLS if wide else 0
-        return self._line(rows, mine, status, ended_s=status.elapsed_s, bar=bar)
+        return self._line(rows, mine, status, ended_s=status.elapsed_s)
 
     def _print(self, text: str) -> None:
         self._write(f"\r{text}{_CLEAR}\n" if self._painted else f"{text}\n")
@@ -246,7 +244,7 @@ def line(
         seconds: since it began.
         examples_per_s: that were trained.
         logs: loss and metrics by name.
-        bar: cells of the bar; 0: none; None: the epoch is over.
+        bar: cells of the bar; 0: none; None: the stream is no terminal.
 
     Example:
         >>> line(epoch=(1, 3), steps=(5, 5), seconds=2.04, examples_per_s=1234.5,
