@@ -42,7 +42,7 @@ try:
 except Exception:
     print("failed")
 print(network.evaluate(data).accuracy > 0)
-network.start(data, epochs=100000, display=False)
+network.start(data, epochs=100000, name="last")
 """
 ENDLESS = "network.fit(data, epochs=100000, name='endless')\n"
 
@@ -68,7 +68,8 @@ def test_a_script_writes_its_progress_and_nothing_else() -> None:
     lines = [
         "Run first: sequential on 1 worker",
         *(rf"Epoch {n}/2 - 40/40 {numbers} - val_accuracy: \S+ - val_loss: \S+" for n in (1, 2)),
-        *("failed", "True"),
+        *("failed", "True", "Run last: sequential on 1 worker"),
+        "Run last: the script ends, and the run with it",
     ]
     found = done.stdout.splitlines()
     assert len(found) == len(lines), done.stdout

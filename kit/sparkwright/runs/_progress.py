@@ -3,6 +3,7 @@
 On a terminal the current epoch is a bar, rewritten in place while the script waits for the run.
 """
 
+import atexit
 import contextlib
 import math
 import os
@@ -58,7 +59,7 @@ class ProgressLines:
         """
         self._record, self._name, self._validates = record, name, validates
         self._stream: Any = stream or sys.stdout
-        self._lock = threading.RLock()
+        self._lock, self._repaints = threading.RLock(), can_repaint(self._stream)
         self._next = 0  # the epoch whose line comes next; 0 before training
         self._start = 0  # the first row that can belong to it
         self._looked_s = -math.inf
@@ -70,7 +71,8 @@ class ProgressLines:
         self._attended, self._interrupted = 0, False
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
-        self._repaints = can_repaint(self._stream)
+        # After `start_spark`, so before the session is stopped.
+        atexit.register(self._leave)
         if self._repaints:
             threading.Thread(target=self._paint, name=f"{name}-progress", daemon=True).start()
 
@@ -87,10 +89,18 @@ class ProgressLines:
         """Leave the end of the run to the exception that is about to be raised."""
         self._interrupted = True
 
+    def _leave(self) -> None:
+        """The script ends before the run: that its workers are lost then is no news."""
+        with self._lock:
+            self._print(f"Run {self._name}: the script ends, and the run with it")
+            self._over.set()
+
     # -- events -----------------------------------------------------------------------------
 
     def _heard(self, event: RunEvent) -> None:
         with self._lock:
+            if self._over.is_set():
+                return
             match event:
                 case RowsLogged(start=start, count=count):
                     if self._next == 0:
@@ -128,6 +138,7 @@ class ProgressLines:
             self._next += 1
         if over:
             self._over.set()
+            atexit.unregister(self._leave)
             self._end(status)
 
     def _end(self, status: RunStatus) -> None:
@@ -208,7 +219,9 @@ class ProgressLines:
         return self._line(rows, mine, status, ended_s=status.elapsed_s)
 
     def _print(self, text: str) -> None:
-        self._write(f"\r{text}{_CLEAR}\n" if self._painted else f"{text}\n")
+        prompt = _prompt() if self._repaints and not self._attended else ""
+        cleared = self._painted or prompt
+        self._write(f"\r{text}{_CLEAR}\n{prompt}" if cleared else f"{text}\n")
         self._painted = False
 
     def _write(self, text: str) -> None:
@@ -216,6 +229,15 @@ class ProgressLines:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
             self._stream.flush()
+
+
+def _prompt() -> str:
+    """Python's prompt and what has been typed there; empty while a statement is being run."""
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+    if not hasattr(sys, "ps1") or threading.main_thread().ident in frames:
+        return ""
+    readline: Any = sys.modules.get("readline")
+    return f"{sys.ps1}{'' if readline is None else readline.get_line_buffer()}"
 
 
 def can_repaint(stream: Any) -> bool:
