@@ -71,7 +71,8 @@ def test_a_script_writes_its_progress_and_nothing_else() -> None:
         *("failed", "True", "Run last: sequential on 1 worker"),
         "Run last: the script ends, and the run with it",
     ]
-    found = done.stdout.splitlines()
+    # The last run may or may not have come to an epoch.
+    found = [text for text in done.stdout.splitlines() if "/100000 " not in text]
     assert len(found) == len(lines), done.stdout
     for text, pattern in zip(found, lines, strict=True):
         assert re.fullmatch(pattern, text), text
