@@ -42,17 +42,21 @@ def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading
 
 
 class _Quiet(MetaPathFinder):
-    """Finds TensorFlow, once, and has it loaded without its notices."""
+    """Has TensorFlow loaded without its notices."""
+
+    _looks = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
-        if fullname != _TENSORFLOW:
+        if fullname != _TENSORFLOW or self._looks:
             return None
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looks = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looks = False
         loader: Any = None if spec is None else spec.loader
         if loader is not None:
             load = loader.exec_module
