@@ -11,7 +11,7 @@ import pytest
 LIBRARY = """
 import os
 os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written\\n")
-os.write(2, b"I0000 00:00:1795616307.576816   21239 port.cc:153] oneDNN custom operations are on\\n")
+os.write(2, b"I0000 00:00:1795616307.576816   21239 port.cc:153] oneDNN operations are on\\n")
 os.write(2, b"F0000 00:00:1795616307.576816   21239 real.cc:1] an error\\n")
 """
 SCRIPT = """
