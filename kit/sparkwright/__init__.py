@@ -12,17 +12,16 @@
 Importing this package loads neither TensorFlow nor Spark; its own modules load at their first use.
 """
 
-import os
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# TensorFlow's notices about the machine, of which it reads this variable as it is loaded.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
+from . import _notices as _notices
 from ._version import __version__ as __version__
 from .benchmark import benchmark as benchmark
 from .doctor import doctor as doctor
+
+_notices.quiet_tensorflow()
 
 if TYPE_CHECKING:
     from . import (

@@ -47,6 +47,7 @@ from sparkwright.runs.fit_options import (
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
 from sparkwright.timeline import PhaseCode
+from sparkwright.workers.data_checks import check_data
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.gpus import find_gpus, leave_gpus_to_workers
 from sparkwright.workers.pool import TrainerPool, driver_secret
@@ -210,6 +211,8 @@ class ParallelWrapper:
             save=self._save,
             previous=self._active,
         )
+        check_data(self.model, training, training=True)
+        check_data(self.model, validating, training=False)
         rules = given["early_stopping"]
         if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
@@ -223,7 +226,7 @@ class ParallelWrapper:
         )
         return beginning.run(
             beginning.peer_engine(launcher),
-            title=f"{self.model.name} on {count_text(launcher)} processes",
+            title=f"{self.model.name} on {count_text(launcher, 'process', 'processes')}",
             workers=self.workers,
             configuration={},
             display=given["display"],

@@ -41,7 +41,8 @@ def train(master):
     before = weights(model)
     network = sw.SparkNetwork(spark, model, master.with_hooks(Slow()))
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
-    run = network.start(DataSet(features, np.arange(120, dtype=np.int32) % 3), epochs=5000)
+    data = DataSet(features, np.arange(120, dtype=np.int32) % 3)
+    run = network.start(data, epochs=5000, display=False)
     ready_when(lambda: run.status.averagings >= 2)
     try:
         run.wait()

@@ -165,6 +165,22 @@ def is_built(model: Any) -> bool:
     return all(layer.built for layer in model._flatten_layers())
 
 
+def parameter_count(model: Any) -> int:
+    """The numbers that the model's variables hold.
+
+    Raises:
+        ConfigurationError: if it has no variables yet.
+    """
+    if not model.built:
+        raise ConfigurationError(
+            "a network must be built before its parameters are counted, as for an evaluation or a "
+            f"prediction. Received: {model.name!r} ({type(model).__name__}), which does not know "
+            "the shape of its inputs. Begin it with a `keras.Input`, call `model.build`, or train "
+            "it first."
+        )
+    return int(model.count_params())
+
+
 def check_steps(model: Any, *, validates: bool) -> None:
     """Refuse a model that a run could not train, or not validate.
 

@@ -13,7 +13,7 @@ from sparkwright.errors import ConfigurationError
 
 from .adapted import adapted_in_config
 from .backend import Backend, backend_name
-from .building import REMEDY, builder_of, complete, model_of, serialize
+from .building import REMEDY, builder_of, complete, model_of, parameter_count, serialize
 from .lora import freeze_parts, frozen_parts
 from .optimizer_checks import exclude_from_weight_decay, weight_decay_exclusions
 from .own_objects import entries, own_objects
@@ -120,7 +120,7 @@ class ModelDefinition:
         if serialized is not None and not has_call(model):
             serialized.pop("build_config", None)  # Keras would build the optimizer for no variable
         described = replace(
-            cls._configured(model, serialized, parameters=int(model.count_params())),
+            cls._configured(model, serialized, parameters=parameter_count(model)),
             undecayed=weight_decay_exclusions(model),
             example=example_of(model) if is_traced(model) or not is_graph(model) else None,
             traced=is_traced(model),

@@ -3,6 +3,7 @@
 On a terminal the current epoch is a bar, rewritten in place while the script waits for the run.
 """
 
+import atexit
 import contextlib
 import math
 import os
@@ -21,7 +22,6 @@ from ._events import (
     RunStatus,
     StateChanged,
     Validated,
-    WorkerJoined,
     WorkerLost,
 )
 from ._history import epoch_logs
@@ -40,7 +40,13 @@ class ProgressLines:
     """Prints the progress of one run until it ends."""
 
     def __init__(
-        self, record: RunRecord, *, name: str, title: str, validates: bool, stream: TextIO
+        self,
+        record: RunRecord,
+        *,
+        name: str,
+        title: str,
+        validates: bool,
+        stream: TextIO | None = None,
     ) -> None:
         """Print the heading, and listen to `record`.
 
@@ -49,13 +55,13 @@ class ProgressLines:
             name: of the run.
             title: what is trained.
             validates: whether each epoch ends with a validation.
-            stream: where to.
+            stream: where to; default None: standard output as it is now.
         """
         self._record, self._name, self._validates = record, name, validates
-        self._stream, self._lock = stream, threading.RLock()
+        self._stream: Any = stream or sys.stdout
+        self._lock, self._repaints = threading.RLock(), can_repaint(self._stream)
         self._next = 0  # the epoch whose line comes next; 0 before training
         self._start = 0  # the first row that can belong to it
-        self._seen = 0
         self._looked_s = -math.inf
         self._epoch_began_s: float | None = None
         self._validated_s: dict[int, float] = {}
@@ -65,7 +71,9 @@ class ProgressLines:
         self._attended, self._interrupted = 0, False
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
-        if can_repaint(stream):
+        # After `start_spark`, so before the session is stopped.
+        atexit.register(self._leave)
+        if self._repaints:
             threading.Thread(target=self._paint, name=f"{name}-progress", daemon=True).start()
 
     @contextlib.contextmanager
@@ -81,10 +89,18 @@ class ProgressLines:
         """Leave the end of the run to the exception that is about to be raised."""
         self._interrupted = True
 
+    def _leave(self) -> None:
+        """The script ends before the run: that its workers are lost then is no news."""
+        with self._lock:
+            self._print(f"Run {self._name}: the script ends, and the run with it")
+            self._over.set()
+
     # -- events -----------------------------------------------------------------------------
 
     def _heard(self, event: RunEvent) -> None:
         with self._lock:
+            if self._over.is_set():
+                return
             match event:
                 case RowsLogged(start=start, count=count):
                     if self._next == 0:
@@ -99,22 +115,20 @@ class ProgressLines:
                 case WorkerLost(worker=worker, host=host):
                     self._start = 0
                     self._print(f"Worker {worker} on {host} was lost; Spark starts it again")
-                case WorkerJoined(worker=worker, host=host, attempt=attempt) if attempt:
-                    self._print(f"Worker {worker} is back, on {host}")
                 case StateChanged():
                     pass
                 case _:
                     return
-            self._look()
+            # By events, which come in order: the status may be ahead of them.
+            ends = isinstance(event, StateChanged) and event.state in ("done", "stopped", "failed")
+            self._look(over=ends)
 
-    def _look(self) -> None:
+    def _look(self, *, over: bool) -> None:
         """Print the lines of the epochs that are complete, and of the run's end."""
         self._looked_s = time.monotonic()
         status = self._record.status()
-        over = status.state in ("done", "stopped", "failed")
-        if over or len(self._record.log) < self._seen:  # rows were discarded
+        if over:  # rows may have been discarded, or added for lost workers
             self._start = 0
-        self._seen = len(self._record.log)
         while self._next and (found := self._epoch(status, over=over)) is not None:
             line, self._epoch_began_s = found
             self._print(line)
@@ -122,8 +136,9 @@ class ProgressLines:
             later = rows > self._next
             self._start += int(np.argmax(later)) if later.any() else len(rows)
             self._next += 1
-        if over and not self._over.is_set():
+        if over:
             self._over.set()
+            atexit.unregister(self._leave)
             self._end(status)
 
     def _end(self, status: RunStatus) -> None:
@@ -151,10 +166,10 @@ class ProgressLines:
         if not ((complete and validated) or over or status.epoch > number + 1):
             return None
         ended_s = max(float(rows["time_s"][mine].max()), self._validated_s.get(number, 0.0))
-        return self._line(rows, mine, status, ended_s=ended_s, bar=None), ended_s
+        return self._line(rows, mine, status, ended_s=ended_s), ended_s
 
     def _line(
-        self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float, bar: Any
+        self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float
     ) -> str:
         """Of one epoch, as far as its rows have come."""
         number, steps = self._next, self._record.steps_per_epoch
@@ -166,6 +181,7 @@ class ProgressLines:
         began_s = trained_from_s if self._epoch_began_s is None else self._epoch_began_s
         rate = float(examples.sum()) / max(float(times.max()) - min(began_s, trained_from_s), 1e-6)
         logs = epoch_logs({name: column[mine] for name, column in rows.items()}, number)
+        bar = _CELLS if shutil.get_terminal_size().columns >= _WIDE_COLUMNS else 0
         for point in status.validation:
             if point.epoch == number:
                 found = {"loss": point.loss, **point.metrics}
@@ -176,7 +192,7 @@ class ProgressLines:
             seconds=max(0.0, ended_s - began_s),
             examples_per_s=rate,
             logs=logs,
-            bar=bar,
+            bar=bar if self._repaints else None,
         )
 
     # -- the terminal -----------------------------------------------------------------------
@@ -200,29 +216,28 @@ class ProgressLines:
         mine = rows["epoch"] == self._next
         if status.state == "stopping" or not mine.any():
             return f"Epoch {self._next}/{status.epochs} {status.message}"
-        wide = shutil.get_terminal_size().columns >= _WIDE_COLUMNS
-        bar = _CELLS if wide else 0
-        return self._line(rows, mine, status, ended_s=status.elapsed_s, bar=bar)
+        return self._line(rows, mine, status, ended_s=status.elapsed_s)
 
     def _print(self, text: str) -> None:
-        self._write(f"\r{text}{_CLEAR}\n" if self._painted else f"{text}\n")
+        prompt = _prompt() if self._repaints and not self._attended else ""
+        cleared = self._painted or prompt
+        self._write(f"\r{text}{_CLEAR}\n{prompt}" if cleared else f"{text}\n")
         self._painted = False
 
     def _write(self, text: str) -> None:
-        # A closed stream, or a reader that has gone, must not end the training.
-        with contextlib.suppress(OSError, ValueError):
+        # A stream that is closed, or missing, must not end the training.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
             self._stream.flush()
 
 
-def show_progress(
-    record: RunRecord, *, name: str, title: str, validates: bool
-) -> ProgressLines | None:
-    """Print the progress of a run to standard output; None if the process has none."""
-    stream: TextIO | None = sys.stdout
-    if stream is None:
-        return None
-    return ProgressLines(record, name=name, title=title, validates=validates, stream=stream)
+def _prompt() -> str:
+    """Python's prompt and what has been typed there; empty while a statement is being run."""
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+    if not hasattr(sys, "ps1") or threading.main_thread().ident in frames:
+        return ""
+    readline: Any = sys.modules.get("readline")
+    return f"{sys.ps1}{'' if readline is None else readline.get_line_buffer()}"
 
 
 def can_repaint(stream: Any) -> bool:
@@ -251,7 +266,7 @@ def line(
         seconds: since it began.
         examples_per_s: that were trained.
         logs: loss and metrics by name.
-        bar: cells of the bar; 0: none; None: the epoch is over.
+        bar: cells of the bar; 0: none; None: the stream is no terminal.
 
     Example:
         >>> line(epoch=(1, 3), steps=(5, 5), seconds=2.04, examples_per_s=1234.5,

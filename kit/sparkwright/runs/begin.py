@@ -22,7 +22,7 @@ from sparkwright.workers.histograms import variable_names
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
 from ._extensions import in_notebook, show
-from ._progress import show_progress
+from ._progress import ProgressLines
 from ._queue import Claim as Claim
 from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
@@ -185,7 +185,7 @@ class RunBeginning:
             reserve_names()
         name, panel = NAMES.take(self._name), display is not False and in_notebook()
         lines = (
-            show_progress(record, name=name, title=title, validates=self._validates)
+            ProgressLines(record, name=name, title=title, validates=self._validates)
             if display is not False and not panel
             else None
         )
@@ -277,10 +277,11 @@ def refuse_joining(master: TrainingMaster) -> None:
         )
 
 
-def count_text(launcher: Launcher) -> str:
-    """How many workers a run has, such as "4" or "2 to 8"."""
+def count_text(launcher: Launcher, one: str, several: str) -> str:
+    """How many workers a run has, such as "1 worker", "4 workers" or "2 to 8 workers"."""
     least, most = launcher.required, launcher.workers
-    return f"{least}" if least == most else f"{least} to {most}"
+    count = f"{least}" if least == most else f"{least} to {most}"
+    return f"{count} {one if most == 1 else several}"
 
 
 def _compiled(model: Any) -> dict[str, Any]:

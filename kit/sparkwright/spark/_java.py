@@ -1,10 +1,12 @@
 """Starts Spark's JVM so that it writes errors only, unless the user has configured its log."""
 
 import os
-import threading
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from sparkwright._notices import pass_on
 
 from ._defaults import default_settings, spark_home
 
@@ -13,7 +15,7 @@ _OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LEVEL = "spark.log.level"
 # Java itself writes it for a module that Spark's own options add.
-_NOISE = b"WARNING: Using incubator modules: "
+_NOTICES = re.compile(rb"WARNING: Using incubator modules: ")
 
 
 def configures_log(settings: Mapping[str, str]) -> bool:
@@ -46,10 +48,8 @@ def start_java(settings: Mapping[str, str]) -> None:
     name = "SPARK_SUBMIT_OPTS"
     before = os.environ.get(name)
     source, target = os.pipe()
-    reader = threading.Thread(
-        target=_pass_on, args=(source,), name="sparkwright-java-errors", daemon=True
-    )
-    reader.start()
+    # By this process, so that nothing that Java writes after its end reaches the terminal.
+    pass_on(source, _NOTICES, 2)
     # Not as a setting: the session's settings are the user's.
     os.environ[name] = f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()} {before or ''}"
     try:
@@ -61,14 +61,3 @@ def start_java(settings: Mapping[str, str]) -> None:
         else:
             os.environ[name] = before
     context._ensure_initialized(gateway=gateway)
-
-
-def _pass_on(source: int) -> None:
-    """Write what Java writes to standard error, without its own notices, as long as it runs.
-
-    Nothing that it writes after this process has ended reaches a terminal.
-    """
-    with open(source, "rb") as lines:
-        for line in lines:
-            if not line.startswith(_NOISE):
-                os.write(2, line)

@@ -42,6 +42,7 @@ from sparkwright.runs.fit_options import (
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
 from sparkwright.storage.models import read_notes
+from sparkwright.workers.data_checks import check_data
 
 from ._layout import Exports, first_layout
 from ._network_evaluation import EvaluatingNetwork
@@ -116,9 +117,10 @@ class SparkNetwork(EvaluatingNetwork):
         self._active: TrainingRun | None = None
 
     def __repr__(self) -> str:
+        built = self.model.built
+        parameters = f"{self.model.count_params():,} parameters" if built else "not built"
         return (
-            f"SparkNetwork({self.model.name!r}, {self.model.count_params():,} parameters, "
-            f"master={type(self.master).__name__})"
+            f"SparkNetwork({self.model.name!r}, {parameters}, master={type(self.master).__name__})"
         )
 
     # -- training ---------------------------------------------------------------------------
@@ -185,6 +187,8 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
+        check_data(self.model, data if isinstance(data, DataSet) else train, training=True)
+        check_data(self.model, given["validation"], training=False)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
             refuse_joining(master)
@@ -206,7 +210,7 @@ class SparkNetwork(EvaluatingNetwork):
         )
         return beginning.run(
             engine,
-            title=f"{self.model.name} on {count_text(launcher)} workers",
+            title=f"{self.model.name} on {count_text(launcher, 'worker', 'workers')}",
             workers=launcher.workers,
             configuration=self._configuration(),
             display=given["display"],

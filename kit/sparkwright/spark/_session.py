@@ -303,7 +303,7 @@ def _clear_at_exit(session: "SparkSession") -> None:
     folder = spark_home() / "work" / session.sparkContext.applicationId
 
     def clear() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, KeyboardInterrupt):
             session.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -69,7 +69,7 @@ class SparkLauncher:
         url = str(spark.sparkContext.master)
         check_slots(self.required, slots_at_most(url, spark.sparkContext.getConf()), url)
         application = str(spark.sparkContext.applicationId)
-        self.claim = Claim(place=application, workers=self.required, slots=self.slots)
+        self.claim = Claim(application, self.required, self.slots)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
         self.worker_host = worker_address(spark, master.mesh)

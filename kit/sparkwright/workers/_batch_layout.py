@@ -11,8 +11,9 @@ from sparkwright.data.texts import is_text
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import is_graph, pack, signature_of
 from sparkwright.networks.steps import label_order, takes_any_labels
+from sparkwright.networks.training import LOSSES, plain_name
 
-_SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
+SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
 
 
 class BatchLayout:
@@ -191,10 +192,7 @@ def _check_feature(
         )
     if is_text(array) and {given, wanted} == {(), (1,)}:
         return  # Keras adds or removes the axis
-    fits = len(given) == len(wanted) and all(
-        w is None or g == w for g, w in zip(given, wanted, strict=True)
-    )
-    if not fits:
+    if not _fits(given, wanted):
         raise DataError(
             f"features {name!r} must have the shape that the network takes, "
             f"{_shape_text(wanted)} an example. Received: {_shape_text(given)}."
@@ -203,16 +201,19 @@ def _check_feature(
 
 def _check_label(name: str, labels: NDArray[Any], output: tuple[int | None, ...]) -> None:
     given = labels.shape[1:]
-    # Sparse class numbers have one axis less than the output; anything else must have its rank.
-    sparse = len(given) == len(output) - 1 or (given and given[-1] == 1)
-    same = len(given) == len(output) and all(
-        w is None or g == w for g, w in zip(given, output, strict=True)
-    )
-    if not (sparse or same):
+    # Sparse class numbers have one axis less than the output, or a last axis of 1.
+    numbers = given[:-1] if given and given[-1] == 1 and len(given) == len(output) else given
+    if not (_fits(given, output) or _fits(numbers, output[:-1])):
         raise DataError(
             f"labels {name!r} must have the shape of the network's output, {_shape_text(output)} "
             f"an example, or class numbers without its last axis. Received: {_shape_text(given)}."
         )
+
+
+def _fits(given: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    return len(given) == len(wanted) and all(
+        w is None or g == w for g, w in zip(given, wanted, strict=True)
+    )
 
 
 def _shape_text(shape: Sequence[int | None]) -> str:
@@ -244,33 +245,41 @@ def check_labels(
             "training needs labels, because the network was compiled with a loss. Received: "
             "features alone. Give the data labels; those that are the features themselves, too."
         )
-    losses = map(_name, losses_of(getattr(model, "loss", None), list(outputs)))
+    losses = losses_of(getattr(model, "loss", None), list(outputs))
     shapes = [shape for _, shape in signature_of(model).outputs.values()]
-    for name, shape, loss in zip(outputs.values(), shapes, losses, strict=False):
-        classes = shape[-1] if shape else None
-        if loss not in (_SPARSE, _DENSE) or classes is None or classes < 2:
+    for name, shape, given_loss in zip(outputs.values(), shapes, losses, strict=False):
+        classes, loss = shape[-1] if shape else None, loss_name(given_loss)
+        array, kind = labels[name], LOSSES.get(loss)
+        if kind is None or classes is None or classes < 2:
             continue
-        array = labels[name]
-        one_hot = array.ndim == len(shape) + 1 and array.shape[-1] == classes
+        one_hot = _fits(array.shape[1:], shape)
         if loss == _DENSE and not one_hot:
             raise DataError(
                 f"labels {name!r} must be one-hot for the loss {_DENSE!r}. Received: class "
                 f"numbers, shape {array.shape[1:]} an example. Use `one_hot=True` where the data "
-                f"is read, or the loss {_SPARSE!r}."
+                f"is read, or the loss {SPARSE!r}."
             )
-        if loss == _SPARSE and one_hot:
+        if loss == SPARSE and one_hot:
             raise DataError(
-                f"labels {name!r} must be class numbers for the loss {_SPARSE!r}. Received: "
+                f"labels {name!r} must be class numbers for the loss {SPARSE!r}. Received: "
                 f"one-hot ones, shape {array.shape[1:]} an example. Use `one_hot=False` where the "
                 f"data is read, or the loss {_DENSE!r}."
             )
-        if loss == _SPARSE and len(array):
-            largest = np.max(array)
-            if largest >= classes:
+        if kind.labels != "class numbers" and not one_hot:
+            raise DataError(
+                f"labels {name!r} must have the shape of the network's output, "
+                f"{_shape_text(shape)} an example, for the loss {loss!r}. Received: "
+                f"{_shape_text(array.shape[1:])}. Give the last layer as many units as an example "
+                "has labels, or check the labels."
+            )
+        if loss == SPARSE and array.size and getattr(given_loss, "ignore_class", None) is None:
+            least, largest = np.min(array), np.max(array)
+            if largest >= classes or least < 0:
                 raise DataError(
-                    f"labels {name!r} must be class numbers below {classes}, the width of the "
-                    f"network's output. Received: {largest}. Give the last layer as many units as "
-                    "there are classes, or check the labels."
+                    f"labels {name!r} must be class numbers from 0 to below {classes}, the width "
+                    f"of the network's output, {_shape_text(shape)}. Received: labels from "
+                    f"{least} to {largest}, shape {_shape_text(array.shape[1:])} an example. Give "
+                    "the last layer as many units as there are classes, or check the labels."
                 )
 
 
@@ -284,7 +293,7 @@ def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:
     return [loss] * len(names)
 
 
-def _name(loss: Any) -> str:
-    if isinstance(loss, str):
-        return loss
-    return str(getattr(loss, "name", None) or getattr(loss, "__name__", ""))
+def loss_name(loss: Any) -> str:
+    """Keras' full name of a loss that a network was compiled with; empty if it has none."""
+    given = loss if isinstance(loss, str) else getattr(loss, "name", None)
+    return plain_name(str(given or getattr(loss, "__name__", "")))

@@ -57,7 +57,9 @@ class Trainer:
     def set_up(self, cores: int, backend: str = "tensorflow") -> None:
         """Fix devices and threads before Keras' backend starts; it cannot change them later."""
         os.environ["KERAS_BACKEND"] = backend
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
+            # The trainer's log has errors: the message about a process that ended quotes them.
+            os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         os.environ.update(device_environment(self._device))
         # NPROC is what XLA of JAX takes for the number of cores.
         os.environ["OMP_NUM_THREADS"] = os.environ["NPROC"] = str(cores)

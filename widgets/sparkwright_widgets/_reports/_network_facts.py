@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sparkwright.networks as networks
+from sparkwright.networks.building import parameter_count
 from sparkwright_widgets._format import plain
 
 
@@ -78,12 +79,13 @@ def _of_spec(spec: Any) -> NetworkFacts:
 
 
 def _of_model(model: Any) -> NetworkFacts:
+    parameters = parameter_count(model)
     optimizer: Any = getattr(model, "optimizer", None)
     settings: dict[str, Any] = {} if optimizer is None else dict(optimizer.get_config())
     return NetworkFacts(
         name=str(model.name),
         layers=[_layer(layer) for layer in model.layers],
-        parameters=int(model.count_params()),
+        parameters=parameters,
         trainable=sum(math.prod(variable.shape) for variable in model.trainable_variables),
         optimizer="" if optimizer is None else type(optimizer).__name__,
         optimizer_settings=settings,

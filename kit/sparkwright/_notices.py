@@ -1,0 +1,101 @@
+"""Keeps start-up notices of libraries off standard error, and passes on everything else."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_TENSORFLOW = "tensorflow"
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+# TensorFlow 2.21 writes these as its libraries are loaded, whatever level is set.
+_INFORMATION = re.compile(
+    rb"I\d{4} \d\d:\d\d:\d|WARNING: All log messages before absl::InitializeLog|"
+    rb"To enable the following instructions: "
+)
+
+
+def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading.Thread:
+    """Start a thread that writes the lines of `source` to `target`, without notices.
+
+    Args:
+        source: descriptor to read from until its end, and to close then.
+        notices: what lines that are left out begin with.
+        target: descriptor to write to.
+    """
+
+    def run() -> None:
+        with open(source, "rb") as lines, contextlib.suppress(OSError):
+            for line in lines:
+                if not notices.match(line):
+                    os.write(target, line)
+
+    thread = threading.Thread(target=run, name="sparkwright-notices", daemon=True)
+    thread.start()
+    return thread
+
+
+class _Quiet(MetaPathFinder):
+    """Has TensorFlow loaded without its notices."""
+
+    _looks = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if fullname != _TENSORFLOW or self._looks:
+            return None
+        self._looks = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looks = False
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            load = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                with _without_notices():
+                    load(module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+@contextlib.contextmanager
+def _without_notices() -> Generator[None]:
+    try:
+        before = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    source, target = os.pipe()
+    reader = pass_on(source, _INFORMATION, before)
+    os.dup2(target, 2)
+    os.close(target)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        # A process that was started meanwhile may still write to the pipe.
+        reader.join(1.0)
+        if not reader.is_alive():
+            os.close(before)
+
+
+def quiet_tensorflow() -> None:
+    """Have TensorFlow write no notices about the machine as it starts.
+
+    Its level becomes "3", unless the user has set one; with "0" nothing is left out. Does nothing
+    if TensorFlow has been loaded.
+    """
+    level = os.environ.setdefault(_LEVEL, "3")
+    if _TENSORFLOW not in sys.modules and level != "0":
+        sys.meta_path.insert(0, _Quiet())

@@ -1,0 +1,45 @@
+"""Whether data fits a network, as far as that is known before a run begins; on the driver."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparkwright.data import DataSet, DistributedDataSet
+from sparkwright.errors import DataError
+from sparkwright.networks.signature import signature_of
+
+from ._batch_layout import SPARSE, BatchLayout, loss_name, losses_of
+
+
+def check_data(model: Any, data: Any, *, training: bool) -> None:
+    """Refuse data that the network cannot be trained on, or validated with.
+
+    Workers check every minibatch file again. Of data on Spark only the names of classes are known
+    here: nothing is read.
+
+    Args:
+        model: a compiled, built keras.Model.
+        data: a DataSet, a DistributedDataSet; of anything else nothing is known.
+        training: whether there must be labels.
+
+    Raises:
+        DataError: naming the shape or range of the labels and the shape of the output.
+    """
+    if isinstance(data, DataSet):
+        BatchLayout(model, data.columns(), training=training)
+    elif isinstance(data, DistributedDataSet):
+        _check_classes(model, data.class_names)
+
+
+def _check_classes(model: Any, class_names: Mapping[str, Sequence[str]]) -> None:
+    outputs = list(signature_of(model).outputs.items())
+    losses = losses_of(getattr(model, "loss", None), [name for name, _ in outputs])
+    for (name, (_, shape)), loss in zip(outputs, losses, strict=False):
+        only = next(iter(class_names.values()), ()) if len(outputs) == 1 else ()
+        classes = class_names.get(name, only)
+        units = shape[-1] if shape else None
+        if loss_name(loss) == SPARSE and units is not None and len(classes) > units:
+            raise DataError(
+                f"the output {name!r} must have one unit for each of the data's {len(classes)} "
+                f"classes. Received: {units} units, classes {', '.join(classes)[:80]}. Give the "
+                f"last layer {len(classes)} units, or check the labels."
+            )

@@ -1,0 +1,151 @@
+"""One line an epoch outside notebooks; a bar, rewritten in place, on a terminal."""
+
+import io
+import re
+import time
+
+import numpy as np
+import pytest
+from tests.waiting import wait_until
+
+from sparkwright.masters.plan import TrainingPlan
+from sparkwright.runs._progress import ProgressLines, duration
+from sparkwright.runs.record import RunRecord
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"  # pyright: ignore
+
+    def isatty(self) -> bool:
+        return True
+
+
+def begin(
+    stream: io.StringIO, *, validates: bool = False, epochs: int = 2
+) -> tuple[RunRecord, ProgressLines]:
+    record = RunRecord(workers=2, epochs=epochs, name="sparkwright-test")
+    lines = ProgressLines(
+        record, name="brisk-heron", title="mlp on 2 workers", validates=validates, stream=stream
+    )
+    plan = TrainingPlan(rows=(20, 20), batch_size=10, averaging_frequency=2, epochs=epochs)
+    record.plan_made(plan)
+    return record, lines
+
+
+def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> None:
+    block = {"epoch": epoch, "round": 1, "count": 2, "age_s": 0.0, "seconds": 0.1}
+    record.rows_trained(
+        worker,
+        [{**block, "metrics": {"accuracy": 0.75}, "averagings": epoch}],
+        np.full(2, loss, np.float32),
+        np.full(2, 10, np.int32),
+    )
+
+
+def ended(record: RunRecord, state: str = "done", message: str = "done") -> None:
+    record.state_changed(state, message)  # pyright: ignore
+    record.close()
+
+
+def plain(text: str) -> list[str]:
+    """Lines without what depends on the clock."""
+    return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
+
+
+def test_each_epoch_is_one_finished_line_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkwright.runs._progress._LOOK_S", 0.0)
+    stream = io.StringIO()
+    record, _ = begin(stream, validates=True)
+    for epoch in (1, 2):
+        for worker in range(2):
+            train(record, epoch=epoch, worker=worker, loss=1 / epoch)
+        time.sleep(0.1)
+        record.validated(epoch=epoch, loss=0.0004, metrics={"accuracy": 0.5})
+    ended(record)
+    tail = "val_accuracy: 0.5000 - val_loss: 4.0000e-04"
+    assert plain(stream.getvalue()) == [
+        "Run brisk-heron: mlp on 2 workers",
+        f"Epoch 1/2 - 4/4 - TIME - accuracy: 0.7500 - loss: 1.0000 - {tail}",
+        f"Epoch 2/2 - 4/4 - TIME - accuracy: 0.7500 - loss: 0.5000 - {tail}",
+    ]
+
+
+def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
+    stream = io.StringIO()
+    record, _ = begin(stream)
+    train(record, epoch=1, worker=0)
+    ended(record, "stopped", "stopped; the model holds the last average")
+    assert plain(stream.getvalue())[1:] == [
+        "Epoch 1/2 - 2/4 - TIME - accuracy: 0.7500 - loss: 0.5000",
+        "Run brisk-heron: stopped; the model holds the last average",
+    ]
+
+
+def test_queues_and_lost_workers_are_lines_of_their_own() -> None:
+    stream = io.StringIO()
+    record, _ = begin(stream)
+    record.waits_behind(("calm-otter",))
+    record.worker_joined(1, host="a", rows=20)
+    record.worker_lost(1)
+    ended(record)
+    assert stream.getvalue().splitlines()[1:] == [
+        "Waiting for run calm-otter to end",
+        "Worker 1 on a was lost; Spark starts it again",
+    ]
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
+    stream = io.StringIO()
+    record, lines = begin(stream)
+    if attended:
+        with lines.attended():
+            ended(record, "failed", "the disk is full")
+    else:
+        ended(record, "failed", "the disk is full")
+    assert ("Run brisk-heron: the disk is full" in stream.getvalue()) is not attended
+
+
+def test_a_terminal_shows_a_bar_in_place_while_the_script_waits() -> None:
+    stream = Terminal()
+    record, lines = begin(stream)
+    train(record, epoch=1, worker=0)
+    time.sleep(0.5)
+    assert "\r" not in stream.getvalue()
+    with lines.attended():
+        wait_until(lambda: "━╌" in stream.getvalue(), 10)
+        train(record, epoch=1, worker=1)
+        ended(record)
+    text = stream.getvalue()
+    assert re.search(r"\rEpoch 1/2 ━{10}╌{10} 2/4 - [^\r\n]*\x1b\[K\r", text)
+    assert re.search(r"\rEpoch 1/2 ━{20} 4/4 - [^\r\n]* - loss: 0.5000\x1b\[K\n$", text)
+    assert text.count("\n") == 2
+
+
+def test_a_line_in_place_fits_into_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    record, lines = begin(stream)
+    with lines.attended():
+        train(record, epoch=1, worker=0)
+        wait_until(lambda: "\rEpoch" in stream.getvalue(), 10)
+    ended(record)
+    painted = re.findall(r"\r([^\r\n]*)\x1b\[K(?=\r|\Z)", stream.getvalue())
+    assert painted
+    assert max(map(len, painted)) < 40
+
+
+def test_a_closed_stream_does_not_end_the_training() -> None:
+    stream = io.StringIO()
+    record, _ = begin(stream)
+    stream.close()
+    train(record, epoch=1, worker=0)
+    ended(record)
+    assert record.status().state == "done"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "250ms"), (3.4, "3s"), (62, "1:02"), (3723, "1:02:03")]
+)
+def test_durations_are_written_as_keras_does(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

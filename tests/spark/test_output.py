@@ -1,0 +1,158 @@
+"""What a script that trains on Spark writes: its progress, and nothing of Spark or TensorFlow."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.helpers import Slow, dense, numbered
+from tests.waiting import wait_until
+
+import sparkwright as sw
+from sparkwright.spark._java import configures_log
+
+SCRIPT = """
+import sys
+import sparkwright as sw
+import numpy as np
+import keras
+
+spark = sw.start_spark(workers=1)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, averaging_frequency=2)
+network = sw.SparkNetwork(spark, model, master)
+features = np.random.default_rng(0).normal(size=(400, 4)).astype("float32")
+data = sw.DataSet(features, np.arange(400, dtype="int32") % 3)
+"""
+TRAINED = """
+network.fit(data, epochs=2, validation=data, name="first")
+
+def failing(row):
+    raise ValueError("of a task")
+
+try:
+    spark.sparkContext.parallelize([1], 1).map(failing).collect()
+except Exception:
+    print("failed")
+print(network.evaluate(data).accuracy > 0)
+network.start(data, epochs=100000, name="last")
+"""
+ENDLESS = "network.fit(data, epochs=100000, name='endless')\n"
+
+
+def environment() -> dict[str, str]:
+    """Without what the tests set."""
+    return {name: text for name, text in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+def test_a_script_writes_its_progress_and_nothing_else() -> None:
+    """Also at its end, with a session and a run that go on, and after a job that failed."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + TRAINED],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=200,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    numbers = r"- \d+\w+ - [\d,]+ examples/s - accuracy: [\d.]+ - loss: [\d.]+"
+    lines = [
+        "Run first: sequential on 1 worker",
+        *(rf"Epoch {n}/2 - 40/40 {numbers} - val_accuracy: \S+ - val_loss: \S+" for n in (1, 2)),
+        *("failed", "True", "Run last: sequential on 1 worker"),
+        "Run last: the script ends, and the run with it",
+    ]
+    # The last run may or may not have come to an epoch.
+    found = [text for text in done.stdout.splitlines() if "/100000 " not in text]
+    assert len(found) == len(lines), done.stdout
+    for text, pattern in zip(found, lines, strict=True):
+        assert re.fullmatch(pattern, text), text
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+def test_ctrl_c_ends_a_script_with_one_sentence() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-uc", SCRIPT + ENDLESS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    limit = threading.Timer(200, os.killpg, (process.pid, signal.SIGKILL))
+    limit.start()
+    try:
+        assert process.stdout is not None
+        while (line := process.stdout.readline()) and not line.startswith("Epoch 2/"):
+            pass
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate()
+    finally:
+        limit.cancel()
+    assert "Traceback" not in rest + errors
+    (sentence,) = errors.strip().splitlines()
+    assert re.match(r"RunInterrupted: run endless was interrupted in epoch \d+ of ", sentence)
+    assert process.returncode != 0
+
+
+@pytest.mark.spark
+def test_a_queued_run_names_the_run_that_holds_its_slots(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow, fast = (
+        sw.ParameterAveragingTrainingMaster(workers=workers, batch_size_per_worker=5)
+        for workers in (3, 2)
+    )
+    network = sw.SparkNetwork(spark, dense(), slow.with_hooks(Slow()))
+    first = network.start(numbered(300), epochs=500, name="first")
+    wait_until(lambda: first.status.averagings > 0, 120)
+    second = sw.SparkNetwork(spark, dense(), fast).start(numbered(40), name="second")
+    try:
+        wait_until(lambda: second.status.state == "queued", 30)
+        assert second.status.message == "Waiting for run first to end"
+        assert "second" in repr(second)
+        wait_until(lambda: "Waiting for run first to end\n" in capsys.readouterr().out, 10)
+    finally:
+        first.stop()
+        first.wait(60)
+    second.wait(120)
+    assert second.status.state == "done"
+    assert {worker.state for worker in first.status.workers} == {"stopped"}
+    assert {worker.state for worker in second.status.workers} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ({"spark.log.level": "INFO"}, {}),
+        ({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=own.xml"}, {}),
+        ({}, {"JDK_JAVA_OPTIONS": "-Dlog4j2.level=info"}),
+        ({}, {"SPARK_CONF_DIR": "with a file"}),
+    ],
+)
+def test_a_log_that_the_user_has_configured_stays(
+    settings: Mapping[str, str],
+    variables: Mapping[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not configures_log({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
+    (tmp_path / "log4j2.properties.template").touch()
+    assert not configures_log({})
+    for name, text in variables.items():
+        if name == "SPARK_CONF_DIR":
+            (tmp_path / "log4j2.properties").touch()
+        else:
+            monkeypatch.setenv(name, text)
+    assert configures_log(settings)

@@ -1,0 +1,84 @@
+"""Where a run is shown: a panel in notebooks, lines elsewhere, nothing on request; and checks."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.spark.helpers import dense, numbered
+
+import sparkwright as sw
+from sparkwright.runs import begin
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+def train(**options: Any) -> Any:
+    master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=10)
+    with sw.ParallelWrapper(dense(), master, workers=1, cores_per_worker=1) as wrapper:
+        run = wrapper.start(numbered(40), epochs=2, **options)
+        run.wait(120)
+    return run
+
+
+@pytest.mark.parametrize(("display", "shown"), [(None, True), (True, True), (False, False)])
+def test_progress_is_printed_outside_notebooks_unless_switched_off(
+    display: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train(display=display)
+    lines = capsys.readouterr().out.splitlines()
+    expected = [f"Run {run.name}: ", "Epoch 1/2 - 4/4 - ", "Epoch 2/2 - 4/4 - "] if shown else []
+    assert len(lines) == len(expected)
+    assert all(map(str.startswith, lines, expected))
+
+
+def test_a_notebook_shows_the_panel_and_no_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panels: list[Any] = []
+    monkeypatch.setattr(begin, "in_notebook", lambda: True)
+    monkeypatch.setattr(begin, "show", panels.append)
+    assert panels == [train()]
+    assert capsys.readouterr().out == ""
+
+
+def test_runs_of_a_session_have_distinct_names() -> None:
+    names = [train(display=False, name=name).name for name in (None, None, "mine", "mine")]
+    assert len(set(names)) == 4
+    assert names[2:] == ["mine", "mine-2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "loss", "message"),
+    [
+        (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
+        (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
+        (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
+        (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
+        (np.zeros(40), "mse", r"\(3\) an example, for the loss 'mean_squared_error'"),
+        (np.zeros((40, 1)), "mae", r"\(3\) an example, for the loss 'mean_absolute_error'"),
+        (np.zeros(40), "binary_crossentropy", r"Received: \(\)"),
+        (np.zeros((40, 2, 3)), "mse", r"Received: \(2, 3\)"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused_before_a_run_begins(
+    labels: Any, loss: str, message: str
+) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", loss)
+    data = sw.DataSet(np.zeros((40, 4), np.float32), labels)
+    with (
+        sw.ParallelWrapper(model, sw.ParameterAveragingTrainingMaster(), workers=1) as wrapper,
+        pytest.raises(sw.DataError, match=message) as caught,
+    ):
+        wrapper.start(data, display=False)
+    assert "\n" not in str(caught.value)
+    assert wrapper.history is None
+
+
+def test_an_unbuilt_network_is_refused_in_our_words() -> None:
+    from sparkwright.networks import ModelDefinition
+
+    model = keras.Sequential([keras.layers.Dense(3)])
+    with pytest.raises(sw.ConfigurationError, match=r"must be built .* Received: .* `keras.Input`"):
+        ModelDefinition.of(model)
