@@ -89,6 +89,7 @@ class RunBeginning:
         changes = {name: options[name] for name in ("shuffle", "steps_per_epoch")}
         master = replace(master, **{n: v for n, v in changes.items() if v is not None})
         self.id, self.epochs, self._model = id, epochs, model
+        self._is_recorded: bool = not is_off() if options["record"] is None else options["record"]
         if rebuild_optimizer(model):
             remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
             warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
@@ -120,7 +121,6 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping, self._name = early_stopping, options["name"]
-        self._is_recorded: bool | None = options["record"]
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
             raise ConfigurationError(
@@ -160,14 +160,13 @@ class RunBeginning:
         when_begun: Callable[[TrainingRun], None],
     ) -> TrainingRun:
         """Begin, and show the run if `display` says so or, when None, in a notebook."""
+        if self._is_recorded:
+            reserve_names()
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
         if self.master.collect_training_stats:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
-        is_recorded = not is_off() if self._is_recorded is None else self._is_recorded
-        if is_recorded:
-            reserve_names()
         run = TrainingRun(
             id=self.id,
             name=self._name,
@@ -190,7 +189,7 @@ class RunBeginning:
             },
         )
         when_begun(run)
-        if is_recorded:
+        if self._is_recorded:
             record_run(run, record)
         if display if display is not None else in_notebook():
             show(run)
