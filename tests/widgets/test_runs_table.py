@@ -7,7 +7,7 @@ from tests.runs.recorded import begin, train, until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
-from sparkwright_widgets import RunsTable, compare_runs
+from sparkwright_widgets import RunsTable, compare_runs, report_runs
 from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
 
 
@@ -85,6 +85,15 @@ def test_stored_runs_and_runs_that_go_on_are_compared_with_one_another(comms, st
     assert comparison.wait(20)
     assert "going on" in comparison.block().text
     recorder.wait(20)
+
+
+def test_stored_runs_are_reported_side_by_side(store, tmp_path):
+    for epochs in (3, 5):
+        train(store, epochs=epochs)
+    report_runs(store.runs(), str(tmp_path / "report.html"))
+    report = (tmp_path / "report.html").read_text()
+    assert "The best validation accuracy, 0.65, is that of 1. dense on 2 workers." in report
+    assert "1 option differed" in report
 
 
 def test_a_run_is_renamed_tagged_and_deleted_after_a_question(store, table):
