@@ -43,10 +43,9 @@ def reserve_names() -> None:
     """Keep the names of stored runs from being drawn or given again; never raises."""
     try:
         names = RunStore().select("SELECT DISTINCT name FROM runs")
-    except OSError as error:
-        _log.debug("names of stored runs are unknown: %s", error)
-    else:
         NAMES.reserve(row["name"] for row in names)
+    except Exception as error:  # the recorder will warn
+        _log.debug("names of stored runs are unknown: %s", error)
 
 
 class RunRecorder:
