@@ -170,7 +170,7 @@ def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkey
 def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     _, engine, recorder = begin(store, name="elsewhere")
-    until(store.runs)
+    until(lambda: store.runs() and store.runs()[0].state == "training")
     monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
     shown = table()
     assert texts(shown)[0][1] == "▶ Training"
