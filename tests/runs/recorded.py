@@ -24,10 +24,11 @@ class ScriptedEngine:
 
     def __init__(self, epochs: int, error: Exception | None = None) -> None:
         self._epochs, self._error = epochs, error
-        self.may_end = threading.Event()
+        self.may_train, self.may_end = threading.Event(), threading.Event()
         self.trained = threading.Event()
 
     def run(self, record: RunRecord) -> Outcome:
+        self.may_train.wait(60)
         rows = (10 * MINIBATCHES,) * WORKERS
         plan = TrainingPlan(rows=rows, batch_size=10, averaging_frequency=5, epochs=self._epochs)
         record.plan_made(plan)
@@ -63,9 +64,14 @@ def report(record: RunRecord, worker: int, epoch: int, round: int) -> None:
 
 
 def begin(
-    store: RunStore, *, epochs: int = 3, error: Exception | None = None, **more: Any
+    store: RunStore,
+    *,
+    epochs: int = 3,
+    error: Exception | None = None,
+    trains: bool = True,
+    **more: Any,
 ) -> tuple[TrainingRun, ScriptedEngine, RunRecorder]:
-    """A run that has trained all but its end, and what records it."""
+    """A run that has trained all but its end, or waits for its workers, and what records it."""
     engine = ScriptedEngine(epochs, error)
     record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
     name = more.pop("name", None)
@@ -80,7 +86,9 @@ def begin(
     )
     run.name = name or run.name  # also one that another test has used
     recorder = RunRecorder(store, run, record)
-    engine.trained.wait(10)
+    if trains:
+        engine.may_train.set()
+        engine.trained.wait(10)
     return run, engine, recorder
 
 

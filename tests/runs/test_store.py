@@ -150,6 +150,17 @@ def test_a_run_that_goes_on_is_shown_and_may_be_renamed(store: RunStore) -> None
     assert run.name != "renamed"
 
 
+def test_a_run_that_waits_for_its_workers_is_stored_without_a_curve(store: RunStore) -> None:
+    run, engine, recorder = begin(store, trains=False)
+    (found,) = until(store.runs)
+    assert (found.state, found.metrics, found.sparkline, len(found.log)) == ("queued", {}, (), 0)
+    engine.may_train.set()
+    engine.may_end.set()
+    assert recorder.wait(30)
+    assert run.warnings == ()
+    assert store.run(run.name).state == "done"
+
+
 def test_a_deleted_run_trains_on_and_is_not_stored_again(store: RunStore) -> None:
     run, engine, recorder = begin(store)
     until(store.runs)

@@ -7,7 +7,7 @@ from tests.runs.recorded import begin, train, until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
-from sparkwright_widgets import RunsTable, compare_runs
+from sparkwright_widgets import RunsTable, compare_runs, report_runs
 from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
 
 
@@ -87,6 +87,15 @@ def test_stored_runs_and_runs_that_go_on_are_compared_with_one_another(comms, st
     recorder.wait(20)
 
 
+def test_stored_runs_are_reported_side_by_side(store, tmp_path):
+    for epochs in (3, 5):
+        train(store, epochs=epochs)
+    report_runs(store.runs(), str(tmp_path / "report.html"))
+    report = (tmp_path / "report.html").read_text()
+    assert "The best validation accuracy, 0.65, is that of 1. dense on 2 workers." in report
+    assert "1 option differed" in report
+
+
 def test_a_run_is_renamed_tagged_and_deleted_after_a_question(store, table):
     train(store, name="first")
     train(store, name="second")
@@ -161,7 +170,7 @@ def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkey
 def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     _, engine, recorder = begin(store, name="elsewhere")
-    until(store.runs)
+    until(lambda: store.runs() and store.runs()[0].state == "training")
     monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
     shown = table()
     assert texts(shown)[0][1] == "▶ Training"

@@ -10,7 +10,7 @@ from ._history import COLUMNS
 
 POINTS = 512
 SPARKLINE_POINTS = 60
-_LAST = ("epoch", "step", "time_s")
+_LAST, _ALWAYS = ("epoch", "step", "time_s"), ("loss", "examples", "examples_per_s")
 Rows = Mapping[str, NDArray[Any]]
 
 
@@ -37,7 +37,8 @@ class CurveSummary:
         self.epochs: dict[int, tuple[float, int]] = {}
         self._width = 1
         self._last = {name: np.zeros(POINTS) for name in _LAST}
-        self._sums: dict[str, NDArray[np.float64]] = {}  # (2, POINTS): weighted sums, weights
+        # (2, POINTS): weighted sums, weights
+        self._sums = {name: np.zeros((2, POINTS)) for name in _ALWAYS}
 
     def add(self, rows: Rows) -> None:
         """Take new rows of the log. Minibatches whose loss no worker reported are left out."""
@@ -69,8 +70,6 @@ class CurveSummary:
         `examples` are those of a point, `examples_per_s` one worker's; the others are means, NaN
         where a column has no value.
         """
-        if not self._sums:
-            return {name: np.zeros(0) for name in (*_LAST, *self._sums)}
         there = self._sums["examples"][1] > 0
         found = {name: column[there] for name, column in self._last.items()}
         for name, (sums, weights) in self._sums.items():
@@ -81,7 +80,7 @@ class CurveSummary:
 
     def sparkline(self) -> list[float]:
         """At most `SPARKLINE_POINTS` losses, from the first to the last."""
-        losses = self.points().get("loss", np.zeros(0))
+        losses = self.points()["loss"]
         parts = np.array_split(losses, min(SPARKLINE_POINTS, max(1, len(losses))))
         return [float(part.mean()) for part in parts if len(part)]
 

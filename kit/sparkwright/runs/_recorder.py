@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ._curve_summary import CurveSummary
-from ._events import RowsLogged, RunEvent, RunStatus
+from ._events import RowsLogged, RunEvent, RunStatus, StateChanged
 from ._process import Process
 from ._run import TrainingRun
 from ._run_file import opened
@@ -22,7 +22,7 @@ from .record import RunRecord
 from .store import ENDED, RunStore
 
 _log = logging.getLogger(__name__)
-# Between two writes: at least so long, 50 times as long as one took, and at most so long.
+# Without an event so long between two writes; always 50 times as long as one took, up to a limit.
 _SOONEST_S, _SHARE, _LATEST_S = 2.0, 50.0, 15.0
 _LAST_TRIES = 3
 _EXIT_S = 10.0
@@ -43,10 +43,9 @@ def reserve_names() -> None:
     """Keep the names of stored runs from being drawn or given again; never raises."""
     try:
         names = RunStore().select("SELECT DISTINCT name FROM runs")
-    except OSError as error:
-        _log.debug("names of stored runs are unknown: %s", error)
-    else:
         NAMES.reserve(row["name"] for row in names)
+    except Exception as error:  # the recorder will warn
+        _log.debug("names of stored runs are unknown: %s", error)
 
 
 class RunRecorder:
@@ -71,7 +70,7 @@ class RunRecorder:
         self._curve, self._next_row = CurveSummary(), 0
         self._metrics: tuple[int, dict[str, float]] = (0, {})  # of which epoch
         self._is_stored = self._has_warned = False
-        self._wake = threading.Event()
+        self._wake, self._ended = threading.Event(), threading.Event()
         self._remove_listener = run.add_listener(self._on_event)
         self._thread = threading.Thread(
             target=self._main, name=f"sparkwright-{run.id}-recorder", daemon=True
@@ -92,6 +91,8 @@ class RunRecorder:
     def _on_event(self, event: RunEvent) -> None:
         if not isinstance(event, RowsLogged):
             self._wake.set()
+        if isinstance(event, StateChanged) and event.state in ENDED:
+            self._ended.set()
 
     def _main(self) -> None:
         result = "stored"
@@ -99,13 +100,12 @@ class RunRecorder:
             self._wake.clear()
             began_s = time.monotonic()
             result = self._try_to_write()
-            pause_s = _SHARE * (time.monotonic() - began_s)
-            self._wake.wait(min(max(pause_s, _SOONEST_S), _LATEST_S))
+            pause_s = min(_SHARE * (time.monotonic() - began_s), _LATEST_S)
+            if not self._ended.wait(pause_s):
+                self._wake.wait(max(0.0, _SOONEST_S - pause_s))
         self._curve, self._next_row = CurveSummary(), 0  # rows may have been dropped since
         for _ in range(_LAST_TRIES):
-            if result == "deleted":
-                break
-            if self._try_to_write() != "failed":
+            if result == "deleted" or self._try_to_write() != "failed":
                 break
         self._remove_listener()
 

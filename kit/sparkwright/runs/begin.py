@@ -95,6 +95,7 @@ class RunBeginning:
         changes = {name: options[name] for name in ("shuffle", "steps_per_epoch")}
         master = replace(master, **{n: v for n, v in changes.items() if v is not None})
         self.id, self.epochs, self.model = id, epochs, model
+        self._is_recorded: bool = not is_off() if options["record"] is None else options["record"]
         if rebuild_optimizer(model):
             remedy = "`sw.load_model` reads moments, too, if Keras 3 wrote the file."
             warnings.warn(lost_state(model.optimizer, remedy), stacklevel=3)
@@ -127,7 +128,6 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping, self._name = early_stopping, options["name"]
-        self._is_recorded: bool | None = options["record"]
         self.histograms = options["histograms"]
         _check_layers(model, self.histograms)
         frequency = options["callback_frequency"]
@@ -175,14 +175,13 @@ class RunBeginning:
         claim: Claim | None = None,
     ) -> TrainingRun:
         """Begin, and show the run unless `display` is False: a panel in a notebook, else lines."""
+        if self._is_recorded:
+            reserve_names()
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
         if self.master.collect_training_stats:
             record.times.collect(self.master.time_source)
         if self.judged is not None:
             record.early_stopping_found(self.judged.judge.result)
-        is_recorded = not is_off() if self._is_recorded is None else self._is_recorded
-        if is_recorded:
-            reserve_names()
         name, panel = NAMES.take(self._name), display is not False and in_notebook()
         lines = (
             ProgressLines(record, name=name, title=title, validates=self._validates)
@@ -213,7 +212,7 @@ class RunBeginning:
             },
         )
         when_begun(run)
-        if is_recorded:
+        if self._is_recorded:
             record_run(run, record)
         if panel:
             show(run)

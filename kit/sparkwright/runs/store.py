@@ -151,13 +151,14 @@ class RunTable(tuple[StoredRun, ...]):
         """Return a DataFrame: one row a run, with metrics and the settings that differ."""
         import pandas as pd
 
+        settings = self.settings()
         names = ("name", "state", "started_at", "seconds", "epoch", "epochs", "examples_per_s")
         rows = [
             {
                 **{name: getattr(run, name) for name in names},
                 "tags": ", ".join(run.tags),
                 **run.metrics,
-                **{name: values[number] for name, values in self.settings().items()},
+                **{name: values[number] for name, values in settings.items()},
             }
             for number, run in enumerate(self)
         ]

@@ -9,7 +9,7 @@ from sparkwright.evaluation.comparison import direction_of
 from sparkwright.storage.files import write_bytes
 from sparkwright_widgets._block import Block, sentence_block, table_block
 from sparkwright_widgets._comparison_table import differing
-from sparkwright_widgets._contract import Run
+from sparkwright_widgets._contract import ComparedRun
 from sparkwright_widgets._evaluation_blocks import compared
 from sparkwright_widgets._format import (
     count_text,
@@ -26,7 +26,7 @@ from ._pdf import pdf_of
 
 
 def report_runs(
-    runs: Sequence[Run] | Mapping[str, Run],
+    runs: Sequence[ComparedRun] | Mapping[str, ComparedRun],
     url: str,
     *,
     title: str = "Comparison of runs",
@@ -35,7 +35,8 @@ def report_runs(
     """Write a report that sets several runs side by side, to any URL.
 
     Args:
-        runs: two or more, or by name; without names each has its title and number.
+        runs: two or more, also of a `RunStore`, or by name; without names each has its title and
+            number.
         url: where to; a name that ends in ".pdf" makes it a PDF.
         title: of the report.
         evaluations: name -> evaluations of that run, set side by side; default None: none.
@@ -51,7 +52,7 @@ def report_runs(
 
 
 def comparison_html(
-    runs: Sequence[Run] | Mapping[str, Run],
+    runs: Sequence[ComparedRun] | Mapping[str, ComparedRun],
     *,
     made_at: datetime,
     title: str = "Comparison of runs",
@@ -116,7 +117,7 @@ def difference_block(named: Mapping[str, RunFacts]) -> Block:
     )
 
 
-def _named(runs: Sequence[Run] | Mapping[str, Run]) -> dict[str, RunFacts]:
+def _named(runs: Sequence[ComparedRun] | Mapping[str, ComparedRun]) -> dict[str, RunFacts]:
     if isinstance(runs, Mapping):
         return {str(name): facts_of(run) for name, run in runs.items()}
     return {f"{number}. {run.title}": facts_of(run) for number, run in enumerate(runs, start=1)}

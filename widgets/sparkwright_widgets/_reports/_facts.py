@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkwright.evaluation.comparison import direction_of
 from sparkwright.timeline import Timeline
-from sparkwright_widgets._contract import Rows, Run, Status
+from sparkwright_widgets._contract import ComparedRun, Rows, Status
 from sparkwright_widgets._quantities import LOGGED
 
 
@@ -59,7 +59,7 @@ class RunFacts:
         return plan if isinstance(plan, Mapping) else {}
 
 
-def facts_of(run: Run) -> RunFacts:
+def facts_of(run: ComparedRun) -> RunFacts:
     """Look at a run; later ones of its news are not in what this returns."""
     whole: Any = run  # a run of another kind may lack what only reports look at
     return RunFacts(
