@@ -137,8 +137,8 @@ def refuse_unsuitable(
         DataError: naming all these columns, their types and what to do.
     """
     allowed = ("number", "decimal") if decimals else ("number",)
-    held = {name: kind_of(kind) for name, kind in kinds.items()}
-    wrong: dict[str, Kind] = {n: kind for n, kind in held.items() if kind not in allowed}
+    held: dict[str, Kind] = {name: kind_of(kind) for name, kind in kinds.items()}
+    wrong = {name: kind for name, kind in held.items() if kind not in allowed}
     if not wrong:
         return
     remedies = [
