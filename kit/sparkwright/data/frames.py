@@ -17,7 +17,7 @@ from .texts import is_string
 Library = Literal["pandas", "Spark"]
 Kind = Literal["number", "decimal", "text", "time", "nested", "other"]
 # What to do about a column that is no number.
-_REMEDIES: Mapping[tuple[Library, Kind], str] = {
+_REMEDIES: Mapping[tuple[str, str], str] = {
     ("pandas", "text"): "make numbers of them (`pandas.get_dummies(frame, columns=[…])`), or read "
     "them as categories (`sparkwright.data.read_pandas(frame, labels=…, categories={name: "
     '"infer"})`)',

@@ -126,8 +126,8 @@ class MacroAUC(_OfClasses):
         positives, negatives = counts
         # Each positive beats the negatives with lower scores, and half of those in its own row.
         beaten = ops.cumsum(negatives, axis=0) - negatives / 2
-        pairs = ops.sum(positives, axis=0) * ops.sum(negatives, axis=0)
-        return ops.sum(positives * beaten, axis=0), pairs
+        there: Any = ops.sum(positives, axis=0)
+        return ops.sum(positives * beaten, axis=0), there * ops.sum(negatives, axis=0)
 
 
 def _rows(y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
