@@ -59,7 +59,8 @@ def test_the_rate_of_the_optimizer_is_the_highest(schedule: Any, rates: list[flo
     assert describe_model(model).optimizer == spec.optimizer
     made: dict[str, Any] = {}
     exec(spec.to_code(), made)
-    assert made["model"].optimizer.get_config() == model.optimizer.get_config()
+    rates_there, rates_here = (m.optimizer.get_config() for m in (made["model"], model))
+    assert rates_there["learning_rate"] == rates_here["learning_rate"]
 
 
 def test_settings_without_a_schedule_are_as_before() -> None:

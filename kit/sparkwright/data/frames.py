@@ -17,7 +17,7 @@ from .texts import is_string
 Library = Literal["pandas", "Spark"]
 Kind = Literal["number", "decimal", "text", "time", "nested", "other"]
 # What to do about a column that is no number.
-_REMEDIES: Mapping[tuple[Library, Kind], str] = {
+_REMEDIES: Mapping[tuple[str, str], str] = {
     ("pandas", "text"): "make numbers of them (`pandas.get_dummies(frame, columns=[…])`), or read "
     "them as categories (`sparkwright.data.read_pandas(frame, labels=…, categories={name: "
     '"infer"})`)',
@@ -137,8 +137,8 @@ def refuse_unsuitable(
         DataError: naming all these columns, their types and what to do.
     """
     allowed = ("number", "decimal") if decimals else ("number",)
-    held = {name: kind_of(kind) for name, kind in kinds.items()}
-    wrong: dict[str, Kind] = {n: kind for n, kind in held.items() if kind not in allowed}
+    held: dict[str, Kind] = {name: kind_of(kind) for name, kind in kinds.items()}
+    wrong = {name: kind for name, kind in held.items() if kind not in allowed}
     if not wrong:
         return
     remedies = [

@@ -47,9 +47,9 @@ class _OfClasses(keras.metrics.Metric):
         if not self._counts:
             return ops.zeros(())
         share, whole = self._fraction(*map(ops.convert_to_tensor, self._counts))
-        defined = ops.cast(whole > 0, "float32")
-        each = share / ops.maximum(whole, 1e-30)
-        return ops.sum(each * defined) / ops.maximum(ops.sum(defined), 1.0)
+        defined: Any = ops.cast(whole > 0, "float32")
+        mean: Any = ops.sum(share / ops.maximum(whole, 1e-30) * defined)
+        return mean / ops.maximum(ops.sum(defined), 1.0)
 
     def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
         """What is counted in (rows, C) labels and scores of (rows, 1) weights."""
@@ -112,7 +112,7 @@ class MacroAUC(_OfClasses):
     def _count(self, actual: Any, scores: Any, weights: Any) -> tuple[Any, ...]:
         # Row k of a table counts the scores from k to k + 1 parts of the range.
         classes, last = scores.shape[-1], _THRESHOLDS - 1
-        rows = ops.cast(ops.clip(ops.floor(scores * _THRESHOLDS), 0, last), "int32")
+        rows: Any = ops.cast(ops.clip(ops.floor(scores * _THRESHOLDS), 0, last), "int32")
         places = ops.reshape(rows * classes + ops.arange(classes), (-1,))
 
         def table(counted: Any) -> Any:
@@ -126,15 +126,16 @@ class MacroAUC(_OfClasses):
         positives, negatives = counts
         # Each positive beats the negatives with lower scores, and half of those in its own row.
         beaten = ops.cumsum(negatives, axis=0) - negatives / 2
-        pairs = ops.sum(positives, axis=0) * ops.sum(negatives, axis=0)
-        return ops.sum(positives * beaten, axis=0), pairs
+        there: Any = ops.sum(positives, axis=0)
+        return ops.sum(positives * beaten, axis=0), there * ops.sum(negatives, axis=0)
 
 
 def _rows(y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """(rows, C) labels of 0 and 1, (rows, C) scores, and (rows, 1) weights."""
     scores: Any = ops.cast(y_pred, "float32")
     labels: Any = ops.convert_to_tensor(y_true)
-    classes, shape = scores.shape[-1], ops.shape(scores)[:-1]
+    whole_shape: Any = ops.shape(scores)
+    classes, shape = scores.shape[-1], whole_shape[:-1]
     same = len(labels.shape) == len(scores.shape) and labels.shape[-1] == classes
     if same or classes == 1:
         actual = ops.cast(ops.reshape(labels, (-1, classes)), "float32")

@@ -76,7 +76,7 @@ class TrainingEditor(widgets.VBox):
         self.settings = ValueForm(self._setting_changed, mistaken)
         self.advice = widgets.HTML()
         (schedule,) = nested_options(OptimizerSpec)
-        self.schedule = NestedField(schedule, None, lambda *_path: self._schedule_changed())
+        self.schedule = NestedField(schedule, None, self._schedule_changed)
         super().__init__(
             [
                 *(self.network, self.outputs_box, row(self.add_button)),
@@ -164,12 +164,14 @@ class TrainingEditor(widgets.VBox):
             what = f"set {name} of the optimizer"
             self._change(replace(self._spec, optimizer=optimizer), what, f"optimizer {name}")
 
-    def _schedule_changed(self) -> None:
+    def _schedule_changed(self, *path: str) -> None:
         if self.schedule.is_invalid:
             self.mistaken()
             return
         optimizer = replace(self._spec.optimizer, schedule=self.schedule.value)
-        self._change(replace(self._spec, optimizer=optimizer), "set the schedule", "schedule")
+        # What is typed into one field is one step back.
+        typing = " ".join(path) if len(path) > 1 else ""
+        self._change(replace(self._spec, optimizer=optimizer), "set the schedule", typing)
 
 
 class OutputEditor(widgets.VBox):

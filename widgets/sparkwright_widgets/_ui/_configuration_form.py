@@ -304,8 +304,8 @@ class NestedField(widgets.VBox):
 def _kind_option(nested: NestedOption, *, has_own: bool) -> list[Option]:
     texts: dict[str, Any] = {"name": nested.name, "label": nested.label, "help": nested.help}
     if len(nested.kinds) > 1 or has_own:
-        own, none = [_OWN] if has_own else [], [None] if nested.optional else []
-        choices = (*nested.kinds, *own, *none)
+        texts |= {"optional": nested.optional, "none_text": nested.none_text}
+        choices = (*nested.kinds, *([_OWN] if has_own else []))
         return [Option(kind="choice", default=nested.default, choices=choices, **texts)]
     if not nested.optional:
         return []
