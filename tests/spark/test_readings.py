@@ -36,9 +36,19 @@ def test_averaging_by_spark_tells_rate_and_ratio_of_its_rounds(spark: Any, blobs
     master = sw.ParameterAveragingTrainingMaster(
         **FIXED, averaging_frequency=2, communication="spark"
     )
-    run = sw.SparkNetwork(spark, scheduled(), master).start(blobs, epochs=1)
+    wanted = sw.Histograms(every=1, of=("weights", "updates", "activations"))
+    model = scheduled()
+    run = sw.SparkNetwork(spark, model, master).start(blobs, epochs=1, histograms=wanted)
     run.wait(60)
     check_averaging(run, blobs)
+    found = run.histograms
+    assert found.count == 3
+    for name, variable in zip(found.names["weights"], model.trainable_variables, strict=True):
+        last = found.of(name)[-1][1]
+        values = variable.numpy()
+        assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-6)
+    assert found.names["updates"] == found.names["weights"]
+    assert found.notes == ('Activations need `communication="ring"` or "driver".',)
 
 
 @pytest.mark.usefixtures("in_process")

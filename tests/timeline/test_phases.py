@@ -71,6 +71,7 @@ def test_codes_never_change_for_files_hold_them():
             "ASSEMBLE": 17,
             "WORK": 18,
             "OVERLAP": 19,
+            "HISTOGRAMS": 20,
             "COUNT": 32,
             "LAYOUT": 33,
             "SUBMIT": 34,

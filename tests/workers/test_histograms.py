@@ -132,3 +132,126 @@ def test_weights_and_updates_are_those_of_the_network(kind):
         means = [histogram.mean for _, histogram in moments]
         changes = [histogram.mean for _, histogram in found.of(name, "updates")]
         np.testing.assert_allclose(np.diff(means), changes[1:], atol=1e-6)
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_activations_are_those_of_keras_for_the_first_examples(kind):
+    model, run = trained(kind, 1, ALL, **(SHARING if kind == "sharing" else {}))
+    first = DATA[0].features["features"][:10]
+    values = first
+    for layer in model.layers:
+        values = np.asarray(layer(values))
+        last = run.histograms.of(layer.name, "activations")[-1][1]
+        assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-5)
+        assert last.counts.sum() == values.size
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("kind", ["averaging", "sharing"])
+def test_histograms_are_taken_on_request_of_a_run_without_them(kind):
+    master = master_of(kind, 2)
+    with sw.ParallelWrapper(network(), master, cores_per_worker=1) as wrapper:
+        run = wrapper.start(DATA[0], epochs=100_000, display=False)
+        deadline = time.monotonic() + 60
+        while not (run.request_histograms() and run.histograms.count):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        run.stop()
+        run.wait(60)
+    assert set(run.histograms.names) == {"weights", "updates"}
+    assert run.request_histograms() is False
+
+
+class Odd(keras.Model):
+    """A subclassed network."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(3, activation="softmax", name="dense")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def odd():
+    model = Odd()
+    model(np.zeros((1, 4), np.float32))
+    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+    return model
+
+
+def test_a_network_without_a_graph_has_weights_and_a_note_instead_of_activations(blobs):
+    wrapper = sw.ParallelWrapper(odd, master_of("averaging"), cores_per_worker=1)
+    with wrapper:
+        run = wrapper.start(blobs, epochs=1, histograms=ALL, display=False)
+        run.wait(60)
+    assert set(run.histograms.names) == {"weights", "updates"}
+    (note,) = run.histograms.notes
+    assert "sequential or functional network. This one is a Odd" in note
+
+
+def test_a_layer_that_fails_in_inference_is_a_note_and_the_run_goes_on(blobs, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("sparkwright.workers._replica_base.Replica.outputs", fails)
+    run = fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=ALL)
+    assert run.status.state == "done"
+    assert run.histograms.notes == ("Activations cannot be taken. RuntimeError: no memory",)
+    assert "weights" in run.histograms.names
+
+
+def test_only_chosen_layers_and_intervals_are_taken_and_the_configuration_says_so(blobs):
+    model = network()
+    name = model.layers[1].name
+    chosen = sw.Histograms(every=4, of=("weights",), layers=(name,))
+    run = fitted(model, master_of("averaging"), blobs, epochs=2, histograms=chosen)
+    assert run.histograms.names == {"weights": (f"{name}/kernel", f"{name}/bias")}
+    assert [t.step for t, _ in run.histograms.of(f"{name}/kernel")] == [1, 5, 9]
+    assert run.configuration["histograms"] == chosen.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (lambda: sw.Histograms(of=("weights", "gradients")), "one or more of 'weights', 'updates'"),
+        (lambda: sw.Histograms(of=()), "one or more of"),
+        (lambda: {"every": 5}, "must be a Histograms or None"),
+        (lambda: sw.Histograms(layers=("dense", "nothing")), "Received: .*nothing"),
+    ],
+)
+def test_invalid_histograms_are_refused_before_training(blobs, made, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=made())
+
+
+def moment(step, *, bins=64, names=1):
+    histogram = Histogram.of(np.full(5, float(step)), bins)
+    found = {("weights", f"layer_{n}/kernel"): histogram for n in range(names)}
+    return HistogramsTaken(step=step, epoch=1, minibatches=1, seconds=0.5, found=found)
+
+
+@pytest.mark.parametrize(("names", "bins", "most"), [(1, 64, 256), (400, 512, 20)])
+def test_what_is_kept_is_bounded_and_holds_the_first_and_the_last(names, bins, most):
+    found = RunHistograms()
+    for step in range(1, 300 if names == 1 else 60):
+        found.add(moment(step, bins=bins, names=names))
+        assert len(found) <= most
+        steps = [taken.step for taken, _ in found.of("layer_0/kernel")]
+        assert (steps[0], steps[-1]) == (1, step)
+    assert found.count == step
+    assert found.cost_s == step / 2
+    assert len(steps) > most / 4
+
+
+def test_histograms_of_lost_work_are_dropped_and_figures_have_a_table():
+    found = RunHistograms()
+    for step in (10, 20, 30, 20):
+        found.add(moment(step))
+    assert [taken.step for taken, _ in found.of("layer_0/kernel")] == [10, 20]
+    figure = found.figure("layer_0/kernel")
+    assert "minibatches 10 to 20" in figure.caption
+    assert figure.table.rows[-1] == ["20", "1", "20.0000", "0", "20.0000", "20.0000", "0"]
+    with pytest.raises(ConfigurationError, match=r"among \('layer_0/kernel',\) for"):
+        found.figure("layer_1/kernel")

@@ -15,6 +15,7 @@ except ModuleNotFoundError as error:
 
 from ._data_picker import DataPicker as DataPicker
 from ._evaluation_panel import EvaluationPanel as EvaluationPanel
+from ._histogram_view import HistogramView as HistogramView
 from ._launch_panel import LaunchPanel as LaunchPanel
 from ._master_picker import TrainingMasterPicker as TrainingMasterPicker
 from ._model_store import ModelStore as ModelStore

@@ -47,6 +47,9 @@ class Histograms(Configuration):
     )
 
     def _check(self) -> None:
+        for name in ("of", "layers"):  # settings hold lists
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.of or not set(self.of) <= set(KINDS):
             raise ConfigurationError(
                 f"`of` must hold one or more of {', '.join(map(repr, KINDS))}. "

@@ -18,7 +18,7 @@ _MOST_TIMES = 256
 _MOST_BYTES = 1 << 24
 _RIDGES = 12  # more of them hide one another
 _TABLE_ROWS = 30
-_POINTS = 160
+_POINTS = 100
 _CHANGES = "Changes in"
 
 Moment = tuple[HistogramsTaken, Histogram]
@@ -168,9 +168,8 @@ def _draw(axes: Any, shown: Sequence[Moment]) -> None:
         ground = float(len(shown) - 1 - place)
         heights = ground + 1.6 * _heights(histogram, across)
         shade = 0.25 + 0.55 * (place + 1) / len(shown)
-        style: dict[str, Any] = {"zorder": place + 2, "linewidth": 0}
+        style: dict[str, Any] = {"zorder": place + 2, "linewidth": 0.8}
         axes.fill_between(across, ground, heights, color=COLORS[0], alpha=shade, **style)
-        axes.plot(across, heights, color=COLORS[0], linewidth=0.9, zorder=place + 2)
     ticks = [float(len(shown) - 1 - place) for place in range(len(shown))]
     axes.set_yticks(ticks, [f"{taken.step:,}" for taken, _ in shown])
     axes.margins(x=0)

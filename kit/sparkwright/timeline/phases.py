@@ -40,6 +40,7 @@ class PhaseCode(IntEnum):
     ASSEMBLE = 17
     WORK = 18
     OVERLAP = 19
+    HISTOGRAMS = 20
 
     COUNT = 32
     LAYOUT = 33
@@ -147,6 +148,8 @@ APPLY; apply; communication; #709741 #b3da70
     What came from the others changes this worker's parameters.
 VALIDATE; validate; compute; #0058c7 #72a3ff
     The validation data is scored.
+HISTOGRAMS; histograms; compute; #3b5b8c #8fa9d6
+    Histograms of the network are taken and sent to the driver.
 CHECKPOINT; checkpoint; saving; #515467 #7a91a1
     The state of training is sent to the driver, or written by it.
 DELIVER; deliver; saving; #7a8087 #bcc4cc

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.masters.histograms import Histograms, HistogramSchedule
+from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Group
 
 from ._batch_layout import BatchLayout
 from ._control import ControlLine
 from ._flat import Vector
+from ._phases import PhaseRecorder
 from ._replica_base import Replica
 from .histograms import ChosenVariables, Histogram, HistogramsTaken
 from .requests import WorkerSettings
@@ -29,10 +31,15 @@ class HistogramTaker:
     """
 
     def __init__(
-        self, settings: WorkerSettings[Any], replica: Replica, shard: Shard, control: ControlLine
+        self,
+        settings: WorkerSettings[Any],
+        replica: Replica,
+        shard: Shard,
+        control: ControlLine,
+        phases: PhaseRecorder,
     ) -> None:
         self._settings, self._replica = settings, replica
-        self._shard, self._control = shard, control
+        self._shard, self._control, self._phases = shard, control, phases
         self._options = settings.histograms or Histograms(every=None)
         self._schedule = HistogramSchedule(self._options.every)
         self._variables = ChosenVariables(replica.model, self._options)
@@ -53,21 +60,24 @@ class HistogramTaker:
         """Take them of flat vectors that begin with the variables; send them."""
         began_s = time.monotonic()
         samples = (self._variables.cut(vector) for vector in (after, before))
-        self._send(began_s, *samples, step=step, epoch=epoch, minibatches=minibatches)
+        self._send(*samples, began_s=began_s, step=step, epoch=epoch, minibatches=minibatches)
+        self._phases.since(PhaseCode.HISTOGRAMS, began_s)
 
     def take_since(
         self, before: Sequence[Vector], *, step: int, epoch: int, minibatches: int, seconds: float
     ) -> None:
         """Take them of the variables now and of `before`, a `sample` that took `seconds`."""
-        began_s = time.monotonic() - seconds
-        self._send(began_s, self.sample(), before, step=step, epoch=epoch, minibatches=minibatches)
+        began_s, after = time.monotonic(), self.sample()
+        moment = {"step": step, "epoch": epoch, "minibatches": minibatches}
+        self._send(after, before, began_s=began_s - seconds, **moment)
+        self._phases.since(PhaseCode.HISTOGRAMS, began_s)
 
     def _send(
         self,
-        began_s: float,
         after: Sequence[Vector],
         before: Sequence[Vector],
         *,
+        began_s: float,
         step: int,
         epoch: int,
         minibatches: int,
@@ -80,8 +90,9 @@ class HistogramTaker:
             try:
                 found |= self._activations(notes)
             except Exception as error:  # such as of a layer of the user's
-                reason = str(error).strip().splitlines()[:1]
-                notes.append(f"Activations cannot be taken: {type(error).__name__} {reason}")
+                reason = next(iter(str(error).strip().splitlines()), "")
+                name = type(error).__name__
+                notes.append(f"Activations cannot be taken. {name}: {reason:.200}")
         taken = HistogramsTaken(
             step=step,
             epoch=epoch,

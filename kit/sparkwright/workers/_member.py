@@ -93,7 +93,7 @@ class RunMember:
             peer_timeout_s=settings.master.mesh.peer_timeout_s,
         )
         self.rows, self.phases = RowBuffer(control, usage), phases
-        self.histograms = HistogramTaker(settings, replica, shard, control)
+        self.histograms = HistogramTaker(settings, replica, shard, control, phases)
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)

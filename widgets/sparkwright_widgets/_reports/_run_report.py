@@ -15,6 +15,7 @@ from sparkwright_widgets._curve import Curve
 from sparkwright_widgets._evaluation_blocks import evaluation_section
 from sparkwright_widgets._figure_svg import figure_block
 from sparkwright_widgets._format import duration_text
+from sparkwright_widgets._histogram_view import histogram_blocks
 from sparkwright_widgets._run_figures import loss_figure, quantity_figure
 
 from ._configuration_blocks import master_block, network_block
@@ -95,6 +96,7 @@ def run_report_html(
             Section("Evaluation", evaluation_section(evaluations)),
             Section("Data", data_blocks(facts, _overviews(data))),
             Section("Distribution over the workers", distribution_blocks(facts)),
+            Section("Histograms", histogram_blocks(run)),
             Section("Network", [] if described is None else [network_block(described)]),
             Section("Training configuration", [master_block(facts, code=master_code)]),
             Section("Saved model", _model_blocks(model_url, run, network)),

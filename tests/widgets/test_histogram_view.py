@@ -1,0 +1,109 @@
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs.histograms import RunHistograms
+from sparkwright.workers.histograms import Histogram, HistogramsTaken
+from sparkwright_widgets import HistogramView
+from sparkwright_widgets._histogram_view import histogram_blocks
+
+
+def taken(step, *, names=("a/kernel", "b/kernel"), notes=()):
+    random = np.random.default_rng(step)
+    found = {
+        (what, name): Histogram.of(random.normal(step / 100, 0.1, 500), 32)
+        for what in ("weights", "updates")
+        for name in names
+    }
+    return HistogramsTaken(
+        step=step, epoch=1, minibatches=5, seconds=0.002, found=found, notes=notes
+    )
+
+
+class GoingOn:
+    id, finished, asks = "run-7", False, True
+
+    def __init__(self):
+        self.histograms, self.requests = RunHistograms(), 0
+
+    def request_histograms(self):
+        self.requests += 1
+        return self.asks
+
+
+@pytest.fixture
+def run():
+    return GoingOn()
+
+
+@pytest.fixture
+def view(run):
+    shown = HistogramView(run)
+    yield shown
+    shown.close()
+    shown._thread.join(5.0)
+    assert not shown._thread.is_alive()
+
+
+def test_what_is_taken_while_the_run_goes_on_is_shown(run, view, monkeypatch):
+    assert "No histograms yet" in view.picture.value
+    run.histograms.add(taken(5))
+    deadline = time.monotonic() + 20.0
+    while "after minibatch 5" not in view.picture.value and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "Weights a/kernel after minibatch 5" in view.picture.value
+    assert "<svg" in view.picture.value
+    run.finished = True
+    run.histograms.add(taken(105))
+    view._thread.join(20.0)
+    assert "minibatches 5 to 105" in view.picture.value
+    assert "Taken 2 times" in view.cost.value
+    assert view.button.disabled
+
+
+def test_the_choice_of_variable_stays_when_more_is_taken(run, view):
+    run.histograms.add(taken(5))
+    view.refresh()
+    view.what.value = "updates"
+    view.layer.value = "b/kernel"
+    assert "Changes in b/kernel" in view.picture.value
+    run.histograms.add(taken(105, names=("a/kernel", "b/kernel", "c/kernel")))
+    view.refresh()
+    assert (view.what.value, view.layer.value) == ("updates", "b/kernel")
+    assert "minibatches 5 to 105" in view.picture.value
+
+
+def test_take_now_asks_the_run_and_says_so_if_nobody_trains(run, view):
+    view.button.click()
+    assert run.requests == 1
+    assert view.doing.value == ""
+    run.asks = False
+    view.button.click()
+    assert "No worker trains now" in view.doing.value
+
+
+def test_a_saved_notebook_keeps_the_picture(run, view):
+    run.histograms.add(taken(5))
+    view.refresh()
+    bundle = view._repr_mimebundle_()
+    assert "<svg" in bundle["text/html"]
+    assert "minibatch" in bundle["text/plain"]
+
+
+@pytest.mark.parametrize("source", [None, 7, SimpleNamespace(histograms="none")])
+def test_what_is_no_run_is_refused(source):
+    with pytest.raises(ConfigurationError, match="must be a training run"):
+        HistogramView(source)
+
+
+def test_a_report_shows_some_of_each_kind_and_their_cost(run):
+    assert histogram_blocks(run) == []
+    run.histograms.add(taken(5, names=[f"layer_{n}/kernel" for n in range(8)], notes=("None.",)))
+    (block,) = histogram_blocks(run)
+    assert block.html.count("<svg") == 12
+    assert "4 more are in" in block.html
+    assert "training waited 0.0 s for that. None." in block.text
+    assert len(block.html) < 1_000_000
