@@ -1,4 +1,5 @@
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -253,3 +254,17 @@ def test_histograms_are_drawn() -> None:
         empty.plot_probabilities()
     figure.canvas.draw()
     plt.close("all")
+
+
+def test_a_page_has_one_expected_calibration_error() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random((500, 1))
+    evaluation = calibration(rng.random(500) < p[:, 0] ** 2, p, class_names=["no", "yes"])
+    whole = evaluation.expected_calibration_error()
+    assert whole != pytest.approx(evaluation.expected_calibration_error(of="yes"), rel=0.01)
+    captions = [figure.caption for figure in evaluation.figures()]
+    page = "\n".join([evaluation.summary(), *captions])
+    assert set(re.findall(r"expected calibration error\D*?(\d\.\d+)", page)) == {f"{whole:.4f}"}
+    assert "class-wise calibration error (of the probability of yes in all rows) is " in page
+    predicted = calibration([0, 1, 2], np.eye(3)).figures()[0].caption
+    assert "expected calibration error (of the predicted class) is 0," in predicted

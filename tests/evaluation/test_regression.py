@@ -1,3 +1,4 @@
+import itertools
 import math
 from fractions import Fraction
 from typing import Any, get_args
@@ -10,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
-from sparkwright.evaluation import RegressionEvaluation, RegressionMetric
+from sparkwright.evaluation import (
+    Evaluation,
+    EvaluationBinary,
+    RegressionEvaluation,
+    RegressionMetric,
+    compare,
+)
 from sparkwright.evaluation.pair_sample import PairSample, points_per_output
+from sparkwright.evaluation.reports import Figure
 
 mpl.use("agg")
 METRICS: tuple[RegressionMetric, ...] = get_args(RegressionMetric)
@@ -203,3 +211,48 @@ def test_plots_show_the_sample() -> None:
     assert 0 < bars <= sample.counts.sum()
     assert len(evaluation.plot().collections) == 6  # of eight outputs
     plt.close("all")
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 1, 220, 2.2e4, 3.3e6, 1e12])
+@pytest.mark.parametrize("middle", [0, 5])
+def test_no_tick_labels_collide(scale: float, middle: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = scale * (middle + rng.normal(size=(20_000, 1)))
+    evaluation = regression(labels, labels + scale * rng.normal(size=labels.shape))
+    for figure in evaluation.figures()[1:]:
+        assert isinstance(figure, Figure)
+        drawn = mpl.figure.Figure(figsize=figure.size, layout="constrained")
+        figure.draw(drawn.add_subplot())
+        drawn.draw_without_rendering()
+        for axes in drawn.axes:
+            for axis in (axes.xaxis, axes.yaxis):
+                low, high = axis.get_view_interval()
+                pairs = zip(axis.get_majorticklocs(), axis.get_major_ticks(), strict=True)
+                labels = [tick.label1 for place, tick in pairs if low <= place <= high]
+                shown = [each for each in labels if each.get_visible()]
+                for one, other in itertools.pairwise(shown):
+                    boxes = (one.get_window_extent(), other.get_window_extent())
+                    assert not boxes[0].overlaps(boxes[1]), (figure.kind, one, other)
+            assert axes.xaxis.get_offset_text().get_text() == ""
+
+
+def test_numbers_are_as_people_write_them() -> None:
+    labels = np.arange(0.0, 1e5, 1e3)[:, None]
+    evaluation = regression(labels, labels + 21_979.6)
+    found = [evaluation.summary(), repr(evaluation), str(evaluation.figures()[0])]
+    for text in (*found, compare({"a": evaluation}).summary()):
+        assert "21,980" in text
+        assert "e+" not in text
+
+
+def test_outputs_have_names() -> None:
+    one = np.arange(10.0)[:, None]
+    assert regression(one, one).output_names == ("output",)
+    two = np.hstack([one, one])
+    named = RegressionEvaluation().named(["length", "width"])
+    assert named.updated(two, two).output_names == ("length", "width")
+    assert named.named(["a", "b"]) is named
+    assert RegressionEvaluation().named([]).updated(two, two).output_names == ("0", "1")
+    answers = EvaluationBinary(thresholds=[0.5, 0.2, 0.1])
+    assert answers.named(["one", "two"]) is answers
+    assert Evaluation().named(["a"]).class_names is None

@@ -1,5 +1,6 @@
 """Evaluations on Spark equal those of all predictions at once, whatever the partitions."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -127,6 +128,38 @@ def test_regression_is_evaluated_in_the_labels_own_units(spark: Any) -> None:
     errors = y - network.predict(x)
     assert found.mean_absolute_error() == pytest.approx(np.abs(errors).mean(), rel=1e-5)
     assert found.root_mean_squared_error(of="price") > 50
+
+
+def test_outputs_are_called_as_their_label_columns(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "homes.csv").write_text("size,rooms,price,rent\n1,2,3,4\n2,3,4,5\n3,3,5,6\n")
+    inputs = keras.Input((2,))
+    both = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    data = sw.data.from_csv(spark, str(tmp_path), labels=["price", "rent"])
+    assert _regression(spark, both, data).output_names == ("price", "rent")
+    two = keras.Model(inputs, [keras.layers.Dense(1, name=n)(inputs) for n in ("cost", "loan")])
+    labels = {"cost": "price", "loan": "rent"}
+    data = sw.data.from_csv(spark, str(tmp_path), labels=labels).map_chunks(lambda d: d, step="")
+    assert _regression(spark, two, data, output="loan").output_names == ("rent",)
+
+
+def test_outputs_without_label_columns_are_called_as_the_network_names_them(spark: Any) -> None:
+    inputs = keras.Input((2,))
+    for width, layer, expected in (
+        (1, "price", ("price",)),
+        (2, "price", ("price[0]", "price[1]")),
+        (1, None, ("output",)),  # Keras' own names differ from network to network
+        (2, None, ("0", "1")),
+    ):
+        model = keras.Model(inputs, keras.layers.Dense(width, name=layer)(inputs))
+        data = DataSet(np.eye(4, 2), np.ones((4, width)))
+        found = _regression(spark, model, data)
+        assert found.output_names == expected
+        assert (found + RegressionEvaluation()).output_names == expected
+
+
+def _regression(spark: Any, model: Any, data: Any, **options: Any) -> RegressionEvaluation:
+    model.compile("sgd", loss="mse")
+    return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)
 
 
 def test_an_evaluation_needs_labels_numbers_and_examples(

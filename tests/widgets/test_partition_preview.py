@@ -5,7 +5,7 @@ import pytest
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.partitions import PartitionSurvey
-from sparkwright_widgets._partition_preview import PartitionPreview
+from sparkwright_widgets._partition_preview import PartitionPreview, _bars
 from sparkwright_widgets._partition_preview._bars import Bars, bars_svg, pieces
 from sparkwright_widgets._partition_preview._choice import Choice
 
@@ -84,6 +84,15 @@ def test_the_picture_stays_small(partitions):
     svg = bars_svg(made, bars([1, 2]))
     assert len(svg) < 100_000
     assert (made.per_bar > 1) == (partitions > 64)
+
+
+def test_bars_before_and_after_have_one_scale(monkeypatch):
+    tops = []
+    monkeypatch.setattr(
+        _bars, "inline_svg", lambda figure, alt: tops.append(figure.axes[0].get_ylim()[1]) or alt
+    )
+    bars_svg(bars([100, 50, 20, 10, 20]), bars([120, 80]))
+    assert tops[0] == tops[1] > 120
 
 
 def test_no_rows_are_a_picture_too():

@@ -42,7 +42,7 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
     of = f" of {first.name}" if first.name and len(outputs) == 1 else ""
     shown = _sampled(outputs[: len(COLORS)])
     side = "high" if first.bias > 0 else "low"
-    edges = np.histogram_bin_edges(residuals, bins=_TABLE_ROWS)
+    edges = _edges(residuals, _TABLE_ROWS)
     few = np.histogram(residuals, bins=edges, weights=sample.counts)[0]
     middle = 0.0
     if residuals.size:
@@ -162,12 +162,21 @@ def _histograms(axes: Any, outputs: Sequence[Pairs], *, orientation: str) -> Non
     residuals = [each.residuals for each in shown]
     if not any(each.size for each in residuals):
         return
-    edges = np.histogram_bin_edges(np.concatenate(residuals), bins=_BINS)
+    edges = _edges(np.concatenate(residuals), _BINS)
     style = {"orientation": orientation, "histtype": "stepfilled", "alpha": 0.55}
     for each, values, color in zip(shown, residuals, COLORS, strict=False):
         axes.hist(
             values, bins=edges, weights=each.sample.counts, color=color, label=each.name, **style
         )
+
+
+def _edges(values: Floats, bins: int) -> Floats:
+    """The edges of equal bins; values that differ by their rounding alone have bins, too."""
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    least = 1e-9 * max(abs(low), abs(high))
+    if high - low <= least:
+        low, high = low - (least or 0.5), high + (least or 0.5)
+    return np.linspace(low, high, bins + 1)
 
 
 def _scatter(
