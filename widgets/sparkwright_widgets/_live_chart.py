@@ -65,7 +65,7 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         epochs_done: completed epochs, with the completed part of the current one.
         mean_name: name of the line of the mean.
         line_names: names of the lines where these are runs; default none: they are workers.
-        summary: one line that says what the curve shows, for screen readers.
+        summary: one line that describes the curve, for screen readers.
 
     Args:
         feed: the points, which `update` changes.

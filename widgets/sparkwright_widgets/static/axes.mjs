@@ -49,7 +49,7 @@ export function unitsOf(kind, lines, epochsDone) {
   const last = Math.max(...[...lines].filter(([id]) => id >= MEAN).map(([, line]) => line.x[line.length - 1]));
   if (last > xs.at(-1)) {
     xs.push(last);
-    ys.push(Math.max(epochsDone, ys.at(-1))); // the kernel says how much of the last epoch is done
+    ys.push(Math.max(epochsDone, ys.at(-1))); // as reported by the kernel
   }
   const of = through(xs, ys);
   return () => of;
