@@ -5,6 +5,7 @@ travel in a synced trait, which would send all of them every time; see `_loss_fe
 and `static/live_chart.mjs` for the page.
 """
 
+import contextlib
 import logging
 import threading
 import traceback
@@ -186,10 +187,8 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     def _beat(self) -> None:
         """On a thread of its own: a look can take seconds, when it draws what the file keeps."""
         while not self._is_quiet.wait(_HEARTBEAT_S):
-            try:
+            with contextlib.suppress(Exception):  # the widget may be closed meanwhile
                 self.send({"kind": "alive"})
-            except Exception:  # the widget may be closed meanwhile
-                _logger.debug("A heartbeat could not be sent.", exc_info=True)
 
     def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
         title = f"The {self._what} had a problem."
