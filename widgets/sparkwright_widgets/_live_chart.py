@@ -5,6 +5,7 @@ travel in a synced trait, which would send all of them every time; see `_loss_fe
 and `static/live_chart.mjs` for the page.
 """
 
+import contextlib
 import logging
 import threading
 import traceback
@@ -65,7 +66,7 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         epochs_done: completed epochs, with the completed part of the current one.
         mean_name: name of the line of the mean.
         line_names: names of the lines where these are runs; default none: they are workers.
-        summary: one line that says what the curve shows, for screen readers.
+        summary: one line that describes the curve, for screen readers.
 
     Args:
         feed: the points, which `update` changes.
@@ -186,7 +187,8 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     def _beat(self) -> None:
         """On a thread of its own: a look can take seconds, when it draws what the file keeps."""
         while not self._is_quiet.wait(_HEARTBEAT_S):
-            self.send({"kind": "alive"})
+            with contextlib.suppress(Exception):  # the widget may be closed meanwhile
+                self.send({"kind": "alive"})
 
     def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
         title = f"The {self._what} had a problem."

@@ -116,7 +116,7 @@ class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
         label: what the list holds, for screen readers.
     """
 
-    _esm = asset("layer_list.mjs")  # a text, not a path: see `_loss_chart`
+    _esm = asset("layer_list.mjs")  # a text, not a path: see `_live_chart`
 
     graph = traitlets.Unicode("").tag(sync=True, echo_update=False)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)

@@ -9,7 +9,6 @@ const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 /** A function through points with increasing x: straight between them, level outside. */
 export function through(xs, ys, length = xs.length) {
   return (x) => {
-    if (!length) return NaN;
     if (x <= xs[0]) return ys[0];
     if (x >= xs[length - 1]) return ys[length - 1];
     let [low, high] = [0, length - 1];
@@ -30,13 +29,13 @@ export function axesOf(lines, isOfRuns) {
 
 /**
  * What an axis counts instead of steps: a function of the run's number (0 if there is one) that
- * returns a function of a step; null for steps.
+ * returns a function of a step, or null if it is not known; null for steps.
  */
 export function unitsOf(kind, lines, epochsDone) {
   if (kind === "time") {
     return (run) => {
       const clock = lines.get(CLOCK - run);
-      return clock ? through(clock.x, clock.y, clock.length) : () => NaN;
+      return clock ? through(clock.x, clock.y, clock.length) : null;
     };
   }
   if (kind !== "epoch") return null;
@@ -49,7 +48,7 @@ export function unitsOf(kind, lines, epochsDone) {
   const last = Math.max(...[...lines].filter(([id]) => id >= MEAN).map(([, line]) => line.x[line.length - 1]));
   if (last > xs.at(-1)) {
     xs.push(last);
-    ys.push(Math.max(epochsDone, ys.at(-1))); // the kernel says how much of the last epoch is done
+    ys.push(Math.max(epochsDone, ys.at(-1))); // as reported by the kernel
   }
   const of = through(xs, ys);
   return () => of;

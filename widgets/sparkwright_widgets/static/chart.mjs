@@ -159,6 +159,7 @@ export class ChartView extends Reader {
     for (const id of ids) {
       const { place } = lookOfPlace(id);
       const units = this.units?.(this.isOfRuns ? place : 0);
+      if (units === null) continue; // a run that logs no times
       const weight = this.isSmoothed(id) ? this.smoothing : 0;
       const line = smoothed(lines.get(id), weight, Math.max(1, last - first));
       this.drawn.set(id, units ? mapped(line, units) : line);

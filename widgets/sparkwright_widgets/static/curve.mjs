@@ -132,11 +132,11 @@ export class CurveStore {
 export class Pulse {
   constructor(now) {
     this.looked = now;
-    this.heard(now);
+    this.received(now);
   }
 
-  /** A message came: the kernel is there, whatever was thought of it before. */
-  heard(now) {
+  /** A message arrived: the kernel is alive, whatever the state before. */
+  received(now) {
     this.last = now;
     this.isCut = false;
   }

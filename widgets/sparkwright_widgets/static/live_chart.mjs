@@ -13,7 +13,7 @@ const ASK_AGAIN_MS = 1500;
 const LOOK_MS = 500;
 const ABOVE = ["alerts", "problem", "progress"];
 const BELOW = ["workers", "table", "settings"];
-const GONE = {
+const LOST = {
   ended: ["✕", "Kernel restarted; the run ended", ""],
   silent: ["⚠", "No answer from the kernel", "It may be busy. If it was restarted, the run ended."],
 };
@@ -33,13 +33,13 @@ export default () => {
   const kinds = { snapshot: points, append: points };
   return {
     initialize({ model }) {
-      const heard = () => pulse.heard(performance.now());
+      const received = () => pulse.received(performance.now());
       model.on("msg:custom", (content, buffers) => {
-        heard();
+        received();
         kinds[content.kind]?.(model, content, buffers);
       });
-      model.on("change:texts", heard);
-      // The widgets of JupyterLab say so when they lose their kernel; elsewhere silence does.
+      model.on("change:texts", received);
+      // JupyterLab reports a lost kernel; elsewhere only its silence does.
       model.on("comm_live_update", () => {
         pulse.cut();
         for (const view of views) view.look();
@@ -98,16 +98,16 @@ class PanelView {
 
   show() {
     const texts = this.model.get("texts");
-    const gone = GONE[this.kernel];
+    const lost = LOST[this.kernel];
     for (const name of ["state", ...ABOVE, ...BELOW]) {
       const isPast = name === "workers" && this.kernel === "ended"; // "training", "just now"
-      this.put(name, isPast ? "" : (texts[name] ?? ""), name === "state" ? gone : undefined);
+      this.put(name, isPast ? "" : (texts[name] ?? ""), name === "state" ? lost : undefined);
     }
     this.el.dataset.kernel = this.kernel;
     const word = this.model.get("stop_word");
     const isOver = word && this.kernel === "ended";
     this.button.hidden = !word;
-    this.button.disabled = word !== "Stop" || Boolean(gone);
+    this.button.disabled = word !== "Stop" || Boolean(lost);
     this.button.title = this.model.get("stop_help");
     const label = isOver ? "Run ended" : word;
     if (this.button.textContent !== `◼ ${label}`) {
@@ -116,16 +116,16 @@ class PanelView {
   }
 
   /** Fill a place, only if that changes: folds in it may be open, and a screen reader reads it. */
-  put(name, html, gone) {
-    if (this.placed[name] === `${gone}${html}`) return;
-    this.placed[name] = `${gone}${html}`;
+  put(name, html, lost) {
+    if (this.placed[name] === `${lost}${html}`) return;
+    this.placed[name] = `${lost}${html}`;
     const node = this.el.querySelector(`[data-place="${name}"]`);
     node.innerHTML = html;
     const badge = node.querySelector(".sparkwright-badge");
-    if (gone && badge) {
-      badge.textContent = `${gone[0]} ${gone[1]}`;
-      node.querySelector(".sparkwright-message").textContent = gone[2];
-    } else if (gone) node.textContent = gone.join(" "); // a comparison has no line of its own
+    if (lost && badge) {
+      badge.textContent = `${lost[0]} ${lost[1]}`;
+      node.querySelector(".sparkwright-message").textContent = lost[2];
+    } else if (lost) node.textContent = lost.join(" "); // a comparison has no line of its own
     node.hidden = !node.innerHTML;
   }
 }
