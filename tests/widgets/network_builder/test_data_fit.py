@@ -215,7 +215,8 @@ def test_whatever_is_broken_only_networks_that_can_be_built_are_offered(data):
         inputs = data.draw(st.sampled_from([layers[row].inputs, (), ("ghost",), (layers[0].name,)]))
         other = data.draw(st.sampled_from([layers[row], *layers]))
         layers[row] = replace(other, options=options, inputs=inputs)
-    outputs = data.draw(st.sampled_from([spec.outputs, (), (*spec.outputs, OutputSpec(layer="x"))]))
+    added = OutputSpec(layer="ghost", loss="mse")
+    outputs = data.draw(st.sampled_from([spec.outputs, (), (*spec.outputs, added)]))
     spec = replace(spec, layers=tuple(layers), outputs=outputs)
     for fix in (*fixes(spec, spec.analysis), *preset_fixes(spec, DataFacts(features={"x": (6,)}))):
         assert fix.spec.analysis.ok
