@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sparkwright.networks import (
@@ -39,6 +40,10 @@ class DataFacts:
     features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     labels: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __hash__(self) -> int:
+        """Of what equal ones have in common, so that `preset_for` can be cached."""
+        return hash((*sorted(self.features), *sorted(self.labels)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +117,7 @@ def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> 
     return found
 
 
+@lru_cache(64)  # several analyses, at each key that is typed into a network that does not fit
 def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     """A network to begin with, made for the data as far as the two go together."""
     usual, parameters = preset.make(), inspect.signature(preset.make).parameters
