@@ -169,6 +169,15 @@ def test_a_table_for_lenet_offers_networks_of_dense_layers_and_no_broken_one():
     assert found(spec, **facts) == ()
 
 
+@pytest.mark.parametrize(
+    ("facts", "use"),
+    [({"labels": {"y": ()}}, "numbers"), ({}, "one class each")],
+)
+def test_the_preset_for_the_labels_comes_first(facts, use):
+    [misfit, *_] = found(lenet(), features={"x": (6,)}, **facts)
+    assert misfit.fixes[0].label == f"Use the preset “Dense layers: tables, {use}”"
+
+
 def test_numbers_as_loss_of_classes_offers_the_crossentropy():
     spec = network(units=10, loss="mean_squared_error")
     [misfit] = found(spec, labels={"y": ()}, classes={"y": 3})

@@ -76,8 +76,9 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
 
 
 def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
-    """Presets that fit the data, those for the task of `spec` first."""
-    presets = sorted(PRESETS.values(), key=lambda preset: preset.task != spec.task)
+    """Presets that fit the data, those for its labels, or else for the task of `spec`, first."""
+    task = "classification" if data.classes else "regression" if data.labels else spec.task
+    presets = sorted(PRESETS.values(), key=lambda preset: preset.task != task)
     return tuple(
         Fix(f"Use the preset “{preset.title}”", preset_for(preset, data))
         for preset in presets
