@@ -179,6 +179,7 @@ def test_a_table_that_lenet_cannot_take_leads_to_a_preset_by_keys(open_builder):
     button.wait_for()
     assert page.page.get_by_role("button", name="Use the data's shape").count() == 0
     page.page.get_by_role("button", name="Presets").press("Enter")
+    page.page.get_by_role("group", name="Presets").wait_for()
     page.page.keyboard.press("Tab")
     focused = page.page.evaluate("document.activeElement.textContent")
     assert focused == "Dense layerstables, one class each✓ fits your data"

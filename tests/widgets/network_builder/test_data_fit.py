@@ -1,9 +1,16 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from sparkwright.networks import PRESETS, LayerSpec, NetworkSpec, OutputSpec
-from sparkwright_widgets._network_builder._data_fit import DataFacts, fits, misfits, preset_for
+from sparkwright_widgets._network_builder._data_fit import (
+    DataFacts,
+    fits,
+    misfits,
+    preset_fixes,
+    preset_for,
+)
 from sparkwright_widgets._network_builder._fixes import fixes
 
 
@@ -162,6 +169,15 @@ def test_a_table_for_lenet_offers_networks_of_dense_layers_and_no_broken_one():
     assert found(spec, **facts) == ()
 
 
+@pytest.mark.parametrize(
+    ("facts", "use"),
+    [({"labels": {"y": ()}}, "numbers"), ({}, "one class each")],
+)
+def test_the_preset_for_the_labels_comes_first(facts, use):
+    [misfit, *_] = found(lenet(), features={"x": (6,)}, **facts)
+    assert misfit.fixes[0].label == f"Use the preset “Dense layers: tables, {use}”"
+
+
 def test_numbers_as_loss_of_classes_offers_the_crossentropy():
     spec = network(units=10, loss="mean_squared_error")
     [misfit] = found(spec, labels={"y": ()}, classes={"y": 3})
@@ -193,6 +209,27 @@ def test_a_problem_offers_changes_that_the_analysis_accepts(spec, labels):
     offered = fixes(spec, spec.analysis)
     assert [fix.label for fix in offered][: len(labels)] == labels
     assert all(fix.spec.analysis.ok for fix in offered)
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_whatever_is_broken_only_networks_that_can_be_built_are_offered(data):
+    spec = PRESETS[data.draw(st.sampled_from(sorted(PRESETS)))].make()
+    layers = list(spec.layers)
+    for _ in range(data.draw(st.integers(1, 3))):
+        row = data.draw(st.integers(0, len(layers) - 1))
+        options = dict(layers[row].options)
+        for name in data.draw(st.lists(st.sampled_from(sorted(options) or ["rate"]), max_size=2)):
+            options[name] = data.draw(st.sampled_from([0, -1, 99, "same", [3], [6, 6], None, 2.5]))
+        inputs = data.draw(st.sampled_from([layers[row].inputs, (), ("ghost",), (layers[0].name,)]))
+        other = data.draw(st.sampled_from([layers[row], *layers]))
+        layers[row] = replace(other, options=options, inputs=inputs)
+    added = OutputSpec(layer="ghost", loss="mse")
+    outputs = data.draw(st.sampled_from([spec.outputs, (), (*spec.outputs, added)]))
+    spec = replace(spec, layers=tuple(layers), outputs=outputs)
+    for fix in (*fixes(spec, spec.analysis), *preset_fixes(spec, DataFacts(features={"x": (6,)}))):
+        assert fix.spec.analysis.ok
+        assert fix.spec != spec
 
 
 def test_what_nothing_solves_and_what_is_no_problem_offer_nothing():

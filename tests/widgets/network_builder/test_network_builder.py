@@ -274,6 +274,9 @@ def test_a_problem_is_solved_by_its_button_and_the_field_follows(builder, monkey
     type_into(builder, "kernel_size", "31")
     assert "its kernel, 31 x 31, is larger than its input, 12 x 12." in builder.problem
     assert list(fix_buttons(builder)) == ["Use 5", "Same padding"]
+    fields = builder.editing.editor.form.fields
+    marked = [name for name, x in fields.items() if "sparkwright-has-problem" in x._dom_classes]
+    assert marked == ["kernel_size"]
     fix_buttons(builder)["Use 5"].click()
     assert builder.problem is None
     assert builder.editing.editor.form.fields["kernel_size"].control.value == "5"

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sparkwright.networks import (
@@ -40,6 +41,10 @@ class DataFacts:
     labels: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
 
+    def __hash__(self) -> int:
+        """Of what equal ones have in common, so that `preset_for` can be cached."""
+        return hash((*sorted(self.features), *sorted(self.labels)))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
@@ -71,8 +76,9 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
 
 
 def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
-    """Presets that fit the data, those for the task of `spec` first."""
-    presets = sorted(PRESETS.values(), key=lambda preset: preset.task != spec.task)
+    """Presets that fit the data, those for its labels, or else for the task of `spec`, first."""
+    task = "classification" if data.classes else "regression" if data.labels else spec.task
+    presets = sorted(PRESETS.values(), key=lambda preset: preset.task != task)
     return tuple(
         Fix(f"Use the preset “{preset.title}”", preset_for(preset, data))
         for preset in presets
@@ -112,6 +118,7 @@ def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> 
     return found
 
 
+@lru_cache(64)  # several analyses, at each key that is typed into a network that does not fit
 def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
     """A network to begin with, made for the data as far as the two go together."""
     usual, parameters = preset.make(), inspect.signature(preset.make).parameters

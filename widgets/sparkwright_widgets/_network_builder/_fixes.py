@@ -148,7 +148,10 @@ def _of_row(
     if shape and None not in shape:
         sizes = [size or 0 for size in shape]
         yield [
-            Fix(f"Add Reshape to {shape_text(to)}", inserted(spec, row, "Reshape", target_shape=to))
+            Fix(
+                f"Add Reshape to {shape_text((*to,))}",
+                inserted(spec, row, "Reshape", target_shape=to),
+            )
             for to in ([*sizes, 1], [sizes[0], prod(sizes[1:])])
         ]
         yield [Fix("Add Flatten", inserted(spec, row, "Flatten"))]

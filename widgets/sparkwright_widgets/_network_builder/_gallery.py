@@ -28,13 +28,13 @@ def preset_cards(data: DataFacts, *, is_loaded: bool) -> list[dict[str, Any]]:
     fitting = [name for name, preset in PRESETS.items() if is_loaded and fits(preset, data)]
     names = [*fitting, *(name for name in PRESETS if name not in fitting)]
     cards = [
-        _card(name, *PRESETS[name].title.split(": ", 1), thumbnail_svg(name), name in fitting)
-        for name in names
+        _card(name, PRESETS[name].title, thumbnail_svg(name), name in fitting) for name in names
     ]
-    return [*cards, _card(EMPTY, "Empty", "no layers", _PLUS, False)]
+    return [*cards, _card(EMPTY, "Empty: no layers", _PLUS, False)]
 
 
-def _card(name: str, title: str, use: str, picture: str, is_fitting: bool) -> dict[str, Any]:
+def _card(name: str, text: str, picture: str, is_fitting: bool) -> dict[str, Any]:
+    title, _, use = text.partition(": ")
     tag = '<span class="sparkwright-preset-tag">✓ fits your data</span>' if is_fitting else ""
     html = (
         f'<span class="sparkwright-preset-picture">{picture}</span>'

@@ -166,11 +166,12 @@ def _drawn(
         for source in dict.fromkeys(row.inputs)
         if source in middles and middles[source][1] < middles[row.name][1]
     )
-    last = size.middle((max(column.values()), max(rank.values())))
-    sides = (last[0] + size.across / 2 + _EDGE_OF_PAGE, last[1] + size.along / 2 + _EDGE_OF_PAGE)
+    across, along = size.middle((max(column.values()), max(rank.values())))
+    across += size.across / 2 + _EDGE_OF_PAGE
+    along += size.along / 2 + _EDGE_OF_PAGE
     if size.is_down:
-        return *sides, lines, middles
-    return *sides[::-1], lines, {name: middle[::-1] for name, middle in middles.items()}
+        return across, along, lines, middles
+    return along, across, lines, {name: (y, x) for name, (x, y) in middles.items()}
 
 
 def graph_text(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
@@ -230,7 +231,7 @@ def _box(row: LayerAnalysis, at: tuple[float, float], is_output: bool) -> str:
     beside = [size if state.key in ("ok", "problem") else "", "output" if is_output else ""]
     note = " · ".join(filter(None, beside))
     number = f"{f'{state.sign} ' if state.key == 'problem' else ''}{row.index + 1}"
-    title = f"Row {row.index + 1}: {row.name}, {row.kind}, {size}"
+    title = f"{row.name} ({row.kind}), row {row.index + 1}, {size}"
     if row.problem is not None:
         title += f". {row.problem}"
     text = 'fill="currentColor" stroke="none"'

@@ -1,5 +1,6 @@
 """The selected row: what can be done with it, its name, what it takes, its options."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -103,7 +104,12 @@ class LayerEditor(widgets.VBox):
         self.buttons["switch"].description = "Switch off" if layer.enabled else "Switch on"
         found = rows[selected]
         self.heading.value = layer_heading(found, self.mistake)
-        self.problem.value = alert(found.problem or "") if found.enabled else ""
+        problem = (found.problem or "") if found.enabled else ""
+        self.problem.value = alert(problem)
+        words = re.findall(r"\w+", problem.partition("Received")[0])
+        for name, field in self.form.fields.items():
+            is_named = name.removesuffix("_size") in words or bool(field.problem)
+            (field.add_class if is_named else field.remove_class)("sparkwright-has-problem")
 
     def forget(self) -> None:
         """Fill the fields anew at the next `show`, whatever was typed into them."""
