@@ -128,8 +128,8 @@ def facts(status: Status | None, trail: LossTrail) -> str:
         f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in figures
     )
     return (
-        f"{_chip(status.state, icon, word, epoch)}"
-        f"{f'<dl>{shown}</dl>' if shown else ''}{sparkline(trail.means)}"
+        f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
+        f"{f'<dl>{shown}</dl>' if shown else ''}{sparkline(trail.means)}</div>"
     )
 
 
