@@ -92,7 +92,7 @@ def photograph(page, name):
 
 
 def test_from_data_to_a_saved_model_without_code(open_bench):
-    page = open_bench(height=1000)
+    page = open_bench(height=1000)  # of it the documents show pictures
     head = page.page.locator(".sparkwright-head")
 
     # Data: the primary button starts Spark and loads, in the background; then it leads on.
@@ -203,8 +203,6 @@ def test_the_header_stays_in_view_and_a_shorter_step_begins_at_its_top(open_benc
     open_step(page, "master")
     bottom = shown(page).get_by_role("button", name="As YAML or JSON")
     bottom.scroll_into_view_if_needed()
-    page.page.mouse.move(700, 400)
-    page.page.mouse.wheel(0, 250)
     page.page.wait_for_function(
         "() => document.querySelector('.sparkwright-bench').getBoundingClientRect().top < -100"
     )
@@ -240,7 +238,6 @@ def test_help_opens_by_keys_and_problems_have_buttons(open_bench, tmp_path):
     skip.wait_for(state="detached")
     assert page.in_kernel("print(dict(bench.experiment.data.options))") == "{'missing': 'skip'}"
     open_step(page, "train")
-    help_icon = shown(page).locator("summary[aria-label='Help: Epochs']")
-    help_icon.focus()
+    shown(page).locator("summary", has_text="Help: Epochs").focus()
     page.page.keyboard.press("Enter")
     shown(page).get_by_text("Passes over the data.").wait_for()

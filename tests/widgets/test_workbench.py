@@ -9,6 +9,7 @@ import sparkwright as sw
 from sparkwright.data import DataSource
 from sparkwright.networks import PRESETS
 from sparkwright_widgets import Workbench
+from sparkwright_widgets._curve import Curve
 from sparkwright_widgets._workbench._actions import first_step, next_action
 from sparkwright_widgets._workbench._bench import Bench
 from sparkwright_widgets._workbench._header import LossTrail, sparkline
@@ -185,16 +186,19 @@ def test_a_loaded_workbench_opens_where_the_work_goes_on(bench, loaded, monkeypa
     assert bench.step == "network"
 
 
-def test_a_trail_of_losses_stays_bounded(run):
-    trail = LossTrail()
+def test_the_losses_in_the_header_are_bounded_and_the_panels_own(run):
+    trail = LossTrail(run)
+    trail.take()
     assert sparkline(trail.means) == ""
-    for step in range(400):
-        run.report(step % 2, step, 1 / (step + 1))
-        if step % 10 == 0:
-            trail.take(run)
-    assert 24 <= len(trail.means) < 96
-    assert trail.last is not None
-    assert "NaN" not in sparkline(trail.means)
+    for step in range(1, 201):
+        for worker in (0, 1):
+            run.report(worker, step, 1 / step, round=step)
+        trail.take()
+    assert trail.means == sorted(trail.means, reverse=True)
+    assert len(trail.means) == 48
+    curve = Curve()
+    curve.add_rows(run.log.rows())
+    assert trail.last == curve.mean_loss
     assert "M1,1L95,1" in sparkline([1.0, 1.0])
 
 

@@ -23,8 +23,9 @@ def help_icon(text: str, about: str) -> str:
     if not text:
         return ""
     return (
-        f'<details class="sparkwright-help"><summary aria-label="Help: {escaped(about)}" '
-        f'title="{escaped(text)}">i</summary>{escaped(text)}</details>'
+        f'<details class="sparkwright-help"><summary title="{escaped(text)}">'
+        f'<span aria-hidden="true">i</span><span class="sparkwright-hidden">Help: {escaped(about)}'
+        f"</span></summary>{escaped(text)}</details>"
     )
 
 

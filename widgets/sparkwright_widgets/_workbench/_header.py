@@ -1,13 +1,13 @@
 """The line at the top of the workbench: name, the run's state and figures, Start and Stop."""
 
-import math
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 import ipywidgets as widgets
+import numpy as np
 
-from sparkwright_widgets._contract import ENDED, MINIBATCHES_IN_A_MEAN, Run, Status
-from sparkwright_widgets._format import duration_text, escaped, loss_text, rate_text
+from sparkwright_widgets._contract import ENDED, Run, Status, sharing_of
+from sparkwright_widgets._curve import MEAN, Curve
+from sparkwright_widgets._format import count_text, duration_text, escaped, loss_text, rate_text
 from sparkwright_widgets._fragments import STATES
 from sparkwright_widgets._ui import Button, Text
 
@@ -70,42 +70,40 @@ class Header(widgets.HBox):
 
 
 class LossTrail:
-    """A bounded number of mean losses of a run, for a sparkline.
+    """The mean loss of a run over time, for a sparkline; the same mean as in the live panel.
 
-    Attributes:
-        means: the loss over time.
-        last: the mean of the latest minibatches; None: there is no loss yet.
+    Args:
+        run: whose losses are taken; default None: there was no run.
     """
 
-    def __init__(self) -> None:
-        self._next = 0
-        self._each = 1  # losses in a mean
-        self._open: list[float] = []
-        self._recent: list[float] = []
-        self.means: list[float] = []
+    def __init__(self, run: Run | None = None) -> None:
+        self._run, self._next = run, 0
+        self._curve = Curve(sharing=run is not None and sharing_of(run) is not None)
 
     @property
     def last(self) -> float | None:
-        """The mean of the latest minibatches; None: there is no loss yet."""
-        return fmean(self._recent) if self._recent else None
+        """The latest mean; None: there is none yet."""
+        return self._curve.mean_loss
 
-    def take(self, run: Run) -> None:
+    @property
+    def means(self) -> list[float]:
+        """At most 48 means over time."""
+        points = self._curve.lines().get(MEAN)
+        losses = np.empty(0) if points is None else points[:, 1]
+        losses = losses[np.isfinite(losses)]
+        parts = np.array_split(losses, _MOST_POINTS) if len(losses) > _MOST_POINTS else losses
+        return [float(np.mean(part)) for part in parts]
+
+    def take(self) -> None:
         """Take the losses that were logged since the last call."""
+        run = self._run
+        if run is None:
+            return
         if len(run.log) < self._next:  # a run that trains anew forgets its history
-            self.__init__()
+            self.__init__(run)
         rows = run.log.rows(self._next)
-        losses = [float(loss) for loss in rows["loss"] if math.isfinite(loss)]
-        self._next += len(rows["loss"])
-        most = MINIBATCHES_IN_A_MEAN * max(1, len(run.status.workers))
-        self._recent = [*self._recent, *losses][-most:]
-        self._open += losses
-        while len(self._open) >= self._each:
-            self.means.append(fmean(self._open[: self._each]))
-            del self._open[: self._each]
-            if len(self.means) >= 2 * _MOST_POINTS:
-                pairs = zip(self.means[::2], self.means[1::2], strict=True)
-                self.means = [fmean(pair) for pair in pairs]
-                self._each *= 2
+        self._next += len(rows["step"])
+        self._curve.add_rows(rows)
 
 
 def facts(status: Status | None, trail: LossTrail) -> str:
@@ -114,7 +112,9 @@ def facts(status: Status | None, trail: LossTrail) -> str:
         return _chip("todo", "○", "No run yet")
     icon, word = STATES.get(status.state, ("?", status.state))
     has_ended = status.state in ENDED
-    epoch = f"epoch {status.epoch} of {status.epochs}" if status.epoch else ""
+    epoch = ""
+    if status.epoch:
+        epoch = f"epoch {count_text(status.epoch)} of {count_text(status.epochs)}"
     figures = [("loss", loss_text(trail.last))] if trail.last is not None else []
     if status.validation:
         figures.append(("validation", loss_text(status.validation[-1].loss)))
@@ -128,8 +128,8 @@ def facts(status: Status | None, trail: LossTrail) -> str:
         f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in figures
     )
     return (
-        f"{_chip(status.state, icon, word, epoch)}"
-        f"{f'<dl>{shown}</dl>' if shown else ''}{sparkline(trail.means)}"
+        f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
+        f"{f'<dl>{shown}</dl>' if shown else ''}{sparkline(trail.means)}</div>"
     )
 
 

@@ -76,10 +76,11 @@ class Section(widgets.VBox, Generic[PartType]):
         self.state, self.text = state, text
         icon, word = _WORDS[state]
         self.summary.value = (
+            '<div class="sparkwright-section-head">'
             f'<h3 class="sparkwright-section-title">{escaped(self.title)}</h3>'
             f'<div class="sparkwright-section-summary sparkwright-is-{state}">'
             f'<span aria-hidden="true">{icon}</span> '
-            f'<span class="sparkwright-word">{word}:</span> {escaped(text)}</div>'
+            f'<span class="sparkwright-word">{word}:</span> {escaped(text)}</div></div>'
         )
 
     def entry(self) -> dict[str, Any]:

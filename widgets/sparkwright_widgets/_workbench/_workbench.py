@@ -259,7 +259,7 @@ class Workbench(Part):
 
     def _run_began(self, run: TrainingRun) -> None:
         with self._drawing:
-            self._trail = LossTrail()
+            self._trail = LossTrail(run)
         due_s = time.monotonic()
 
         def heard(_event: object) -> None:
@@ -308,8 +308,7 @@ class Workbench(Part):
         )
         run = self.run
         with self._drawing:
-            if run is not None:
-                self._trail.take(run)
+            self._trail.take()
             self.header.facts.value = facts(None if run is None else run.status, self._trail)
 
     action = Action(does="open", step="data", label="")
