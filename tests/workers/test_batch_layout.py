@@ -78,7 +78,7 @@ def test_labels_must_be_of_the_kind_that_the_loss_wants(spelt: str) -> None:
 
 
 def test_a_class_that_the_output_has_no_place_for_is_refused() -> None:
-    with pytest.raises(DataError, match=r"below 3, the width .* Received: 3\."):
+    with pytest.raises(DataError, match=r"below 3, the width .* Received: labels from 1 to 3,"):
         layout(model_of(["all"]), PAIR, KINDS + 1)
     # A single output is not about classes.
     assert layout(model_of(["all"], "mse"), PAIR, np.full((4, 3), 7.0))
