@@ -446,3 +446,11 @@ def test_many_threads_may_write_at_once(record: RunRecord) -> None:
         np.testing.assert_array_equal(steps, np.arange(1, 401))
     spans = sorted((e.start, e.count) for e in events if isinstance(e, RowsLogged))
     assert spans == [(start, 2) for start in range(0, 800, 2)]
+
+
+@pytest.mark.parametrize(("stopped", "state"), [(False, "done"), (True, "stopped")])
+def test_workers_of_a_run_that_was_stopped_are_not_done(
+    record: RunRecord, stopped: bool, state: str
+) -> None:
+    record.averagings_counted(17, stopped=stopped)
+    assert {worker.state for worker in record.status().workers} == {state}

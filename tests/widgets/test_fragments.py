@@ -216,3 +216,12 @@ def test_a_failed_run_shows_the_users_code_before_the_fold(run):
     assert "<shape>" not in html
     without = fragments.failure(replace(run.status, error="no frames"))
     assert "In your code" not in without
+
+
+def test_workers_of_a_stopped_run_are_shown_as_stopped(run, fake):
+    worker = fake.FakeWorker(worker=0, state="stopped", last_heard_s=90.0)
+    run.set(state="stopped", workers=(worker,))
+    html = fragments.worker_table(run.status.workers)
+    assert "stopped" in html
+    assert "done" not in html
+    assert "silent" not in html

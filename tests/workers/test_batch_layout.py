@@ -78,7 +78,30 @@ def test_labels_must_be_of_the_kind_that_the_loss_wants(spelt: str) -> None:
 
 
 def test_a_class_that_the_output_has_no_place_for_is_refused() -> None:
-    with pytest.raises(DataError, match=r"below 3, the width .* Received: 3\."):
+    with pytest.raises(DataError, match=r"below 3, the width .* Received: labels from 1 to 3,"):
         layout(model_of(["all"]), PAIR, KINDS + 1)
     # A single output is not about classes.
     assert layout(model_of(["all"], "mse"), PAIR, np.full((4, 3), 7.0))
+
+
+def test_labels_of_a_loss_of_the_users_own_may_have_any_shape() -> None:
+    """Whatever the name that it inherits: here the labels of one output are numbers."""
+    import keras
+
+    class Own(keras.losses.MeanSquaredError):
+        pass
+
+    numbers = np.zeros(4, np.float32)
+    assert layout(model_of(["all"], Own()), PAIR, numbers)
+    with pytest.raises(DataError, match=r"shape of the network's output, \(3\) an example, for"):
+        layout(model_of(["all"], keras.losses.MeanSquaredError()), PAIR, numbers)
+
+
+def test_a_class_that_the_loss_ignores_is_no_class_number() -> None:
+    import keras
+
+    given = KINDS - 1
+    with pytest.raises(DataError, match=r"from 0 to below 3.* Received: labels from -1 to 1,"):
+        layout(model_of(["all"]), PAIR, given)
+    loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)
+    assert layout(model_of(["all"], loss), PAIR, given)

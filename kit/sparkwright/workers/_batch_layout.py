@@ -265,7 +265,8 @@ def check_labels(
                 f"one-hot ones, shape {array.shape[1:]} an example. Use `one_hot=False` where the "
                 f"data is read, or the loss {_DENSE!r}."
             )
-        if kind.labels != "class numbers" and not one_hot:
+        known = is_known_loss(given_loss)
+        if known and kind.labels != "class numbers" and not one_hot:
             raise DataError(
                 f"labels {name!r} must have the shape of the network's output, "
                 f"{_shape_text(shape)} an example, for the loss {loss!r}. Received: "
@@ -274,7 +275,7 @@ def check_labels(
             )
         if loss == SPARSE and array.size and getattr(given_loss, "ignore_class", None) is None:
             least, largest = np.min(array), np.max(array)
-            if largest >= classes or least < 0:
+            if largest >= classes or (known and least < 0):
                 raise DataError(
                     f"labels {name!r} must be class numbers from 0 to below {classes}, the width "
                     f"of the network's output, {_shape_text(shape)}. Received: labels from "
@@ -291,6 +292,14 @@ def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:
     if isinstance(loss, list | tuple):
         return list(loss)  # pyright: ignore[reportUnknownArgumentType]
     return [loss] * len(names)
+
+
+def is_known_loss(loss: Any) -> bool:
+    """Whether it is one of Keras' losses, of which the name tells what labels it takes."""
+    if isinstance(loss, str):
+        return True
+    module = getattr(loss, "__module__", None) or ""
+    return module.split(".")[0] == "keras"
 
 
 def loss_name(loss: Any) -> str:

@@ -13,7 +13,7 @@ from ._batch_layout import SPARSE, BatchLayout, loss_name, losses_of
 def check_data(model: Any, data: Any, *, training: bool) -> None:
     """Refuse data that the network cannot be trained on, or validated with.
 
-    Workers check every minibatch file again. Of data on Spark only the names of classes are known
+    Workers check their examples again. Of data on Spark only the names of classes are known
     here: nothing is read.
 
     Args:

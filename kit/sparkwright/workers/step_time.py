@@ -16,7 +16,7 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
 from sparkwright.options import check_count
 
-from ._batch_layout import BatchLayout, losses_of
+from ._batch_layout import BatchLayout, is_known_loss, losses_of
 from ._replica_base import Replica, XlaChoice
 from ._replicas import make_replica
 
@@ -128,7 +128,7 @@ def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArr
         return step(other_labels=False)
     except Exception as error:
         losses = losses_of(replica.model.loss, output_names(replica.model))
-        own = [loss for loss in losses if loss is not None and not _is_known(loss)]
+        own = [loss for loss in losses if loss is not None and not is_known_loss(loss)]
         if not own:
             raise
         reason = error
@@ -176,7 +176,7 @@ def _random_batch(
         shape = (batch_size, *_closed(inside))
         if loss is None:
             continue
-        if _is_sparse(loss) != (other_labels and not _is_known(loss)):
+        if _is_sparse(loss) != (other_labels and not is_known_loss(loss)):
             found[f"labels/{name}"] = np.zeros(shape[:-1], np.int32)
             continue
         labels = np.zeros(shape, np.float32)
@@ -187,14 +187,6 @@ def _random_batch(
 
 def _is_sparse(loss: Any) -> bool:
     return any("sparse" in name.lower() for name in _names(loss))
-
-
-def _is_known(loss: Any) -> bool:
-    """Whether it is one of Keras' losses, of which the name tells what labels it takes."""
-    if isinstance(loss, str):
-        return True
-    module = getattr(loss, "__module__", None) or ""
-    return module.split(".")[0] == "keras"
 
 
 def _names(loss: Any) -> list[str]:
