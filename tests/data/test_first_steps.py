@@ -9,7 +9,7 @@ import pytest
 import sparkwright as sw
 from sparkwright.data import MinibatchSource
 from sparkwright.data.loaders import load
-from sparkwright.local import _dataset as taken  # pyright: ignore[reportPrivateUsage]
+from sparkwright.local import _examples as taken  # pyright: ignore[reportPrivateUsage]
 from sparkwright.storage.listing import list_files
 
 
@@ -152,8 +152,8 @@ def test_a_normalizer_says_what_it_takes(tmp_path: Path) -> None:
 
 def test_training_here_takes_a_table_and_says_what_else(tmp_path: Path) -> None:
     table = sw.data.read_csv(file(tmp_path, "a,b\n1,2\n"), labels="b")
-    assert taken(table, "data") is table.data
-    assert len(taken(([[1.0]], [1]), "data")) == 1
+    assert taken(table, "data") is table
+    assert len(taken(([[1.0]], [1]), "data").data) == 1
     with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .* Received: int"):
         taken(7, "validation")
 

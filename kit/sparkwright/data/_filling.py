@@ -45,6 +45,7 @@ def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ..
     Example:
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"age": [20.0, None, 50.0, 23.0], "label": [0, 1, 0, 1]})
+        >>> from sparkwright.data import read_pandas
         >>> read = read_pandas(frame, labels="label", missing=float("nan"))
         >>> (filled,) = fill_missing(read, by="median")
         >>> filled.data.features["features"].ravel().tolist(), dict(filled.schema.fills)

@@ -1,5 +1,6 @@
 """What the network is trained for and how: task, outputs, optimizer, seed."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -246,4 +247,7 @@ def _choice(name: str, names: Sequence[str], chosen: str, text: str = "") -> Opt
 
 def _metric(name: str) -> Option:
     kind = METRICS.get(name)
-    return Option(name=name, kind="flag", default=False, help=kind.sentence if kind else "")
+    label = re.sub("auc$", "AUC", name, flags=re.IGNORECASE).replace("_", " ")
+    help = kind.sentence if kind else ""
+    label = label[:1].upper() + label[1:]
+    return Option(name=name, kind="flag", default=False, label=label, help=help)
