@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, starmap
 from typing import Any, Self
 
 import numpy as np
@@ -131,12 +132,10 @@ class ChosenVariables:
 
     def __init__(self, model: Any, options: Histograms) -> None:
         """Find them, and where each lies in the flat vector."""
-        self._options = options
+        self._options, names = options, variable_names(model)
         sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
-        edges = np.cumsum([0, *sizes]).tolist()
-        names = variable_names(model)
+        self._edges = np.cumsum([0, *sizes]).tolist()
         self._places = [n for n, name in enumerate(names) if options.takes(name)]
-        self._parts = [slice(edges[n], edges[n + 1]) for n in self._places]
         self.names = [names[n] for n in self._places]
 
     def sample(self, views: Sequence[Vector]) -> list[Vector]:
@@ -145,7 +144,7 @@ class ChosenVariables:
 
     def cut(self, vector: Vector) -> list[Vector]:
         """As `sample`, of a flat vector that begins with the trainable variables."""
-        return [sample_of([vector[part]], most=MOST_VALUES) for part in self._parts]
+        return self.sample([vector[part] for part in starmap(slice, pairwise(self._edges))])
 
     def histograms(
         self, after: Sequence[Vector], before: Sequence[Vector]
