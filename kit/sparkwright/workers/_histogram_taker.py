@@ -78,7 +78,7 @@ class HistogramTaker:
         taken = HistogramsTaken(
             step=step, seconds=seconds, found=found, notes=tuple(notes), **moment
         )
-        self._control.send("histograms", *taken.to_message())
+        self._control.send("histograms", *taken.message)
 
     @contextlib.contextmanager
     def _measured(self) -> Generator[None]:
