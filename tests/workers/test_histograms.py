@@ -197,7 +197,7 @@ def test_a_layer_that_fails_in_inference_is_a_note_and_the_run_goes_on(blobs, mo
     monkeypatch.setattr("sparkwright.workers._replica_base.Replica.outputs", fails)
     run = fitted(network(), master_of("averaging"), blobs, epochs=1, histograms=ALL)
     assert run.status.state == "done"
-    assert run.histograms.notes == ("Activations cannot be taken. RuntimeError: no memory",)
+    assert run.histograms.notes == ("Some could not be taken. RuntimeError: no memory",)
     assert "weights" in run.histograms.names
 
 

@@ -290,7 +290,7 @@ class AveragingWorker:
     def _take_histograms(self, group: Group, averaging: Averaging) -> None:
         """Take some if they are due: `work` holds the average before the last one for now."""
         member, worker = self._member, self._settings.worker
-        step = averaging.after.steps[worker]
+        step = member.progress.steps[worker]
         if averaging.changed and member.histograms.is_due(group, step):
             member.histograms.take(
                 member.histograms.sample(member.average),

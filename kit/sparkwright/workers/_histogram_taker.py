@@ -64,16 +64,15 @@ class HistogramTaker:
         """Take and send histograms of two samples, and of activations; see `HistogramsTaken`."""
         self._control.histograms_asked.clear()
         self._schedule.took(step)
-        notes: list[str] = []
+        notes, found = list[str](), dict[tuple[str, str], Histogram]()
         with self._measured():
-            found = self._variables.histograms(after, before)
-            if "activations" in self._options.of:
-                try:
+            try:
+                found |= self._variables.histograms(after, before)
+                if "activations" in self._options.of:
                     found |= self._activations(notes)
-                except Exception as error:  # such as of a layer of the user's
-                    reason = next(iter(str(error).strip().splitlines()), "")
-                    name = type(error).__name__
-                    notes.append(f"Activations cannot be taken. {name}: {reason:.200}")
+            except Exception as error:  # such as of a layer of the user's
+                reason = next(iter(str(error).strip().splitlines()), "")
+                notes.append(f"Some could not be taken. {type(error).__name__}: {reason:.200}")
         seconds, self._spent_s = self._spent_s, 0.0
         taken = HistogramsTaken(
             step=step, seconds=seconds, found=found, notes=tuple(notes), **moment
