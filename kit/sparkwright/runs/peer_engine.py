@@ -589,7 +589,7 @@ class PeerEngine:
             case "debug":
                 _log.info("worker %d, minibatch %d: %s", worker, fields["step"], fields["line"])
             case "histograms":
-                record.histograms.add(HistogramsTaken.from_message(fields, message.payload))
+                record.histograms.add(HistogramsTaken.received(message))
             case "validated":
                 epoch, loss = int(fields["epoch"]), float(fields["loss"])
                 record.validated(epoch=epoch, loss=loss, metrics=fields["metrics"])

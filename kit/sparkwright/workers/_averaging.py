@@ -290,11 +290,11 @@ class AveragingWorker:
     def _take_histograms(self, group: Group, averaging: Averaging) -> None:
         """Take some if they are due: `work` holds the average before the last one for now."""
         member, worker = self._member, self._settings.worker
-        step = averaging.after.steps[worker]
+        step = member.progress.steps[worker]
         if averaging.changed and member.histograms.is_due(group, step):
-            member.histograms.take_of_vectors(
-                member.average,
-                member.work,
+            member.histograms.take(
+                member.histograms.sample(member.average),
+                member.histograms.sample(member.work),
                 step=step,
                 epoch=min(averaging.before.epoch + 1, self._settings.epochs),
                 minibatches=max(meta.minibatches for meta in averaging.metas.values()),

@@ -1,11 +1,11 @@
 """Takes histograms of a worker's network between its minibatches, and sends them to the driver."""
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparkwright.masters.histograms import Histograms, HistogramSchedule
 from sparkwright.timeline import PhaseCode
@@ -43,6 +43,7 @@ class HistogramTaker:
         self._options = settings.histograms or Histograms(every=None)
         self._schedule = HistogramSchedule(self._options.every)
         self._variables = ChosenVariables(replica.model, self._options)
+        self._spent_s = 0.0
 
     def is_due(self, group: Group, step: int) -> bool:
         """Whether this worker is to take some after its minibatch `step`."""
@@ -50,60 +51,39 @@ class HistogramTaker:
             return False
         return self._schedule.is_due(step, asked=self._control.histograms_asked.is_set())
 
-    def sample(self) -> list[Vector]:
-        """Samples of the variables now, to be compared with those after some minibatches."""
-        return self._variables.sample(self._replica.state.trainable_views())
+    def sample(self, vector: Vector | None = None) -> list[Vector]:
+        """Samples of the variables, for `take`: as they are now, or in a flat vector."""
+        with self._measured():
+            if vector is not None:
+                return self._variables.cut(vector)
+            return self._variables.sample(self._replica.state.trainable_views())
 
-    def take_of_vectors(
-        self, after: Vector, before: Vector, *, step: int, epoch: int, minibatches: int
+    def take(
+        self, after: Sequence[Vector], before: Sequence[Vector], *, step: int, **moment: int
     ) -> None:
-        """Take them of flat vectors that begin with the variables; send them."""
-        began_s = time.monotonic()
-        samples = (self._variables.cut(vector) for vector in (after, before))
-        self._send(*samples, began_s=began_s, step=step, epoch=epoch, minibatches=minibatches)
-        self._phases.since(PhaseCode.HISTOGRAMS, began_s)
-
-    def take_since(
-        self, before: Sequence[Vector], *, step: int, epoch: int, minibatches: int, seconds: float
-    ) -> None:
-        """Take them of the variables now and of `before`, a `sample` that took `seconds`."""
-        began_s, after = time.monotonic(), self.sample()
-        moment = {"step": step, "epoch": epoch, "minibatches": minibatches}
-        self._send(after, before, began_s=began_s - seconds, **moment)
-        self._phases.since(PhaseCode.HISTOGRAMS, began_s)
-
-    def _send(
-        self,
-        after: Sequence[Vector],
-        before: Sequence[Vector],
-        *,
-        began_s: float,
-        step: int,
-        epoch: int,
-        minibatches: int,
-    ) -> None:
+        """Take and send histograms of two samples, and of activations; see `HistogramsTaken`."""
         self._control.histograms_asked.clear()
         self._schedule.took(step)
-        options, notes = self._options, list[str]()
-        found = self._variables.histograms(after, before)
-        if "activations" in options.of:
+        notes, found = list[str](), dict[tuple[str, str], Histogram]()
+        with self._measured():
             try:
-                found |= self._activations(notes)
+                found |= self._variables.histograms(after, before)
+                if "activations" in self._options.of:
+                    found |= self._activations(notes)
             except Exception as error:  # such as of a layer of the user's
                 reason = next(iter(str(error).strip().splitlines()), "")
-                name = type(error).__name__
-                notes.append(f"Activations cannot be taken. {name}: {reason:.200}")
+                notes.append(f"Some could not be taken. {type(error).__name__}: {reason:.200}")
+        seconds, self._spent_s = self._spent_s, 0.0
         taken = HistogramsTaken(
-            step=step,
-            epoch=epoch,
-            minibatches=minibatches,
-            seconds=time.monotonic() - began_s,
-            found=found,
-            notes=tuple(notes),
+            step=step, seconds=seconds, found=found, notes=tuple(notes), **moment
         )
-        self._control.send("histograms", *taken.to_message())
+        self._control.send("histograms", *taken.message)
 
-    # -- activations ------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _measured(self) -> Generator[None]:
+        began_s = time.monotonic()
+        yield
+        self._spent_s += self._phases.since(PhaseCode.HISTOGRAMS, began_s) - began_s
 
     def _activations(self, notes: list[str]) -> dict[tuple[str, str], Histogram]:
         """Of each layer's outputs, in inference mode, for the worker's first examples."""
@@ -117,15 +97,13 @@ class HistogramTaker:
         count = min(_MOST_EXAMPLES, self._settings.master.batch_size_per_worker, shard.rows)
         block = shard.gather(np.arange(count))
         counters = [np.array(variable.numpy()) for variable in replica.state.counters]
-
         values = replica.outputs(BatchLayout(model, shard.columns), block, outputs)
         # A layer of the user's may draw random numbers in inference, too.
         for variable, value in zip(replica.state.counters, counters, strict=True):
             if not np.array_equal(variable.numpy(), value):
                 variable.assign(value)
-        bins = self._options.bins
         return {
-            ("activations", name): Histogram.of(_flat(each), bins)
+            ("activations", name): Histogram.of(each, self._options.bins)
             for name, each in zip(outputs, values, strict=True)
         }
 
@@ -139,31 +117,17 @@ def layer_outputs(model: Any, notes: list[str]) -> dict[str, Any]:
         )
         return {}
     found: dict[str, Any] = {}
-    left_out: list[str] = []
     for layer in model.layers:
         if type(layer).__name__ == "InputLayer":
             continue
         try:
-            output = layer.output
+            found[layer.name] = layer.output
         except (AttributeError, ValueError, RuntimeError):
-            output = None
-        if output is None or isinstance(output, list | tuple | dict):
-            left_out.append(layer.name)
-        else:
-            found[layer.name] = output
-    if left_out:
+            found[layer.name] = None
+    missing = [name for name, each in found.items() if each is None or not hasattr(each, "shape")]
+    if missing:
         notes.append(
             "Without activations, because they are used more than once or have several outputs: "
-            f"{_listed(left_out)}."
+            f"{', '.join(missing[:10])}{' and more' if missing[10:] else ''}."
         )
-    return found
-
-
-def _listed(names: Iterable[str]) -> str:
-    first, *rest = [", ".join([*names][:10]), *[*names][10:]]
-    return f"{first} and {len(rest)} more" if rest else first
-
-
-def _flat(values: NDArray[Any]) -> Vector:
-    kind = values.dtype
-    return values.reshape(-1).astype(kind if kind.char in "fd" else np.float32)
+    return {name: each for name, each in found.items() if name not in missing}

@@ -48,6 +48,7 @@ class Replica(ABC):
         self.learning_rate = math.nan
         self._compiled_rate = learning_rate_of(self.model)
         self.has_traced = False
+        self._inner: dict[str, Any] = {}  # models of other tensors of the model
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
         ]
@@ -154,12 +155,15 @@ class Replica(ABC):
         """As `predict`, of symbolic tensors of the model by name instead of its outputs."""
         import keras
 
+        name = f"outputs {[*tensors]}"
+        if name not in self._inner:
+            self._inner[name] = keras.Model(self.model.inputs, [*tensors.values()], name="inner")
+
         def compute(arrays: Arrays) -> list[Any]:
             x, _, _, mask = layout.unpack(arrays)
-            inner = keras.Model(self.model.inputs, [*tensors.values()], name="outputs")
-            return keras.tree.flatten(outputs_of(inner, x, mask, training=False))
+            return keras.tree.flatten(outputs_of(self._inner[name], x, mask, training=False))
 
-        return self._infer(f"outputs {[*tensors]}", compute, layout, columns)
+        return self._infer(name, compute, layout, columns)
 
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool

@@ -343,8 +343,11 @@ class SharingWorker:
             self._compute_step()
 
     def _compute_step(self) -> None:
-        piece, sampled = self._piece, self._sampled_for_histograms()
+        piece, histograms = self._piece, self._member.histograms
         assert piece is not None
+        assert self._group is not None
+        is_due = histograms.is_due(self._group, self._clock + 1)
+        sampled = histograms.sample() if is_due else None
         began_s = time.monotonic()
         try:
             size, blocks = self._fetch(piece)
@@ -388,14 +391,8 @@ class SharingWorker:
         self._message_s = before_s + _LATEST * (cost_s - before_s)
         self._adapt(step_s)
         if sampled is not None:
-            before_piece, took_s = sampled
-            self._member.histograms.take_since(
-                before_piece,
-                step=self._clock,
-                epoch=piece.span.epoch + 1,
-                minibatches=size,
-                seconds=took_s,
-            )
+            moment = {"step": self._clock, "epoch": piece.span.epoch + 1, "minibatches": size}
+            histograms.take(histograms.sample(), sampled, **moment)
         if piece.done == piece.span.size:
             self._end_piece()
         self._collect()
@@ -407,14 +404,6 @@ class SharingWorker:
             return None
         self._measured_s = now_s
         return self._parameters()
-
-    def _sampled_for_histograms(self) -> tuple[list[Vector], float] | None:
-        """Samples of the variables and the seconds that took, if histograms are due; or None."""
-        assert self._group is not None
-        began_s, histograms = time.monotonic(), self._member.histograms
-        if not histograms.is_due(self._group, self._clock + 1):
-            return None
-        return histograms.sample(), time.monotonic() - began_s
 
     def _parameters(self) -> Vector:
         return sample_of(self._replica.state.trainable_views())

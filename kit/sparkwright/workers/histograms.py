@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, starmap
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.errors import NetworkError
 from sparkwright.masters.histograms import Histograms
+from sparkwright.mesh.framing import Message
 
 from ._flat import Vector, sample_of
+from ._wire import pack, unpack
 
 # Of a larger array evenly spread blocks are counted, so that one histogram takes milliseconds.
 MOST_VALUES = 1 << 18
@@ -90,36 +94,23 @@ class HistogramsTaken:
     found: Mapping[tuple[str, str], Histogram] = field(repr=False)
     notes: tuple[str, ...] = ()
 
-    def to_message(self) -> tuple[dict[str, Any], tuple[NDArray[np.uint32], ...]]:
+    @property
+    def message(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
         """(fields, payload) for `Connection.send`."""
-        each = [[*key, h.low, h.high, h.mean, h.std, h.not_finite] for key, h in self.found.items()]
-        names = ("step", "epoch", "minibatches", "seconds", "notes")
-        fields = {name: getattr(self, name) for name in names} | {"found": each}
-        return fields, tuple(histogram.counts for histogram in self.found.values())
+        fields, payload = pack(self, own_code=False)
+        return fields, tuple(payload)
 
     @classmethod
-    def from_message(cls, fields: Mapping[str, Any], payload: Any) -> Self:
-        """The inverse of `to_message`.
+    def received(cls, message: Message) -> Self:
+        """What `message` holds.
 
         Raises:
-            ValueError, KeyError: if the message is malformed.
+            NetworkError: if the message is malformed.
         """
-        each = fields["found"]
-        counts = np.frombuffer(payload, np.uint32).copy().reshape(len(each), -1) if each else ()
-        found: dict[tuple[str, str], Histogram] = {}
-        for (what, name, *numbers, missing), mine in zip(each, counts, strict=True):
-            low, high, mean, std = map(float, numbers)
-            found[str(what), str(name)] = Histogram(
-                low=low, high=high, mean=mean, std=std, not_finite=int(missing), counts=mine
-            )
-        return cls(
-            step=int(fields["step"]),
-            epoch=int(fields["epoch"]),
-            minibatches=int(fields["minibatches"]),
-            seconds=float(fields["seconds"]),
-            found=found,
-            notes=tuple(map(str, fields["notes"])),
-        )
+        found = unpack(message, own_code=False)
+        if not isinstance(found, cls):
+            raise NetworkError(f"expected histograms. Received: a {type(found).__name__}.")
+        return found
 
 
 class ChosenVariables:
@@ -131,12 +122,10 @@ class ChosenVariables:
 
     def __init__(self, model: Any, options: Histograms) -> None:
         """Find them, and where each lies in the flat vector."""
-        self._options = options
+        self._options, names = options, variable_names(model)
         sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
-        edges = np.cumsum([0, *sizes]).tolist()
-        names = variable_names(model)
+        self._edges = np.cumsum([0, *sizes]).tolist()
         self._places = [n for n, name in enumerate(names) if options.takes(name)]
-        self._parts = [slice(edges[n], edges[n + 1]) for n in self._places]
         self.names = [names[n] for n in self._places]
 
     def sample(self, views: Sequence[Vector]) -> list[Vector]:
@@ -145,7 +134,7 @@ class ChosenVariables:
 
     def cut(self, vector: Vector) -> list[Vector]:
         """As `sample`, of a flat vector that begins with the trainable variables."""
-        return [sample_of([vector[part]], most=MOST_VALUES) for part in self._parts]
+        return self.sample([vector[part] for part in starmap(slice, pairwise(self._edges))])
 
     def histograms(
         self, after: Sequence[Vector], before: Sequence[Vector]
