@@ -18,7 +18,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder chaos
+.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder tour-memory chaos
 .PHONY: check bench clean spark-versions
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
 	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
+	@echo 'make tour-memory  run the tour in JupyterLab on one core: is it within the memory of Binder?'
 	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
@@ -86,6 +87,10 @@ spark-versions:
 binder:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests -m binder $(ARGS)
+
+tour-memory:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests/binder/test_tour_memory.py -m binder $(ARGS)
 
 chaos:
 	@bash .ci/setup test
