@@ -12,6 +12,8 @@ NOTEBOOK = notebooks/01_quickstart.ipynb
 RUNS = 100
 FIRST = 0
 CHAOS = chaos
+# The folder of the pictures that the documents show, for make screenshots.
+PICTURES = docs/images
 # Versions of PySpark for make spark-versions; none: those that .ci/spark-versions names.
 VERSIONS =
 SHARING = notebooks/02_gradient_sharing.ipynb
@@ -19,7 +21,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder tour-memory chaos
-.PHONY: check bench clean spark-versions
+.PHONY: check bench clean screenshots spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -30,6 +32,7 @@ help:
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
+	@echo 'make screenshots  draw the pictures of docs/images anew, 1280 and 420 pixels wide, light and dark'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
@@ -71,6 +74,11 @@ test-cluster:
 browser:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests/browser -m browser $(ARGS)
+
+screenshots:
+	@bash .ci/setup test
+	@$(RUN) SPARKWRIGHT_PICTURES="$(PICTURES)" .venv/bin/python -m pytest tests/browser/test_screenshots.py -m browser -s $(ARGS)
+	@echo "Pictures of the documents: $(PICTURES); all widths and themes: reports/screenshots/docs"
 
 stores:
 	@bash .ci/setup test
