@@ -84,8 +84,8 @@ ALL = {
     "partitions": Picture(cell=PARTITIONS, ready=".sparkwright-bars svg"),
     "evaluation": Picture(cell=EVALUATION, ready=".sparkwright-threshold-point"),
     "models": Picture(
-        cell=f"{MODELS}\nstore.list_models() if hasattr(store, 'list_models') else None",
-        ready="role=heading[name=Models]",
+        cell=f"{MODELS}\nstore.refresh()",
+        ready="text=4 models in",
         files=(WIDGETS / "fake_store.py",),
     ),
     "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(WIDGETS / "fake_run.py",)),
