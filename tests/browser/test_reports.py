@@ -188,10 +188,9 @@ CARDS = """() => {
   return {
     cards: cards.length,
     overlapping: boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => overlap(a, b))).length,
-    outside: cards.flatMap((card, i) => [...card.querySelectorAll(':not(svg *)')].filter((inner) => {
-      const box = inner.getBoundingClientRect();
-      return box.right > boxes[i].right + 1 || box.bottom > boxes[i].bottom + 1;
-    })).length,
+    outside: cards.flatMap((card, i) => [...card.querySelectorAll(':not(svg *)')]
+      .map((inner) => inner.getBoundingClientRect())
+      .filter((box) => box.right > boxes[i].right + 1 || box.bottom > boxes[i].bottom + 1)).length,
     numbered: cards.filter((card) => getComputedStyle(card).listStyleType !== 'none').length,
     split: [...document.querySelectorAll('figure, tr, .sparkwright-worst-list > li')]
       .filter((each) => getComputedStyle(each).breakInside !== 'avoid').length,
