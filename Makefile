@@ -12,14 +12,16 @@ NOTEBOOK = notebooks/01_quickstart.ipynb
 RUNS = 100
 FIRST = 0
 CHAOS = chaos
+# The folder of the pictures that the documents show, for make screenshots.
+PICTURES = docs/images
 # Versions of PySpark for make spark-versions; none: those that .ci/spark-versions names.
 VERSIONS =
 SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder chaos
-.PHONY: check bench clean spark-versions
+.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder tour-memory chaos
+.PHONY: check bench clean screenshots spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -30,10 +32,12 @@ help:
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
+	@echo 'make screenshots  draw the pictures of docs/images anew, 1280 and 420 pixels wide, light and dark'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
 	@echo 'make binder  build what Binder builds, and run the tour in it on one core'
+	@echo 'make tour-memory  run the tour in JupyterLab on one core: is it within the memory of Binder?'
 	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
@@ -71,6 +75,11 @@ browser:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests/browser -m browser $(ARGS)
 
+screenshots:
+	@bash .ci/setup test
+	@$(RUN) SPARKWRIGHT_PICTURES="$(PICTURES)" .venv/bin/python -m pytest tests/browser/test_screenshots.py -m browser -s $(ARGS)
+	@echo "Pictures of the documents: $(PICTURES); all widths and themes: reports/screenshots/docs"
+
 stores:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest $(STORE_TESTS) -m stores $(ARGS)
@@ -86,6 +95,10 @@ spark-versions:
 binder:
 	@bash .ci/setup test
 	@$(RUN) .venv/bin/python -m pytest tests -m binder $(ARGS)
+
+tour-memory:
+	@bash .ci/setup test
+	@$(RUN) .venv/bin/python -m pytest tests/binder/test_tour_memory.py -m binder $(ARGS)
 
 chaos:
 	@bash .ci/setup test

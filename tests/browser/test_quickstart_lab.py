@@ -47,7 +47,7 @@ def train_for_long(page, notebook):
     page.page.evaluate(
         "([network, training]) => { const { content } = jupyterapp.shell.currentWidget;"
         " const { sharedModel } = content.widgets[training].model;"
-        " sharedModel.setSource(sharedModel.source.replace('epochs=15', 'epochs=2000'));"
+        " sharedModel.setSource(sharedModel.source.replace('epochs=epochs', 'epochs=2000'));"
         " content.activeCellIndex = network;"
         " void jupyterapp.commands.execute('notebook:run-all-below'); }",
         [index_of(notebook, "sw.networks.lenet("), index_of(notebook, "network.start(")],
@@ -61,7 +61,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
     """Three runs in one session: to the end, until Stop, until the kernel is interrupted."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     training = index_of(notebook, "network.start(")
-    assert "epochs=15" in notebook.cells[training].source
+    assert "epochs=epochs" in notebook.cells[training].source
     page = lab(NOTEBOOK)
     page.run_all()
     page.page.locator(LIVE).wait_for(timeout=120_000)
@@ -70,7 +70,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
     page.wait_idle(60)
     outputs(page).get_by_text("digits that it had never seen are read correctly").wait_for()
     rows = page.in_kernel("print(len(run.log), run.history.loss.notna().sum())")
-    assert rows == "690 690"
+    assert rows == "2300 2300"
     results = json.loads((page.folder.parent / "reports" / "quickstart.json").read_text())
     assert results["accuracy"] >= 0.97
     page.cell(training).scroll_into_view_if_needed()

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from tests.widgets.test_saved_notebooks import BEGIN, SHOW, executed, exported
 
 from sparkwright.data import DataSet
-from sparkwright.evaluation import ROC, Evaluation
+from sparkwright.evaluation import ROC, Evaluation, WorstExamples
+from sparkwright_widgets._evaluation_blocks import evaluation_section
 from sparkwright_widgets._offline_html import offline_html
 from sparkwright_widgets._reports._pdf import pdf_of
 from sparkwright_widgets._reports._run_report import run_report_html
@@ -154,3 +157,71 @@ def test_a_report_is_printed_as_a_pdf_of_several_pages(chromium, run_report):
     printed = pdf_of(run_report)
     assert printed.startswith(b"%PDF-")
     assert printed.count(b"/Type /Page\n") >= 3
+
+
+CURVES = """() => [...document.querySelectorAll('svg[aria-label^="Loss curve of"]')]
+    .filter((each) => each.checkVisibility()).length"""
+
+
+def test_an_exported_notebook_shows_the_curve_once_without_a_click(chromium, tmp_path):
+    begin = BEGIN.format(folder=str(FAKE_RUN.parent), epochs=2)
+    notebook = executed(
+        begin, SHOW, "while not run.finished:\n    await asyncio.sleep(0.02)\nsettle()"
+    )
+    for name, with_state in (("executed", True), ("saved", False)):
+        path = tmp_path / f"{name}.html"
+        path.write_text(exported(notebook, with_state=with_state), encoding="utf-8")
+        context = chromium.new_context(viewport={"width": 420, "height": 900}, offline=True)
+        page = context.new_page()
+        page.goto(path.as_uri())  # what shows widgets lies on the network
+        page.screenshot(path=SCREENSHOTS / f"exported-{name}-420.png", full_page=True)
+        assert page.evaluate(CURVES) == 1, name
+        context.close()
+
+
+# Pairs of boxes that overlap, list numbers in view, and what may be split between pages.
+CARDS = """() => {
+  const cards = [...document.querySelectorAll('.sparkwright-worst-list > li')];
+  const boxes = cards.map((card) => card.getBoundingClientRect());
+  const overlap = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+    && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  return {
+    cards: cards.length,
+    overlapping: boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => overlap(a, b))).length,
+    outside: cards.flatMap((card, i) => [...card.querySelectorAll(':not(svg *)')]
+      .map((inner) => inner.getBoundingClientRect())
+      .filter((box) => box.right > boxes[i].right + 1 || box.bottom > boxes[i].bottom + 1)).length,
+    numbered: cards.filter((card) => getComputedStyle(card).listStyleType !== 'none').length,
+    split: [...document.querySelectorAll('figure, tr, .sparkwright-worst-list > li')]
+      .filter((each) => getComputedStyle(each).breakInside !== 'avoid').length,
+  };
+}"""
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_cards_do_not_overlap_and_are_printed_whole(chromium, tmp_path, width):
+    names = ("a name of several words that is long", "x" * 80, "b")
+    texts = np.array([f"{'word ' * 200}{'y' * 90}" for _ in range(9)], dtype=object)[:, None]
+    shares = np.random.default_rng(0).dirichlet([1, 1, 1], 9)
+    features = {"text": texts, "image": np.zeros((9, 40, 400)), "steps": np.ones((9, 50, 3))}
+    labels, losses = np.arange(9) % 3, np.arange(9.0)
+    options = {"count": 9, "class_names": {"kind": names}}
+    worst = WorstExamples.of_rows(losses, features, {"kind": labels}, {"kind": shares}, **options)
+    outputs = [
+        new_output("display_data", data=block.mimebundle())
+        for block in evaluation_section([worst, Evaluation().updated([0, 1], np.eye(2))])
+    ]
+    html, _ = HTMLExporter().from_notebook_node(
+        new_notebook(cells=[new_code_cell("1", outputs=outputs)])
+    )
+    path = tmp_path / "worst.html"
+    path.write_text(html, encoding="utf-8")
+    page = open_page(chromium, path, width=width)
+    page.screenshot(path=SCREENSHOTS / f"worst-{width}.png", full_page=True)
+    for media in ("screen", "print"):
+        page.emulate_media(media=media)
+        found = page.evaluate(CARDS)
+        is_split = found.pop("split")
+        assert found == {"cards": 9, "overlapping": 0, "outside": 0, "numbered": 0}, media
+        assert media == "screen" or not is_split
+    page.context.close()

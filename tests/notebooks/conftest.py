@@ -27,7 +27,12 @@ def _executed(module: ModuleType, folder: Path) -> Path:
             *(sys.executable, "-m", "sparkwright_widgets.report", module.NOTEBOOK),
             *("--output", folder / f"{_name(module)}.html"),
         ],
-        env={**os.environ, "SPARKWRIGHT_REPORTS": str(folder), "SPARKWRIGHT_DEMO_WORKERS": "2"},
+        env={
+            **os.environ,
+            "SPARKWRIGHT_REPORTS": str(folder),
+            "SPARKWRIGHT_DEMO_WORKERS": "2",
+            "SPARKWRIGHT_DEMO_EPOCHS": "15",
+        },
         capture_output=True,
         text=True,
         timeout=getattr(module, "TIMEOUT_S", 240),

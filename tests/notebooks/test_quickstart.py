@@ -26,6 +26,11 @@ def test_two_workers_learn_to_read_digits(results):
     assert 0 < results["start_seconds"] < results["seconds"]
 
 
+def test_a_reader_sees_the_curve_grow():
+    # About 10 to 20 s on two cores; other tests set fewer epochs.
+    assert '\\"SPARKWRIGHT_DEMO_EPOCHS\\", 50)' in NOTEBOOK.read_text()
+
+
 @pytest.mark.spark
 def test_the_saved_model_can_be_loaded(results):
     model = sw.load_model(results["model"])

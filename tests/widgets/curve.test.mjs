@@ -105,8 +105,8 @@ test("ticks are round, few, and inside", () => {
 
 test("losses read as in Python", () => {
   assert.deepEqual(
-    [0.123456, 2.3, 1234.5, 0, 1.2e-7, NaN, Infinity].map(lossText),
-    ["0.1235", "2.300", "1235", "0", "1.200e-7", "nan", "inf"],
+    [0.123456, 2.3, 21979.6, 0, 1.2e-7, NaN, Infinity].map(lossText),
+    ["0.1235", "2.300", "21,980", "0", "1.2e-7", "nan", "inf"],
   );
 });
 

@@ -168,7 +168,7 @@ def test_results_say_what_is_not_known(fake):
     runs = [trained(fake), fake.FakeRun()]
     heads, rows = results(["a", "b"], [run.status for run in runs], [0.5, None])
     assert "Validation accuracy" in heads
-    assert rows[0][3:6] == ["0.5000", "1.000", "0.5"]
+    assert rows[0][3:6] == ["0.5000", "1.0000", "0.5000"]
     assert rows[1][3:6] == ["—", "—", "—"]
 
 

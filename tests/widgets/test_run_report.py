@@ -268,6 +268,7 @@ def test_a_keras_model_is_described_without_importing_keras():
     )
     model = SimpleNamespace(
         name="net",
+        built=True,
         layers=[layer],
         weights=[],
         trainable_variables=[np.zeros((4, 3)), np.zeros(3)],

@@ -20,6 +20,7 @@ from ._format import (
     percent_text,
     plain,
     rate_text,
+    short_number,
 )
 from ._table import Markup, html_table
 
@@ -110,7 +111,7 @@ def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
     found = status.early_stopping
     if found is None or found.best_score is None:
         return []
-    text = f"{loss_text(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
+    text = f"{short_number(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
     if found.without_improvement:
         limit = "" if found.patience is None else f" of {count_text(found.patience)}"
         text += f", {count_text(found.without_improvement)}{limit} since without improvement"

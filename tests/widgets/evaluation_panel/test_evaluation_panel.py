@@ -285,6 +285,13 @@ def test_each_output_has_its_own_loss():
     assert Output(name="a", width=3, activation="softmax", loss="mse").task == "classes"
 
 
+def test_a_result_of_one_of_several_outputs_is_named_after_it(panel):
+    panel._outputs = [Output(name=name, width=1) for name in ("price", "rent")]
+    panel.output_choice.options = ["price", "rent"]
+    panel.output_choice.value = "rent"
+    assert panel._next_name() == "test, rent"
+
+
 def test_prototypes_carry_names_and_count_nothing():
     assert isinstance(prototypes("numbers", {"roc"})[0], RegressionEvaluation)
     answers = prototypes("answers", {"roc", "calibration"}, ["a", "b"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.storage import ModelInfo
 from sparkwright.storage.model_metadata import time_text
-from sparkwright_widgets._format import bytes_text, count_text, number_text
+from sparkwright_widgets._format import bytes_text, count_text, short_number
 from sparkwright_widgets._table import html_table
 
 from ._catalog import is_number
@@ -122,7 +122,7 @@ def _cell(label: str, value: Any, first: Any) -> str:
 
 
 def _number(value: float) -> str:
-    return count_text(value) if isinstance(value, int) else number_text(value)
+    return count_text(value) if isinstance(value, int) else short_number(value, 5)
 
 
 def _shape(shape: Sequence[int | None]) -> str:

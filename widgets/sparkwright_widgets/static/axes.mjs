@@ -139,8 +139,9 @@ export function lossText(value) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (size < 1e-4 || size >= 1e6) return value.toExponential(3);
-  return size < 1 ? value.toFixed(4) : value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
+  if (size < 1e-3 || size >= 1e15) return String(Number(value.toPrecision(4))).replace("e+", "e");
+  const digits = size <= 1 ? 4 : Math.max(0, 3 - Math.floor(Math.log10(size)));
+  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** Any other value, to three digits. */

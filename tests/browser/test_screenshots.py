@@ -1,0 +1,127 @@
+"""The pictures of docs/images: each 1280 and 420 pixels wide, light and dark; `make screenshots`.
+
+SPARKWRIGHT_PICTURES names the folder of the documents' pictures; without it nothing is drawn.
+"""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from tests.browser.conftest import SCREENSHOTS
+from tests.browser.test_evaluation_panel import CELL as EVALUATION
+from tests.browser.test_model_store import CELL as MODELS
+from tests.browser.test_partition_preview import CELL as PARTITIONS
+
+PICTURES = os.environ.get("SPARKWRIGHT_PICTURES")
+WIDGETS = Path(__file__).parents[1] / "widgets"
+SIZES = ((1280, "light"), (420, "light"), (1280, "dark"), (420, "dark"))
+# Of each picture the documents show the wide, light one; and these.
+ALSO_SHOWN = {"workbench-420-dark": "workbench-narrow"}
+PANEL = ".sparkwright-panel"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(PICTURES is None, reason="`make screenshots` draws the documents' pictures"),
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """A picture: the cell to run, what is in view when it is ready, and what is photographed."""
+
+    cell: str
+    ready: str
+    files: tuple[Path, ...] = ()
+    shown: str = PANEL  # empty: the whole page
+
+
+DATA = """
+from sparkwright_widgets import DataPicker
+picker = DataPicker()
+picker.settle()
+picker
+"""
+BUILDER = "from sparkwright_widgets import NetworkBuilder\nNetworkBuilder()"
+MASTER = """
+import sparkwright as sw
+from sparkwright_widgets import TrainingMasterPicker
+picker = TrainingMasterPicker()
+picker.set_context(rows=[20_000, 20_000, 19_990], network=sw.networks.PRESETS["lenet"].make(
+    input_shape=(28, 28, 1), classes=10), slots=4)
+picker
+"""
+RUN = """
+import fake_run
+from sparkwright_widgets.display import panel_for
+run = fake_run.FakeRun()
+run.begin(epochs=400, rounds=10, steps_per_s=60)
+panel_for(run)
+"""
+WORKBENCH = """
+import os
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import sparkwright as sw
+from sparkwright_widgets import Workbench
+bench = Workbench(experiment=sw.Experiment(title="Handwritten digits", epochs=400))
+display(bench)
+bench.load_data()
+bench.open_step("train")
+run = bench.start()
+while run.status.state != "training" or len(run.log) < 400:
+    import asyncio
+    await asyncio.sleep(0.2)
+"""
+ALL = {
+    "data": Picture(cell=DATA, ready="text=all 1,797 images"),
+    "builder": Picture(cell=BUILDER, ready=".sparkwright-layers"),
+    "master": Picture(cell=MASTER, ready=".sparkwright-outlook"),
+    "partitions": Picture(cell=PARTITIONS, ready=".sparkwright-bars svg"),
+    "evaluation": Picture(cell=EVALUATION, ready=".sparkwright-threshold-point"),
+    "models": Picture(
+        cell=f"{MODELS}\nstore.refresh()",
+        ready="text=4 models in",
+        files=(WIDGETS / "fake_store.py",),
+    ),
+    "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(WIDGETS / "fake_run.py",)),
+    "workbench": Picture(cell=WORKBENCH, ready=".sparkwright-chart canvas", shown=""),
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ALL)
+def test_a_picture_is_drawn(lab, tmp_path, name):
+    picture = ALL[name]
+    path = tmp_path / "picture.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(picture.cell)]), path)
+    whole = not picture.shown
+    page = lab(path, files=picture.files, height=1000 if whole else 2600)
+    page.run_all()
+    page.page.locator(picture.ready).first.wait_for(timeout=120_000)
+    page.wait_idle(120)
+    drawn = []
+    for width, theme in SIZES:
+        page.set_theme(f"JupyterLab {theme.title()}")
+        page.page.set_viewport_size({"width": width, "height": 1000 if whole else 2600})
+        page.page.wait_for_timeout(1500)  # until figures and chart have taken the new width
+        file = f"{name}-{width}-{theme}"
+        drawn.append(page.screenshot(f"docs/{file}") if whole else _part(page, picture, file))
+        shown = name if (width, theme) == SIZES[0] else ALSO_SHOWN.get(file)
+        if shown is not None:
+            drawn.append(Path(shutil.copy(drawn[-1], Path(PICTURES) / f"{shown}.png")))
+    page.set_theme("JupyterLab Light")
+    for each in drawn:
+        print(each.resolve())
+        assert each.stat().st_size > 10_000
+
+
+def _part(page, picture, file):
+    path = SCREENSHOTS / "docs" / f"{file}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    page.page.locator(picture.shown).first.screenshot(path=path)
+    return path
