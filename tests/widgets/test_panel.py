@@ -182,6 +182,16 @@ def test_a_static_copy_goes_with_the_live_view(run, panel):
     assert bundle["text/plain"].startswith("LeNet on handwritten digits: done; epoch 1 of 5")
 
 
+def test_a_copy_made_at_once_shows_the_curve_so_far(run, comms):
+    run.report(0, 1, 1.0)
+    rows = run.log.rows
+    run.log.rows = lambda start: (time.sleep(0.3), rows(start))[1]
+    panel = LivePanel(run)
+    assert "<svg" in panel._repr_mimebundle_()["text/html"]
+    panel.close()
+    assert panel.wait(5)
+
+
 @pytest.mark.parametrize("losses", [[], [1.0], [math.nan], [0.0, math.inf, 1.0], [-1.0, -2.0]])
 def test_any_curve_can_be_kept(run, panel, losses):
     for step, loss in enumerate(losses, start=1):

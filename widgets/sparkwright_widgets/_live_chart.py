@@ -100,6 +100,7 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         self.feed = feed
         self._what, self._every_s = what, every_s
         self._closing, self._is_quiet = threading.Event(), threading.Event()
+        self._has_looked = threading.Event()
         self._lock = threading.RLock()  # held while texts or lists of callbacks change
         # Held while a message is made and sent, so that messages leave in the order in which
         # they count points, whichever threads they come from.
@@ -176,6 +177,8 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
             except Exception as error:
                 failures += 1
                 self._show_problem(error, gives_up=failures >= _FAILURES_ALLOWED)
+            finally:
+                self._has_looked.set()
             # After a failure more slowly: the same will probably fail again.
             self._closing.wait(self._every_s if failures == 0 else 10 * self._every_s)
         try:

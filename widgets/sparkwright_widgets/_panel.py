@@ -17,6 +17,7 @@ from ._still import Still
 _CURVE_EVERY_S = 0.2
 _TEXT_EVERY_S = 0.5  # at most twice a second: a screen reader has to keep up
 _SUMMARY_EVERY_S = 2.0
+_FIRST_LOOK_S = 2.0  # what a copy waits for at most
 _REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder's ten idle minutes
 
 _STOP_ROUND = "End the run after the current round and keep the averaged network"
@@ -72,7 +73,8 @@ class LivePanel(LiveChart[LossFeed]):
         callback()
 
     def still(self) -> Still:
-        """What the panel shows now, to be kept."""
+        """What the panel shows now, to be kept; right after it was made, of its first look."""
+        self._has_looked.wait(_FIRST_LOOK_S)
         lines, others, quantities, mean_loss, not_finite = self.read(
             lambda feed: (
                 feed.curve.lines(),
