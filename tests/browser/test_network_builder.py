@@ -98,7 +98,7 @@ def test_lenet_is_built_broken_and_mended_by_clicks_and_keys(open_builder):
     field.press("Backspace")
     row(page, "conv2d_2").filter(has_text="must be one integer or several").wait_for()
     field.press("5")
-    page.page.get_by_role("status").filter(has_text="Ready").wait_for()
+    page.page.get_by_role("status").filter(has_text="431,080 parameters").wait_for()
     assert field.evaluate("(node) => node === document.activeElement")
     assert page.in_kernel("print(builder.problem, builder.analysis.parameters)") == "None 431080"
 

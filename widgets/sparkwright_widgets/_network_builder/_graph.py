@@ -14,7 +14,7 @@ from ._html import kind_sign, row_state, shape_text, shortened
 LAYERS_DRAWN = 300
 _LAYERS_TOLD = 40  # one by one; nobody listens to more
 _EDGE_OF_PAGE = 4
-_LETTERS = 15  # that fit into a box
+_LETTERS = 13  # that fit into a box
 
 
 class _Size(NamedTuple):
