@@ -78,12 +78,13 @@ class HistogramView(Part):
             finally:
                 self._offering = False
             self.button.disabled = bool(self._run.finished)
-            wanted = (self._histograms.count, str(self.what.value), str(self.layer.value))
+            what, name = str(self.what.value), str(self.layer.value)
+            wanted = (self._histograms.count, what, name)
             if wanted == self._shown:
                 return
             self._shown = wanted
             if names:
-                figure = self._histograms.figure(self.layer.value, self.what.value)
+                figure = self._histograms.figure(name, what)
                 self._block = figure_block(figure)
             self.cost.value = f"<p>{escaped(cost_text(self._histograms))}</p>" if names else ""
             self.picture.value = self._block.inside()
