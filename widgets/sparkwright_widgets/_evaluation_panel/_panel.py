@@ -240,7 +240,9 @@ class EvaluationPanel(Part):
     def _next_name(self) -> str:
         """The name typed, or data and output, if there are several; with a number if taken."""
         several = [self.output_choice.value] if len(self._outputs) > 1 else []
-        base = self.name_field.value.strip() or ", ".join([self.data_choice.value, *several])
+        base = self.name_field.value.strip() or ", ".join(
+            map(str, [self.data_choice.value, *several])
+        )
         name, number = base, 2
         while name in self.results:
             name, number = f"{base} ({number})", number + 1
