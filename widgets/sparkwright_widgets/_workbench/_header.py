@@ -125,11 +125,12 @@ def facts(status: Status | None, trail: LossTrail) -> str:
     elif status.remaining_s is not None:
         figures.append(("left", duration_text(status.remaining_s)))
     shown = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}</dd></div>" for name, value in figures
+        f'<div class="sparkwright-fact"><span>{escaped(name)}</span> <b>{escaped(value)}</b></div>'
+        for name, value in figures
     )
     return (
         f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
-        f"{f'<dl>{shown}</dl>' if shown else ''}{sparkline(trail.means)}</div>"
+        f"{shown}{sparkline(trail.means)}</div>"
     )
 
 
