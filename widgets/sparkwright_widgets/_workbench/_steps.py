@@ -15,6 +15,7 @@ from sparkwright_widgets._model_store import ModelStore
 from sparkwright_widgets._network_builder import NetworkBuilder
 from sparkwright_widgets._network_builder._data_fit import DataFacts, misfits
 from sparkwright_widgets._partition_preview import PartitionPreview
+from sparkwright_widgets._runs_table import RunsTable
 
 from . import _summaries as summaries
 from ._actions import OWN
@@ -78,6 +79,7 @@ class Steps:
             ("train", "Train", self._make_train),
             ("evaluate", "Evaluate", self._make_evaluate),
             ("models", "Models", self._make_models),
+            ("runs", "Runs", self._make_runs),
             ("file", "Experiment file", self._make_file),
         ]
         self.sections: dict[str, Section[Any]] = {
@@ -136,6 +138,11 @@ class Steps:
         store.on_load(lambda network: self._model_loaded(store, network))
         store.on_change(lambda _store: self._refresh())
         return store
+
+    def _make_runs(self) -> RunsTable:
+        table = RunsTable()
+        table.on_change(lambda _table: self._refresh())
+        return table
 
     def _make_file(self) -> ExperimentFile:
         return ExperimentFile(lambda: self._experiment, self._put, report=self._report)
@@ -276,6 +283,7 @@ class Steps:
     def sum_up(self, problem: str | None) -> None:
         """Show where each step stands; `problem`: why no run can begin."""
         store: ModelStore | None = self.sections["models"].made
+        stored: RunsTable | None = self.sections["runs"].made
         train: LaunchPanel | None = self.sections["train"].made
         found = summaries.of_steps(
             self._bench.state,
@@ -284,6 +292,7 @@ class Steps:
             is_starting=train is not None and train.is_starting,
             models_url=self._models_url if store is None else store.url,
             models=0 if store is None else len(store.models),
+            runs=None if stored is None else len(stored.runs),
         )
         for name, (state, text) in found.items():
             self.sections[name].sum_up(state, text)

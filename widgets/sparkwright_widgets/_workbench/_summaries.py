@@ -24,6 +24,7 @@ def of_steps(
     is_starting: bool,
     models_url: str,
     models: int,
+    runs: int | None,
 ) -> dict[str, Summary]:
     """Every step; one with a problem shows that, whatever else there is to it.
 
@@ -34,6 +35,7 @@ def of_steps(
         is_starting: whether a run is being started.
         models_url: the folder of models.
         models: how many are known in it.
+        runs: how many stored runs there are; None: not known yet.
     """
     experiment, master, run = state.experiment, state.experiment.master, state.last
     found: dict[str, Summary] = {
@@ -58,6 +60,7 @@ def of_steps(
             state.in_hand, sum(each.of is state.in_hand for each in state.measured)
         ),
         "models": models_summary(models_url, state.in_hand, models),
+        "runs": ("ok", "of all sessions" if runs is None else f"{count_text(runs)} stored"),
         "file": ("ok", "all choices as YAML"),
     }
     return found | {name: ("problem", sentence) for name, sentence in problems.items()}

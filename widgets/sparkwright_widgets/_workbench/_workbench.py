@@ -37,7 +37,7 @@ class Workbench(Part):
 
     Attributes:
         sections: the steps by name: "data", "network", "master", "partitions", "train",
-            "evaluate", "models", "file"; `sections["train"].part` is the LaunchPanel.
+            "evaluate", "models", "runs", "file"; `sections["train"].part` is the LaunchPanel.
         action: what the one primary button does.
 
     Args:
