@@ -14,6 +14,7 @@ from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._histogram_view import HistogramView
 from sparkwright_widgets._panel import LivePanel
 from sparkwright_widgets._ui import (
     Checkbox,
@@ -22,6 +23,7 @@ from sparkwright_widgets._ui import (
     OptionForm,
     Part,
     advice,
+    close_all,
     row,
 )
 
@@ -334,12 +336,15 @@ class LaunchPanel(Part):
     def _has_begun(self, run: TrainingRun) -> None:
         if self._stop_asked:
             run.stop()
-        before, self.run = self.live, run
+        before, self.run = self.place.children, run
         # One Stop in view is enough; this panel's also works while a run is starting.
         self.live = live = LivePanel(run, has_stop=False)
-        self.place.children = (live,)
-        if before is not None:
-            before.close()
+        shown: list[widgets.Widget] = [live]
+        if hasattr(run, "histograms"):
+            shown.append(Fold("Histograms", [HistogramView(run)]))
+        self.place.children = shown
+        for widget in before:
+            close_all(widget)
         self._call(self._on_run, run)
         live.on_refresh(lambda: self._look(run))
 

@@ -3,7 +3,6 @@
 Callbacks may arrive on any thread (ipykernel decides) and return at once.
 """
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -56,9 +55,6 @@ class LivePanel(LiveChart[LossFeed]):
             **({"mean_name": MEAN_NAME} if sharing else {}),
         )
         self._show_status()
-        # A notebook may keep the static copy before the thread has looked, which shows errors.
-        with contextlib.suppress(Exception):
-            self._look()
         self._start(name=f"sparkwright-panel-{run.id}")
 
     def on_refresh(self, callback: Callable[[], None]) -> None:
