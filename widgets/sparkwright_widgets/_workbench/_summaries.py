@@ -60,7 +60,9 @@ def of_steps(
         "models": models_summary(models_url, state.in_hand, models),
         "file": ("ok", "all choices as YAML"),
     }
-    return found | {name: ("problem", sentence) for name, sentence in problems.items()}
+    for name, sentence in problems.items():
+        found[name] = ("problem", sentence)
+    return found
 
 
 def figures(result: Any) -> dict[str, float]:
