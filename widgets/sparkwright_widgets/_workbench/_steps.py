@@ -1,4 +1,4 @@
-"""The parts of the steps: made when needed, told of one another, followed in what they hold."""
+"""Creates the parts of the steps, passes data between them, and takes over their choices."""
 
 import threading
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _CHOICES = {
 
 
 class Steps:
-    """The sections of the workbench by name, and what goes on between their parts.
+    """The sections of the workbench by name, and the exchange of data between their parts.
 
     Attributes:
         sections: the steps by name, in order.
@@ -46,7 +46,7 @@ class Steps:
         happened: called after data, a run, a network or a result has changed.
         began: called with a run that has begun.
         refresh: called after something else that is shown has changed.
-        guarded: makes a callback show what it raises.
+        guarded: wraps a callback so that its exceptions are shown.
         put: shows another experiment.
         report: writes the report of the last run to a URL.
     """
@@ -68,9 +68,9 @@ class Steps:
         self._chosen, self._happened, self._refresh = chosen, happened, refresh
         self._began = began
         self._guarded, self._put, self._report = guarded, put, report
-        self._told: Context = {}  # what each part knows of the others
+        self._told: Context = {}  # the values that were passed on
         self._lock = threading.Lock()  # of the count: callbacks come on any thread
-        self._pushing = 0  # how often parts are just being told of another experiment
+        self._pushing = 0  # calls of `push` under way
         makers: list[tuple[str, str, Callable[[], Any]]] = [
             ("data", "Data", self._make_data),
             ("network", "Network", self._make_network),
@@ -160,7 +160,7 @@ class Steps:
 
     def update(self, changes: Callable[[], dict[str, Any]]) -> None:
         """Take what parts hold over into the experiment; `changes` asks them."""
-        # A part that is just being told of another experiment still holds the one before.
+        # A part that is receiving another experiment still holds the previous one.
         if self._pushing:
             return
         self._bench.change(
@@ -194,7 +194,7 @@ class Steps:
             repartition=preview.mode,
             repartition_strategy=preview.strategy,
         )
-        # The preview also calls after counting, and before it is told of the master's choice.
+        # The preview also calls after counting, and before it receives the master's choice.
         known = (self._told.get(("partitions", "mode")), self._told.get(("partitions", "strategy")))
         if self._pushing or (preview.mode, preview.strategy) == known:
             return
@@ -246,7 +246,7 @@ class Steps:
         return found
 
     def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
-        """Tell the parts what they need of one another, and sum every step up.
+        """Pass on to each part what it needs of the others, and summarize every step.
 
         Args:
             problem: why no run can begin; None: one can.
@@ -265,12 +265,12 @@ class Steps:
         self.sum_up(problem)
 
     def _tell(self, name: str, what: str, known: Any) -> None:
-        """Tell a part, if it was made and not told the same before."""
+        """Pass a value on to a part that was made, unless it has this value already."""
         part = self.sections[name].made
         if part is None or ((name, what) in self._told and self._told[name, what] == known):
             return
         before = self._told.get((name, what))
-        self._told[name, what] = known  # before it is told: it may call back meanwhile
+        self._told[name, what] = known  # before the call: the part may call back meanwhile
         try:
             if callable(getattr(type(part), what, None)):
                 getattr(part, what)(**known)

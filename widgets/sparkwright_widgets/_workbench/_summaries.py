@@ -63,7 +63,9 @@ def of_steps(
         "runs": ("ok", "of all sessions" if runs is None else f"{count_text(runs)} stored"),
         "file": ("ok", "all choices as YAML"),
     }
-    return found | {name: ("problem", sentence) for name, sentence in problems.items()}
+    for name, sentence in problems.items():
+        found[name] = ("problem", sentence)
+    return found
 
 
 def figures(result: Any) -> dict[str, float]:
