@@ -169,7 +169,8 @@ def _draw(axes: Any, shown: Sequence[Moment]) -> None:
         heights = ground + 1.6 * _heights(histogram, across)
         shade = 0.25 + 0.55 * (place + 1) / len(shown)
         style: dict[str, Any] = {"zorder": place + 2, "linewidth": 0.8}
-        axes.fill_between(across, ground, heights, color=COLORS[0], alpha=shade, **style)
+        colors: dict[str, Any] = {"facecolor": (COLORS[0], shade), "edgecolor": COLORS[5]}
+        axes.fill_between(across, ground, heights, **colors, **style)
     ticks = [float(len(shown) - 1 - place) for place in range(len(shown))]
     axes.set_yticks(ticks, [f"{taken.step:,}" for taken, _ in shown])
     axes.margins(x=0)
