@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -213,8 +213,8 @@ class RunsTable(Part):
             return
         self._compared = state
         old = self.comparison.children
-        names, compared = _distinct([run.name for run in runs]), cast(Any, runs)
-        self.comparison.children = (RunComparison(compared, names=names),) if runs else ()
+        names = _distinct([run.name for run in runs])
+        self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
         for each in old:
             close_all(each)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ._block import Block
 from ._comparison_table import Table, differences, distinct_names, results
-from ._contract import Run, sharing_of
+from ._contract import ComparedRun, sharing_of
 from ._figure_svg import figure_html
 from ._live_chart import LiveChart
 from ._loss_feed import ComparisonFeed
@@ -17,7 +17,9 @@ _READ_WITHIN_S = 10.0
 _MOST_RUNS = 12  # colours and markers are told apart up to here
 
 
-def compare_runs(runs: Sequence[Run], *, names: Sequence[str] | None = None) -> "RunComparison":
+def compare_runs(
+    runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None
+) -> "RunComparison":
     """Show several runs in one chart, with a table of their results; live while they go on.
 
     Args:
@@ -40,7 +42,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
     One thread looks at the runs and ends with the last of them, or with `close`.
     """
 
-    def __init__(self, runs: Sequence[Run], *, names: Sequence[str] | None = None) -> None:
+    def __init__(self, runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None) -> None:
         from sparkwright.errors import ConfigurationError
 
         runs = tuple(runs)
@@ -54,7 +56,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
                 f"{len(names)} names for {len(runs)} runs."
             )
         self._names = distinct_names(runs) if names is None else [str(name) for name in names]
-        self._runs: list[Run | None] = list(runs)  # let go of as they end
+        self._runs: list[ComparedRun | None] = list(runs)  # let go of as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
         self._differences = differences(self._names, runs)

@@ -188,8 +188,9 @@ class AbstractEvaluation(Values, ABC):
         """
         if not names or self._columns != "outputs" or getattr(self, self._names_key or "name"):
             return self
+        evaluation: Any = self  # each is a dataclass
         try:
-            return replace(self, **{self._names_key: tuple(names)})
+            return replace(evaluation, **{self._names_key: tuple(names)})
         except ConfigurationError:  # options of each output are for another number of outputs
             return self
 

@@ -9,6 +9,7 @@ NO_SETTINGS = frozenset(
     {
         *("environment", "java", "revision", "spark_master", "spark_settings", "spark_parallelism"),
         *("partitions", "data", "master.seed", "note"),
+        "model",  # its name; Keras numbers the names that it makes up
     }
 )
 # Parts of names of settings that say where files and ports are, not how to train.
