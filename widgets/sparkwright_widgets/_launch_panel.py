@@ -341,7 +341,7 @@ class LaunchPanel(Part):
         self.live = live = LivePanel(run, has_stop=False)
         shown: list[widgets.Widget] = [live]
         if hasattr(run, "histograms"):
-            shown.append(Fold("Histograms", [HistogramView(run)]))
+            shown.append(Fold("Histograms of this run", [HistogramView(run)]))
         self.place.children = shown
         for widget in before:
             close_all(widget)
