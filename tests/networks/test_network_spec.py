@@ -97,7 +97,7 @@ def test_a_row_says_what_it_needs_and_later_rows_wait_for_it() -> None:
         layer("Dense", "out", units=3),
     )
     rows = spec.analysis.rows
-    assert "negative" in str(rows[3].problem)
+    assert "larger than its input" in str(rows[3].problem)
     assert "(None, 4, 4, 20)" in str(rows[3].problem)
     assert [row.waiting_for for row in rows] == [None, None, None, None, 3, 3]
     assert [row.problem for row in rows[4:]] == [None, None]

@@ -251,6 +251,6 @@ def test_histograms_of_lost_work_are_dropped_and_figures_have_a_table():
     assert [taken.step for taken, _ in found.of("layer_0/kernel")] == [10, 20]
     figure = found.figure("layer_0/kernel")
     assert "minibatches 10 to 20" in figure.caption
-    assert figure.table.rows[-1] == ["20", "1", "20.0000", "0", "20.0000", "20.0000", "0"]
+    assert figure.table.rows[-1] == ["20", "1", "20.00", "0", "20.00", "20.00", "0"]
     with pytest.raises(ConfigurationError, match=r"among \('layer_0/kernel',\) for"):
         found.figure("layer_1/kernel")

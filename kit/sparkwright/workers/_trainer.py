@@ -143,12 +143,12 @@ def hidden(packages: Iterable[str]) -> Generator[None]:
         packages: names of top-level packages.
 
     Example:
-        >>> with hidden(["wave"]):
-        ...     import wave
+        >>> with hidden(["tabnanny"]):
+        ...     import tabnanny
         Traceback (most recent call last):
             ...
-        ModuleNotFoundError: import of wave halted; None in sys.modules
-        >>> import wave
+        ModuleNotFoundError: import of tabnanny halted; None in sys.modules
+        >>> import tabnanny
     """
     absent = [name for name in packages if name not in sys.modules]
     for name in absent:
