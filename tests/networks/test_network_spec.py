@@ -98,7 +98,7 @@ def test_a_row_says_what_it_needs_and_later_rows_wait_for_it() -> None:
     )
     rows = spec.analysis.rows
     assert "larger than its input" in str(rows[3].problem)
-    assert "(None, 4, 4, 20)" in str(rows[3].problem)
+    assert "4 x 4" in str(rows[3].problem)
     assert [row.waiting_for for row in rows] == [None, None, None, None, 3, 3]
     assert [row.problem for row in rows[4:]] == [None, None]
     assert spec.analysis.reason == f"Row 4 (conv_2): {rows[3].problem}"
