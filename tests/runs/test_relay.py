@@ -312,11 +312,13 @@ def test_strangers_get_nothing_from_the_driver_s_port(site: Make, content: bytes
         with pytest.raises(NetworkError, match="did not prove"):
             connect(here.server.address, secret=bytes(32), timeout_s=2)
     else:
-        with socket.create_connection(here.server.address, timeout=10) as stranger:
-            with contextlib.suppress(OSError):  # the server may have closed it already
-                stranger.sendall(content)
-                stranger.shutdown(socket.SHUT_WR)
-                assert stranger.recv(1) == b""
+        with (
+            socket.create_connection(here.server.address, timeout=10) as stranger,
+            contextlib.suppress(OSError),  # the server may have closed it already
+        ):
+            stranger.sendall(content)
+            stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(1) == b""
     one.reach(other).close()
 
 
