@@ -227,7 +227,7 @@ def _several(runs: Sequence[StoredRun]) -> str:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names that are told apart: those of several runs are numbered."""
+    """Distinct names: equal names of several runs are numbered."""
     return [
         name if names.count(name) == 1 else f"{number}. {name}"
         for number, name in enumerate(names, start=1)

@@ -38,7 +38,7 @@ _REMEDIES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameColumns:
-    """What `fit` and `start` are told of the columns of a DataFrame.
+    """The columns of a DataFrame, as given to `fit` and `start`.
 
     Attributes:
         features: the columns of the only input, or input name -> its columns; None: all others.

@@ -69,7 +69,7 @@ class HistogramSchedule:
         self._every, self._last = every, -1
 
     def is_due(self, step: int, *, asked: bool) -> bool:
-        """Whether to take some after minibatch `step`, from 1; `asked`: somebody wants some."""
+        """Whether to take histograms after minibatch `step`, from 1; `asked`: on request."""
         if asked or self._every is None:
             return asked
         # A run that was rewound has been at later minibatches.

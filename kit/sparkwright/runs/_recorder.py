@@ -134,7 +134,7 @@ class RunRecorder:
 
     def _read_log(self) -> None:
         log = self._run.log
-        if len(log) < self._next_row:  # training began anew
+        if len(log) < self._next_row:  # training restarted
             self._curve, self._next_row = CurveSummary(), 0
         while self._next_row < len(log):
             rows = log.rows(self._next_row, self._next_row + _CHUNK_ROWS)

@@ -68,7 +68,7 @@ class RunHistograms:
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """What there is: "weights", "updates" and "activations" -> the names in it.
+        """Names by kind: "weights", "updates" and "activations" -> names that have histograms.
 
         Variables are called "layer/variable", activations like their layer.
         """

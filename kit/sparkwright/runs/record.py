@@ -395,7 +395,7 @@ class RunRecord:
             )
 
     def averagings_counted(self, averagings: int, *, stopped: bool = False) -> None:
-        """The run's end, by itself or `stopped`: exactly so many averagings were done."""
+        """Record the run's end, complete or `stopped`, and the exact number of averagings."""
         state: WorkerState = "stopped" if stopped else "done"
         with self._lock:
             workers = tuple(replace(w, state=state) for w in self._status.workers)

@@ -262,7 +262,7 @@ class RunStore:
             connection.executemany("DELETE FROM runs WHERE id = ?", [(each,) for each in ids])
 
     def select(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        """Return the rows of a query of one's own; none if there is no file yet.
+        """Return the rows of an SQL query; none if the file does not exist yet.
 
         Raises:
             OSError: as for `runs`.

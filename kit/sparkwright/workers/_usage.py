@@ -19,7 +19,7 @@ class UsageMeter:
     training never waits for it.
 
     Args:
-        device: what the process computes on, as a reader is told: "CPU", or "GPU 3 (…)".
+        device: what the process computes on, for display: "CPU", or "GPU 3 (…)".
         clock: seconds; default: the monotonic clock.
     """
 

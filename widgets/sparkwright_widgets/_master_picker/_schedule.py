@@ -4,7 +4,7 @@ from sparkwright.masters import Prospect
 from sparkwright_widgets._format import count_text, escaped
 
 LANES = 8  # workers drawn one by one
-_MOST_ROUNDS = 40  # that are told apart
+_MOST_ROUNDS = 40  # drawn as separate bars
 
 
 def schedule_html(found: Prospect) -> str:
