@@ -1,0 +1,104 @@
+"""Params that estimator and model share, named as Spark ML names them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import (
+    HasFeaturesCol,
+    HasLabelCol,
+    HasPredictionCol,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+    HasWeightCol,
+)
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks.signature import input_shapes, output_names
+from sparkwright.options import check_choice, check_count
+from sparkwright.workers.data_checks import loss_name, losses_of
+
+TASKS = ("classification", "regression")
+
+
+def checked(check: Callable[..., None], name: str, *rule: Any) -> Any:
+    """Return a converter for a Param that raises what `check` raises."""
+
+    def convert(value: Any) -> Any:
+        check(name, value, *rule)
+        return value
+
+    return convert
+
+
+def has_logits(model: Any) -> bool:
+    """Whether the model's loss applies softmax or sigmoid, so that its outputs are logits."""
+    return bool(getattr(_loss(model), "get_config", dict)().get("from_logits", False))
+
+
+def _loss(model: Any) -> Any:
+    """Return the loss of the only output that has one; None if the model is not compiled."""
+    losses = losses_of(getattr(model, "loss", None), output_names(model) if model.built else [""])
+    return losses[0] if len(losses) == 1 else None
+
+
+class ColumnParams(
+    HasFeaturesCol,
+    HasLabelCol,
+    HasWeightCol,
+    HasPredictionCol,
+    HasProbabilityCol,
+    HasRawPredictionCol,
+):
+    """Columns that are read and written, and how predictions are computed."""
+
+    featuresCols = Param(
+        Params._dummy(),
+        "featuresCols",
+        "columns of features, in place of featuresCol: one for each input of the model, or the "
+        "numbers of its only input",
+        TypeConverters.toListString,
+    )
+    task = Param(
+        Params._dummy(),
+        "task",
+        '"classification" or "regression"; default: classification if the model\'s loss is a '
+        "cross-entropy",
+        checked(check_choice, "task", TASKS),
+    )
+    batchSize = Param(
+        Params._dummy(),
+        "batchSize",
+        "examples that the model predicts at a time",
+        checked(check_count, "batchSize"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(batchSize=64)
+
+    def task_of(self, model: Any) -> str:
+        """Return what is set as `task`, else what the loss of `model` implies."""
+        if self.isSet(self.task):
+            return self.getOrDefault(self.task)
+        return "classification" if "crossentropy" in loss_name(_loss(model)) else "regression"
+
+    def features(self, model: Any) -> Any:
+        """Return the columns of features as `SparkNetwork.fit` takes them."""
+        if not self.isSet(self.featuresCols):
+            return self.getFeaturesCol()
+        if self.isSet(self.featuresCol):
+            raise ConfigurationError(
+                "`featuresCol` and `featuresCols` exclude each other. Received: both. Clear one: "
+                "`stage.clear(stage.featuresCol)`."
+            )
+        names = self.getOrDefault(self.featuresCols)
+        inputs = list(input_shapes(model)) if model.built else []
+        if len(inputs) > 1:
+            if len(names) != len(inputs):
+                raise ConfigurationError(
+                    f"`featuresCols` must name a column for each of the model's inputs {inputs}. "
+                    f"Received: featuresCols={names}."
+                )
+            return {name: [column] for name, column in zip(inputs, names, strict=True)}
+        return names

@@ -1,0 +1,227 @@
+"""KerasEstimator: training a Keras model on Spark as an estimator of Spark ML."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark import keyword_only
+from pyspark.ml import Estimator
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import HasValidationIndicatorCol
+from pyspark.ml.util import MLReadable, MLWritable
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.masters.reading import training_master_from_dict
+from sparkwright.networks.building import is_built, model_of
+from sparkwright.networks.definition import ModelDefinition
+from sparkwright.options import check_count
+from sparkwright.runs.fit_options import FitOptions
+from sparkwright.spark import SparkNetwork
+
+from ._params import ColumnParams, checked
+from ._persistence import StageReader, StageWriter
+from .model import KerasModel
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Params of their own, and what a pipeline's data cannot have.
+_NOT_IN_FIT_OPTIONS = {
+    *("epochs", "callbacks", "features", "label", "sample_weight", "validation"),
+}
+_KNOWN = set(FitOptions.__annotations__)
+
+
+class KerasEstimator(
+    Estimator,  # pyright: ignore[reportMissingTypeArgument]
+    ColumnParams,
+    HasValidationIndicatorCol,
+    MLReadable["KerasEstimator"],
+    MLWritable,
+):
+    """Trains a Keras model on the executors; a stage of `Pipeline`, and under `CrossValidator`.
+
+    `fit` trains a copy of the model, so that several fits of a grid begin alike, also at once.
+
+    Example:
+        estimator = KerasEstimator(model=build, master=sw.ParameterAveragingTrainingMaster(),
+                                   featuresCol="features", labelCol="label", epochs=5)
+        fitted = Pipeline(stages=[assembler, estimator]).fit(train)
+        fitted.transform(test).select("prediction", "probability")
+    """
+
+    model = Param(
+        Params._dummy(),
+        "model",
+        "a compiled keras.Model, or a function without arguments that builds and compiles one",
+    )
+    master = Param(
+        Params._dummy(),
+        "master",
+        "how to train: a training master; default ParameterAveragingTrainingMaster()",
+    )
+    epochs = Param(
+        Params._dummy(), "epochs", "passes over the data", checked(check_count, "epochs")
+    )
+    callbacks = Param(
+        Params._dummy(), "callbacks", "Keras' callbacks, see FitOptions", TypeConverters.toList
+    )
+    fitOptions = Param(
+        Params._dummy(),
+        "fitOptions",
+        "further options of SparkNetwork.fit by name, such as {'early_stopping': …}; display is "
+        "False unless given",
+    )
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        model: Any = None,
+        master: TrainingMaster | None = None,
+        epochs: int | None = None,
+        callbacks: Sequence[Any] | None = None,
+        fitOptions: Mapping[str, Any] | None = None,
+        featuresCol: str | None = None,
+        featuresCols: Sequence[str] | None = None,
+        labelCol: str | None = None,
+        weightCol: str | None = None,
+        validationIndicatorCol: str | None = None,
+        predictionCol: str | None = None,
+        probabilityCol: str | None = None,
+        rawPredictionCol: str | None = None,
+        task: str | None = None,
+        batchSize: int | None = None,
+    ) -> None:
+        """Set Params; None leaves a default.
+
+        Args:
+            model: a compiled keras.Model, which stays as it is, or a function without arguments
+                that builds and compiles one.
+            master: how to train; default `ParameterAveragingTrainingMaster()`.
+            epochs: passes over the data; default 1.
+            callbacks: as for `fit`; one list serves all fits. Default none.
+            fitOptions: further options of `SparkNetwork.fit`; default none.
+            featuresCol: column of vectors, arrays or numbers; default "features".
+            featuresCols: columns in its place; see `ColumnParams`.
+            labelCol: column to predict; default "label".
+            weightCol: column of example weights; default none.
+            validationIndicatorCol: column of booleans: true for rows that validate after each
+                epoch; default none.
+            predictionCol: see `KerasModel`.
+            probabilityCol: likewise.
+            rawPredictionCol: likewise.
+            task: "classification" or "regression"; default: as the model's loss implies.
+            batchSize: examples that the fitted model predicts at a time; default 64.
+        """
+        super().__init__()
+        self._setDefault(epochs=1)
+        self.setParams(**self._input_kwargs)
+
+    @keyword_only
+    def setParams(self, **params: Any) -> "KerasEstimator":
+        """Set Params by name; None leaves one as it is."""
+        return self._set(**params)
+
+    def _fit(self, dataset: "DataFrame") -> KerasModel:
+        options = dict(self._value("fitOptions", {}))
+        if wrong := sorted((set(options) & _NOT_IN_FIT_OPTIONS) | (set(options) - _KNOWN)):
+            raise ConfigurationError(
+                "`fitOptions` takes options of `fit` that are no Params themselves: "
+                f"{', '.join(sorted(_KNOWN - _NOT_IN_FIT_OPTIONS))}. Received: {wrong}."
+            )
+        model = self._fresh_model()
+        master = self._value("master", None) or ParameterAveragingTrainingMaster()
+        train = dataset
+        if indicator := self._value("validationIndicatorCol", None):
+            train = dataset.where(~dataset[indicator]).drop(indicator)
+            options["validation"] = dataset.where(dataset[indicator]).drop(indicator)
+        network = SparkNetwork(dataset.sparkSession, model, master)
+        network.fit(
+            train,
+            features=self.features(model),
+            label=self.getLabelCol(),
+            sample_weight=self._value("weightCol", None),
+            epochs=self.getOrDefault(self.epochs),
+            callbacks=self._value("callbacks", None),
+            **{"display": False, **options},
+        )
+        return self._copyValues(KerasModel(network.model, network.history))
+
+    def _value(self, name: str, default: Any) -> Any:
+        """Return what was set as the Param `name`, else `default`."""
+        param = self.getParam(name)
+        return self.getOrDefault(param) if self.isSet(param) else default
+
+    def _fresh_model(self) -> Any:
+        """Return a model to train: a copy of the one given, or what the function builds."""
+        given = self._value("model", None)
+        model = model_of(given)
+        return copied(model) if model is given else model
+
+    # -- storage ----------------------------------------------------------------------------
+
+    def write(self) -> StageWriter:
+        """Return a writer; `save(path)` is short for `write().save(path)`.
+
+        Raises:
+            ConfigurationError: when it saves, if a Param cannot be written to a file: callbacks, a
+                function as `model`, `fitOptions` that are not JSON.
+        """
+        return StageWriter(self)
+
+    @classmethod
+    def read(cls) -> StageReader:
+        """Return a reader; `load(path)` is short for `read().load(path)`."""
+        return StageReader(cls)
+
+    def saved_model(self) -> Any:
+        """Return the keras.Model to save.
+
+        Raises:
+            ConfigurationError: if `model` is not set, or a function.
+        """
+        given = self._value("model", None)
+        model = model_of(given)
+        if model is not given:
+            raise ConfigurationError(
+                "a saved estimator needs a keras.Model: functions are not written to files. "
+                "Received: model=a function. Set the model that it builds: "
+                "`estimator.setParams(model=build())`."
+            )
+        return model
+
+    def saved_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return set Params as JSON by name, and what stands beside them in the metadata."""
+        params = {param.name: value for param, value in self._paramMap.items()}
+        del params["model"]
+        master = params.pop("master", None)
+        for name in ("callbacks", "fitOptions"):
+            try:
+                json.dumps(params.get(name))
+            except TypeError:
+                raise ConfigurationError(
+                    f"a saved estimator needs Params that are JSON. Received: {name}="
+                    f"{params[name]!r:.200}. Clear it: `estimator.clear(estimator.{name})`, and "
+                    "set it again after loading."
+                ) from None
+        return params, {} if master is None else {"master": master.to_dict()}
+
+    def restore(self, metadata: Mapping[str, Any]) -> None:
+        """Set the Params that stand beside the others in the metadata."""
+        if "master" in metadata:
+            self.setParams(master=training_master_from_dict(metadata["master"]))
+
+
+def copied(model: Any) -> Any:
+    """Return a model with the same configuration, compile settings and weights."""
+    import keras
+
+    if is_built(model):
+        copy = ModelDefinition.of(model).build()
+        copy.set_weights(model.get_weights())
+        return copy
+    copy = keras.models.clone_model(model)
+    copy.compile_from_config(model.get_compile_config())
+    return copy

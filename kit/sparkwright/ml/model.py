@@ -1,0 +1,129 @@
+"""KerasModel: a trained Keras model as a transformer of Spark ML."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.ml import Model
+from pyspark.ml.functions import array_to_vector
+from pyspark.ml.util import MLReadable, MLWritable
+from pyspark.sql import functions
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks.signature import output_types
+from sparkwright.spark import SparkNetwork
+
+from ._params import ColumnParams, has_logits
+from ._persistence import StageReader, StageWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_OUTPUT = "__sparkwright_output"
+
+
+class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
+    """A trained Keras model that adds its predictions to a DataFrame, as Spark ML's models do.
+
+    Of a classifier the columns are
+
+    - `probabilityCol` (vector, default "probability"): the probability of each class.
+    - `rawPredictionCol` (vector, default "rawPrediction"): the logits where the model's loss has
+      `from_logits=True`, else the probabilities.
+    - `predictionCol` (double, default "prediction"): the most probable class; of one sigmoid unit
+      1.0 above a probability of 0.5.
+
+    Of a regression model `predictionCol` is a double, or an array if an example has several
+    numbers; of several outputs a struct of these by name. A column whose name is empty is left out.
+
+    Attributes:
+        model: the keras.Model.
+        history: Keras' `History` of the run that trained it; None after loading.
+    """
+
+    def __init__(self, model: Any = None, history: Any = None) -> None:
+        """Take a compiled keras.Model; `load` passes it later."""
+        super().__init__()
+        self.model, self.history = model, history
+
+    def network(self, dataset: "DataFrame") -> SparkNetwork:
+        """Return the model on the DataFrame's session, to evaluate, save or predict with."""
+        return SparkNetwork(dataset.sparkSession, self.model)
+
+    def write(self) -> StageWriter:
+        """Return a writer; `save(path)` is short for `write().save(path)`."""
+        return StageWriter(self)
+
+    @classmethod
+    def read(cls) -> StageReader:
+        """Return a reader; `load(path)` is short for `read().load(path)`."""
+        return StageReader(cls)
+
+    def saved_model(self) -> Any:
+        """Return the keras.Model."""
+        return self.model
+
+    def saved_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return set Params as JSON by name, and nothing beside them."""
+        return {param.name: value for param, value in self._paramMap.items()}, {}
+
+    def restore(self, metadata: Mapping[str, Any]) -> None:
+        """Do nothing: all Params are JSON."""
+
+    def _transform(self, dataset: "DataFrame") -> "DataFrame":
+        predicted = self.network(dataset).predict(
+            dataset,
+            features=self.features(self.model),
+            batch_size=self.getOrDefault(self.batchSize),
+            output_column=_OUTPUT,
+        )
+        found = {name: column for name, column in self._columns(predicted[_OUTPUT]) if name}
+        if taken := [name for name in found if name in dataset.columns]:
+            raise ConfigurationError(
+                f"output columns must be new ones. Received: a DataFrame that has {taken}. Choose "
+                "other names, or drop these columns."
+            )
+        return predicted.withColumns(found).drop(_OUTPUT)
+
+    def _columns(self, output: "Column") -> "Iterator[tuple[str, Column]]":
+        """Yield the names and values of the new columns, made of the model's output."""
+        outputs = output_types(self.model)
+        if self.task_of(self.model) == "regression":
+            for param in (self.probabilityCol, self.rawPredictionCol):
+                if self.isSet(param) and self.getOrDefault(param):
+                    raise ConfigurationError(
+                        f"`{param.name}` is for classification. Received: {param.name}="
+                        f"{self.getOrDefault(param)!r} for a regression model. Clear it, or set "
+                        '`task="classification"`.'
+                    )
+            is_number = [shape for _, shape in outputs.values()] in ([()], [(1,)])
+            yield self.getPredictionCol(), output.cast("double") if is_number else output
+            return
+        raw, probability = _class_columns(self.model, output)
+        most = functions.array_position(probability, functions.array_max(probability))
+        yield self.getRawPredictionCol(), array_to_vector(raw)
+        yield self.getProbabilityCol(), array_to_vector(probability)
+        yield self.getPredictionCol(), (most - 1).cast("double")
+
+
+def _class_columns(model: Any, output: "Column") -> "tuple[Column, Column]":
+    """Return raw predictions and probabilities: arrays with a double for each class."""
+    (_, shape), *others = output_types(model).values()
+    if others or len(shape) > 1:
+        raise ConfigurationError(
+            "a classifier in a pipeline must have one output of the shape (classes,) or (1,). "
+            f"Received: {list(output_types(model).items())}. Use `network.predict`, or set "
+            '`task="regression"` for the outputs as they are.'
+        )
+    if shape in ((), (1,)):
+        number = output.cast("double")
+        if not has_logits(model):
+            pair = functions.array(1 - number, number)
+            return pair, pair
+        share = 1 / (1 + functions.exp(-number))
+        return functions.array(-number, number), functions.array(1 - share, share)
+    numbers = output.cast("array<double>")
+    if not has_logits(model):
+        return numbers, numbers
+    powers = functions.transform(numbers, lambda x: functions.exp(x - functions.array_max(numbers)))
+    total = functions.aggregate(powers, functions.lit(0.0), lambda sum_, x: sum_ + x)
+    return numbers, functions.transform(powers, lambda x: x / total)
