@@ -1,4 +1,4 @@
-"""A Keras model as a stage of Spark ML's pipelines: `KerasEstimator` fits, `KerasModel` predicts."""
+"""Keras models as stages of Spark ML's pipelines: `KerasEstimator` fits, `KerasModel` predicts."""
 
 from .estimator import KerasEstimator as KerasEstimator
 from .model import KerasModel as KerasModel

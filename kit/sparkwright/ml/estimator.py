@@ -125,7 +125,7 @@ class KerasEstimator(
         return self._set(**params)
 
     def _fit(self, dataset: "DataFrame") -> KerasModel:
-        options = dict(self._value("fitOptions", {}))
+        options: dict[str, Any] = {"display": False, **self._value("fitOptions", {})}
         if wrong := sorted((set(options) & _NOT_IN_FIT_OPTIONS) | (set(options) - _KNOWN)):
             raise ConfigurationError(
                 "`fitOptions` takes options of `fit` that are no Params themselves: "
@@ -145,7 +145,7 @@ class KerasEstimator(
             sample_weight=self._value("weightCol", None),
             epochs=self.getOrDefault(self.epochs),
             callbacks=self._value("callbacks", None),
-            **{"display": False, **options},
+            **options,
         )
         return self._copyValues(KerasModel(network.model, network.history))
 

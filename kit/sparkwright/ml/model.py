@@ -45,6 +45,10 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
         super().__init__()
         self.model, self.history = model, history
 
+    def setParams(self, **params: Any) -> "KerasModel":
+        """Set Params by name."""
+        return self._set(**params)
+
     def network(self, dataset: "DataFrame") -> SparkNetwork:
         """Return the model on the DataFrame's session, to evaluate, save or predict with."""
         return SparkNetwork(dataset.sparkSession, self.model)

@@ -1,0 +1,175 @@
+"""A Keras model in Spark ML's pipelines: fits, predictions, and what is read from a folder."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.evaluation import MulticlassClassificationEvaluator
+from pyspark.ml.feature import StandardScaler, StringIndexer, VectorAssembler
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from tests.spark.helpers import dense, weights
+
+import sparkwright as sw
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.ml import KerasEstimator, KerasModel
+
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
+MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
+
+
+@pytest.fixture(scope="module")
+def flowers(spark: Any) -> Any:
+    """Four numbers a flower, its kind as text, a weight, and which rows validate."""
+    generator = np.random.default_rng(5)
+    kinds = generator.integers(3, size=120)
+    numbers = generator.normal(size=(120, 4)) + 2 * np.eye(4)[kinds]
+    rows = [
+        (*map(float, row), "abc"[kind], 1.0 + kind, bool(i % 5 == 0))
+        for i, (row, kind) in enumerate(zip(numbers, kinds, strict=True))
+    ]
+    return (
+        spark.createDataFrame(
+            rows, "a double, b double, c double, d double, kind string, weight double, held boolean"
+        )
+        .repartition(4)
+        .cache()
+    )
+
+
+@pytest.fixture(scope="module")
+def stages() -> list[Any]:
+    """From the table to `label` and `features`."""
+    return [
+        StringIndexer(inputCol="kind", outputCol="label"),
+        VectorAssembler(inputCols=["a", "b", "c", "d"], outputCol="numbers"),
+        StandardScaler(inputCol="numbers", outputCol="features", withMean=True),
+    ]
+
+
+@pytest.fixture(scope="module")
+def prepared(flowers: Any, stages: list[Any]) -> Any:
+    return Pipeline(stages=stages).fit(flowers).transform(flowers).cache()
+
+
+def one(outputs: int, activation: str | None, loss: Any) -> Any:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(outputs, activation)])
+    model.compile("sgd", loss)
+    return model
+
+
+def columns(frame: Any, *names: str) -> list[Any]:
+    """(rows, ...) array of each column."""
+    rows = frame.select(*names).collect()
+    return [
+        np.array([getattr(row[n], "toArray", lambda v=row[n]: v)() for row in rows]) for n in names
+    ]
+
+
+def test_pipeline_fits_and_survives_a_round_trip(
+    flowers: Any, stages: list[Any], tmp_path: Path
+) -> None:
+    model = dense("adam")
+    before = weights(model)
+    estimator = KerasEstimator(
+        model=model, master=MASTER, epochs=2, weightCol="weight", validationIndicatorCol="held"
+    )
+    pipeline = Pipeline(stages=[*stages, estimator])
+    fitted: Any = pipeline.fit(flowers)
+    assert np.array_equal(weights(model), before), "the estimator's own model stays"
+    trained = fitted.stages[-1]
+    assert len(trained.history.history["val_loss"]) == 2
+    found = fitted.transform(flowers)
+    probability, prediction, features = columns(found, "probability", "prediction", "features")
+    expected = trained.model.predict(features.astype(np.float32), verbose=0)
+    assert np.allclose(probability, expected, atol=1e-6)
+    assert np.array_equal(prediction, expected.argmax(1))
+    network = trained.network(flowers)
+    (direct,) = columns(network.predict(found, output_column="direct"), "direct")
+    assert np.array_equal(probability, direct), "bit for bit in the same batches"
+
+    fitted.write().overwrite().save(str(tmp_path / "fitted"))
+    again = PipelineModel.load(str(tmp_path / "fitted"))
+    assert np.array_equal(columns(again.transform(flowers), "probability")[0], probability)
+    pipeline.save((tmp_path / "pipeline").as_uri())
+    loaded = Pipeline.load((tmp_path / "pipeline").as_uri()).getStages()[-1]
+    assert loaded.getOrDefault("master") == MASTER
+    assert loaded.getOrDefault("epochs") == 2
+    assert np.array_equal(weights(loaded.getOrDefault("model")), before)
+    with pytest.raises(DataError, match=r"must hold a sparkwright\.ml\.model\.KerasModel"):
+        KerasModel.load(str(next((tmp_path / "pipeline/stages").glob("*KerasEstimator*"))))
+
+
+def test_grid_is_searched_with_fits_side_by_side(prepared: Any) -> None:
+    estimator = KerasEstimator(model=dense, master=MASTER)
+    grid = ParamGridBuilder().addGrid(estimator.epochs, [1, 6]).build()
+    search = CrossValidator(
+        estimator=estimator,
+        estimatorParamMaps=grid,
+        evaluator=MulticlassClassificationEvaluator(metricName="logLoss"  # pyright: ignore[reportArgumentType]),
+        numFolds=2,
+        seed=1,
+        parallelism=2,
+    )
+    fitted: Any = search.fit(prepared)
+    assert fitted.avgMetrics[1] < fitted.avgMetrics[0]
+    assert len(fitted.bestModel.history.epoch) == 6
+
+
+@pytest.mark.parametrize(
+    ("outputs", "loss", "made"),
+    [
+        (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), keras.ops.softmax),
+        (1, keras.losses.BinaryCrossentropy(from_logits=True), keras.ops.sigmoid),
+    ],
+)
+def test_logits_become_probabilities(prepared: Any, outputs: int, loss: Any, made: Any) -> None:
+    model = one(outputs, None, loss)
+    frame = KerasModel(model).transform(prepared)
+    raw, probability, prediction, x = columns(
+        frame, "rawPrediction", "probability", "prediction", "features"
+    )
+    logits = model.predict(x.astype(np.float32), verbose=0)
+    if outputs == 1:
+        assert np.allclose(raw, np.hstack([-logits, logits]), atol=1e-6)
+        yes = np.asarray(made(logits))
+        assert np.allclose(probability, np.hstack([1 - yes, yes]), atol=1e-6)
+    else:
+        assert np.allclose(raw, logits, atol=1e-6)
+        assert np.allclose(probability, made(logits), atol=1e-6)
+    assert np.array_equal(prediction, probability.argmax(1))
+
+
+def test_regression_predicts_a_double(prepared: Any) -> None:
+    stage = KerasModel(one(1, None, "mse")).setParams(featuresCols=["a", "b", "c", "d"])
+    found = stage.transform(prepared)
+    assert dict(found.dtypes)["prediction"] == "double"
+    assert "probability" not in found.columns
+    (prediction,), x = columns(found, "prediction"), np.stack(columns(prepared, *"abcd"), 1)
+    expected = stage.model.predict(x.astype(np.float32), verbose=0)[:, 0]
+    assert np.allclose(prediction, expected, atol=1e-6)
+
+
+def test_no_param_is_silently_ignored(prepared: Any, tmp_path: Path) -> None:
+    regression = KerasModel(one(1, None, "mse")).setParams(probabilityCol="p")
+    with pytest.raises(ConfigurationError, match="`probabilityCol` is for classification"):
+        regression.transform(prepared)
+    estimator = KerasEstimator(model=dense, featuresCol="features", featuresCols=["a", "b"])
+    with pytest.raises(ConfigurationError, match="exclude each other"):
+        estimator.fit(prepared)
+    for name in ("epochs", "epoch"):
+        estimator = KerasEstimator(model=dense, fitOptions={name: 2})
+        with pytest.raises(ConfigurationError, match=rf"`fitOptions` takes .*Received: \['{name}"):
+            estimator.fit(prepared)
+    with pytest.raises(ConfigurationError, match="functions are not written"):
+        KerasEstimator(model=dense).save(str(tmp_path / "function"))
+    with pytest.raises(ConfigurationError, match="Received: callbacks="):
+        KerasEstimator(model=dense(), callbacks=[keras.callbacks.Callback()]).save(
+            str(tmp_path / "callbacks")
+        )
+    with pytest.raises(ConfigurationError, match="`task` must be one of"):
+        KerasEstimator(task="clustering")
+    with pytest.raises(ConfigurationError, match=r"output columns must be new.*'prediction'"):
+        KerasModel(dense()).transform(prepared.withColumn("prediction", prepared["a"]))
