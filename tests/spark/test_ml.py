@@ -108,7 +108,9 @@ def test_grid_is_searched_with_fits_side_by_side(prepared: Any) -> None:
     search = CrossValidator(
         estimator=estimator,
         estimatorParamMaps=grid,
-        evaluator=MulticlassClassificationEvaluator(metricName="logLoss"  # pyright: ignore[reportArgumentType]),
+        evaluator=MulticlassClassificationEvaluator().setMetricName(
+            "logLoss"  # pyright: ignore[reportArgumentType]
+        ),
         numFolds=2,
         seed=1,
         parallelism=2,

@@ -51,6 +51,8 @@ class KerasEstimator(
         fitted.transform(test).select("prediction", "probability")
     """
 
+    _input_kwargs: dict[str, Any]
+
     model = Param(
         Params._dummy(),
         "model",
