@@ -27,7 +27,7 @@ def flowers(spark: Any) -> Any:
     kinds = generator.integers(3, size=120)
     numbers = generator.normal(size=(120, 4)) + 2 * np.eye(4)[kinds]
     rows = [
-        (*map(float, row), "abc"[kind], 1.0 + kind, bool(i % 5 == 0))
+        (*map(float, row), "abc"[kind], float(1 + kind), bool(i % 5 == 0))
         for i, (row, kind) in enumerate(zip(numbers, kinds, strict=True))
     ]
     return (
