@@ -102,6 +102,9 @@ def test_pipeline_fits_and_survives_a_round_trip(
         KerasModel.load(str(next((tmp_path / "pipeline/stages").glob("*KerasEstimator*"))))
 
 
+# CrossValidator leaves its pool of threads open.
+@pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
 def test_grid_is_searched_with_fits_side_by_side(prepared: Any) -> None:
     estimator = KerasEstimator(model=dense, master=MASTER)
     grid = ParamGridBuilder().addGrid(estimator.epochs, [1, 6]).build()
