@@ -26,6 +26,8 @@ _LAST_TRIES = 3
 _EXIT_S = 10.0
 _CHUNK_ROWS = 65_536
 POINTS, SPARKLINE_POINTS = 512, 60
+# How two frames of a curve are joined.
+_JOINED = {"sum": "sum", "count": "sum", "max": "max"}
 _live: "weakref.WeakSet[RunRecorder]" = weakref.WeakSet()
 
 
@@ -132,19 +134,18 @@ class RunRecorder:
         columns = self._curve.columns()
         losses = np.array(columns.get("loss", []))
         parts = np.array_split(losses, min(SPARKLINE_POINTS, len(losses) or 1))
-        result, ended_at = run.result, run.ended_at
+        result, ended_at = run.result, run.ended_at if status.state in ENDED else None
         epoch = status.epoch - 1 if result is None else result.progress.complete_epochs
         if epoch > 0 and columns and (result is not None or self._metrics[0] != epoch):
             self._metrics = epoch, self._record.epoch_logs(epoch)
         elif epoch <= 0 and columns:  # no epoch is complete: the latest loss
             self._metrics = 0, {"loss": columns["loss"][-1]}
-        has_ended = ended_at is not None and status.state in ENDED
         summary = {
             "title": run.title,
             "state": status.state,
             "message": status.message,
             "error": status.error,
-            "ended": ended_at.timestamp() if has_ended else None,
+            "ended": None if ended_at is None else ended_at.timestamp(),
             "epoch": status.epoch,
             "epochs": status.epochs,
             "workers": len(status.workers),
@@ -193,26 +194,26 @@ class Curve:
     def __init__(self) -> None:
         """Begin with no points."""
         self._steps = 1  # of a point
-        self._parts: dict[str, Any] = {}  # a DataFrame each: "sum", "count", "max" of each point
+        self._parts: dict[str, Any] = {}  # by `_JOINED`: a DataFrame with a row for each point
 
     def add(self, rows: Mapping[str, Any]) -> None:
         """Add rows of the log, without minibatches whose loss no worker reported."""
         import pandas as pd
 
-        frame = pd.DataFrame(dict(rows))
+        frame: Any = pd.DataFrame(dict(rows))
         frame = frame[frame["examples_per_s"].notna()]
         if frame.empty:
             return
         frame["loss"] *= frame["examples"]
         groups = frame.groupby((frame["step"] - 1) // self._steps)
-        for how in ("sum", "count", "max"):
-            parts = pd.concat([self._parts.get(how), groups.agg(how)])
-            self._parts[how] = parts.groupby(parts.index).agg("max" if how == "max" else "sum")
+        for how, joined in _JOINED.items():
+            both: list[Any] = [self._parts.get(how), groups.agg(how)]
+            parts = pd.concat(both)
+            self._parts[how] = parts.groupby(parts.index).agg(joined)
         while self._parts["max"].index.max() >= POINTS:
             self._steps *= 2
             for how, part in self._parts.items():
-                joined = part.groupby(part.index // 2)
-                self._parts[how] = joined.agg("max" if how == "max" else "sum")
+                self._parts[how] = part.groupby(part.index // 2).agg(_JOINED[how])
 
     def columns(self) -> dict[str, list[Any]]:
         """Columns of the log, a row a point; `examples` are those of the point."""
