@@ -54,7 +54,7 @@ class EarlyStoppingResult:
 
     Attributes:
         monitor: what the scores are: "loss" or the name of a metric.
-        maximises: whether higher scores are better.
+        maximizes: whether higher scores are better.
         scores: epoch (from 1) -> score, of the epochs evaluated.
         best_epoch: the epoch with the best score, the first if several; None before there is one.
         best_score: its score; None likewise.
@@ -68,7 +68,7 @@ class EarlyStoppingResult:
     """
 
     monitor: str
-    maximises: bool
+    maximizes: bool
     scores: Mapping[int, float] = field(default_factory=dict[int, float])
     best_epoch: int | None = None
     best_score: float | None = None
@@ -124,7 +124,7 @@ class Judge:
             )
         self.rules, self.epochs, self.validates = rules, epochs, validates
         self.result = EarlyStoppingResult(
-            monitor=rules.monitor, maximises=rules.maximises, patience=rules.patience
+            monitor=rules.monitor, maximizes=rules.maximizes, patience=rules.patience
         )
         self.kept_epoch: int | None = None
         self._verdicts: dict[int, Verdict] = {}

@@ -92,7 +92,7 @@ def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
     return [
         keras.callbacks.ReduceLROnPlateau(
             monitor=f"val_{each.monitor}",
-            mode="max" if each.maximises else "min",
+            mode="max" if each.maximizes else "min",
             factor=each.factor,
             patience=each.patience,
             min_delta=each.min_improvement,
