@@ -1,14 +1,17 @@
 """Real training is stored, whatever the store does."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
+import keras
 import pytest
 from tests.runs.recorded import train as record_run
 from tests.spark.helpers import dense
 from tests.workers.test_training import averaging, fit as train
 
 import sparkwright as sw
+from sparkwright.runs.begin import _compiled
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -41,6 +44,12 @@ def test_training_is_stored_with_the_settings_of_its_network(
     assert found.configuration["optimizer"]["learning_rate"] > 0
     assert found.configuration["loss"]
     assert found.configuration["master"] == run.configuration["master"]
+
+
+def test_functions_among_losses_are_stored_by_their_names() -> None:
+    loss = {"a": dense, "b": ["mse", keras.losses.MeanSquaredError()]}
+    compiled = _compiled(SimpleNamespace(loss=loss))
+    assert compiled == {"loss": {"a": "dense", "b": ["mse", "mean_squared_error"]}}
 
 
 @pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])

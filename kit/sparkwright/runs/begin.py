@@ -288,13 +288,24 @@ def _compiled(model: Any) -> dict[str, Any]:
     loss, optimizer = getattr(model, "loss", None), getattr(model, "optimizer", None)
     found: dict[str, Any] = {}
     if loss is not None:
-        found["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", str(loss))
+        found["loss"] = _names(loss)
     if optimizer is not None:
         options = optimizer.get_config()
         simple = (bool, int, float, str, dict, type(None))  # a schedule is a dict
         known = {name: value for name, value in options.items() if isinstance(value, simple)}
         found["optimizer"] = {**known, "name": type(optimizer).__name__}
     return found
+
+
+def _names(losses: Any) -> Any:
+    """Return losses by their names, in whatever they are nested."""
+    if isinstance(losses, Mapping):
+        return {name: _names(loss) for name, loss in losses.items()}
+    if isinstance(losses, list | tuple):
+        return [_names(loss) for loss in losses]
+    if losses is None or isinstance(losses, str):
+        return losses
+    return getattr(losses, "name", None) or getattr(losses, "__name__", type(losses).__name__)
 
 
 def _check_layers(model: Any, histograms: Histograms | None) -> None:
