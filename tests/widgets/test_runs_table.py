@@ -174,7 +174,7 @@ def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monk
     monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
     shown = table()
     assert texts(shown)[0][1] == "▶ Training"
-    monkeypatch.setattr("sparkwright.runs._process.Process.lives", lambda self, **_: False)
+    monkeypatch.setattr("sparkwright.runs.store.Process.is_alive", lambda self, **_: False)
     until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
     engine.may_end.set()
     assert recorder.wait(20)
