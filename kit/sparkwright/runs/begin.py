@@ -149,19 +149,7 @@ class RunBeginning:
 
     def peer_engine(self, launcher: Launcher) -> Engine:
         """The engine whose workers talk to one another."""
-        return PeerEngine(
-            run=self.id,
-            launcher=launcher,
-            master=self.master,
-            definition=self.definition,
-            start=self.start,
-            epochs=self.epochs,
-            resume=self.resume,
-            judged=self.judged,
-            callbacks=self.callbacks,
-            initial_epoch=self.initial_epoch,
-            histograms=self.histograms,
-        )
+        return PeerEngine(self, launcher)
 
     def run(
         self,
