@@ -1,4 +1,4 @@
-import logging
+import contextlib
 import math
 import os
 import sqlite3
@@ -24,7 +24,7 @@ from sparkwright.runs.store import SILENT_S, Process
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "new" / "runs.sqlite")
+    return RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
 
 
 @pytest.fixture
@@ -70,16 +70,14 @@ def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore)
 
 
 def test_a_failed_run_keeps_its_error(store: RunStore) -> None:
-    run = train(store, error=ValueError("no such column"))
-    found = store.run(run.name)
+    found = store.run(train(store, error=ValueError("no such column")).name)
     assert (found.state, found.message) == ("failed", "no such column")
     assert "ValueError: no such column" in str(found.error)
 
 
 def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
-    path = store.path
-    train(store, name="same")
-    train(RunStore(path), name="other")
+    for name in ("same", "other"):
+        train(store, name=name)
     latest, first = store.runs()
     store.rename(latest, "same")
     assert store.run("same").id == latest.id
@@ -109,13 +107,12 @@ def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> 
 
 def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
     name = train(store).name
-    with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
-        store.run("nobody")
-    with pytest.raises(ConfigurationError):
-        store.delete(name, "nobody")
-    assert len(store.runs()) == 1
+    for change in (store.run, store.tag, lambda unknown: store.delete(name, unknown)):
+        with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
+            change("nobody")
     with pytest.raises(ConfigurationError, match="one line"):
         store.rename(name, "two\nlines")
+    assert [run.name for run in store.runs()] == [name]
 
 
 def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore) -> None:
@@ -185,48 +182,43 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> Non
     assert store.run(run.name).log.rows()["loss"][::10] == pytest.approx([2.55, 1.55, 2 / 3 + 0.55])
 
 
-@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
-def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
-    store: RunStore,
-    trouble: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
     monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
-    lock = None
-    if trouble == "no folder":
-        store.path.parent.write_text("a file")
-    else:
-        with opened(store.path, write=True):
-            pass
-        if trouble == "no database":
-            store.path.write_text("something else " * 100)
-        lock = sqlite3.connect(store.path)
-        if trouble == "newer":
-            lock.execute("PRAGMA user_version = 99")
-        if trouble == "locked":
-            lock.execute("BEGIN EXCLUSIVE")
-    run, engine, recorder = begin(store)
-    caplog.set_level(logging.WARNING)
-    until(lambda: run.warnings)
-    engine.may_end.set()
-    assert run.wait(10) is None
-    assert recorder.wait(30)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
+def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
+    store: RunStore, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with contextlib.ExitStack() as stack:
+        if trouble == "no folder":
+            store.path.parent.write_text("a file")
+        else:
+            with opened(store.path, write=True):
+                pass
+            lock = stack.enter_context(contextlib.closing(sqlite3.connect(store.path)))
+            if trouble == "no database":
+                store.path.write_text("something else " * 100)
+            else:
+                newer = "PRAGMA user_version = 99"
+                lock.execute(newer if trouble == "newer" else "BEGIN EXCLUSIVE")
+        run, engine, recorder = begin(store)
+        until(lambda: run.warnings)
+        engine.may_end.set()
+        assert run.wait(10) is None
+        assert recorder.wait(30)
     assert run.status.state == "done"
     (warning,) = (text for text in caplog.messages if "is not stored" in text)
     assert warning in run.warnings
     assert "trains on" in warning
     assert "SPARKWRIGHT_RUNS" in warning
-    if lock is not None:
-        lock.close()
 
 
-def test_a_lock_that_is_released_loses_nothing(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
-    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
+@pytest.mark.usefixtures("impatient")
+def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
     first = train(store)
     lock = sqlite3.connect(store.path)
     lock.execute("BEGIN IMMEDIATE")
@@ -351,12 +343,6 @@ def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
         store.runs()
 
 
-def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
-    train(store)
-    assert len(store.runs()) == 1
-
-
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
 def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
     train(store)
@@ -368,18 +354,11 @@ def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
 # -- the curve ------------------------------------------------------------------------------
 
 
-def rows_of(steps: Any, losses: Any, worker: int = 0) -> dict[str, Any]:
-    count = len(steps)
-    return {
-        "worker": np.full(count, worker),
-        "epoch": np.ones(count, int),
-        "round": np.ones(count, int),
-        "step": np.asarray(steps),
-        "loss": np.asarray(losses, float),
-        "examples": np.full(count, 32),
-        "time_s": np.asarray(steps) * 0.1,
-        "examples_per_s": np.full(count, 100.0),
-    }
+def rows_of(steps: Any, losses: Any) -> dict[str, Any]:
+    steps = np.asarray(steps)
+    constant = {"worker": 0, "epoch": 1, "round": 1, "examples": 32, "examples_per_s": 100.0}
+    columns = {name: np.full(len(steps), value) for name, value in constant.items()}
+    return {**columns, "step": steps, "loss": np.asarray(losses, float), "time_s": steps * 0.1}
 
 
 @pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
