@@ -232,12 +232,7 @@ class Judge:
         )
 
     def within(self, losses: Sequence[float], *, now_s: float) -> StopReason | None:
-        """Why the run has to end with the next averaging; None: it goes on, or ends already.
-
-        Args:
-            losses: of minibatches trained since the last call; may be none.
-            now_s: the clock of `begin`.
-        """
+        """Why the run has to end with the next averaging; None: it goes on, or ends already."""
         if self.result.reason is not None:
             return None
         found = self._reason_within(losses, now_s)

@@ -43,15 +43,7 @@ class ProgressLines:
         validates: bool,
         stream: TextIO | None = None,
     ) -> None:
-        """Print the heading, and listen to `record`.
-
-        Args:
-            record: of the run.
-            name: of the run.
-            title: what is trained.
-            validates: whether each epoch ends with a validation.
-            stream: where to; default None: standard output as it is now.
-        """
+        """Print the heading, and listen to `record`; `stream` is standard output by default."""
         self._record, self._name, self._validates = record, name, validates
         self._stream: Any = stream or sys.stdout
         self._repaints = can_repaint(self._stream)

@@ -38,11 +38,7 @@ class WarningKeeper(logging.Handler):
     _lock_of_listening: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, thread_name: str) -> None:
-        """Keep nothing yet.
-
-        Args:
-            thread_name: of the run's own thread, with which the names of its others begin.
-        """
+        """Keep nothing yet; the names of the run's other threads begin with `thread_name`."""
         super().__init__(logging.WARNING)
         self._thread_name = thread_name
         self._texts: deque[str] = deque()

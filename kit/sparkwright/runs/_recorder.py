@@ -54,11 +54,6 @@ class RunRecorder:
     Training never waits for it. What cannot be written is tried again with the next write; the
     first failure is logged as a warning.
 
-    Args:
-        store: where to.
-        run: the run; read only.
-        record: the run's, which computes the metrics of an epoch.
-
     Attributes:
         id: the run's in the store.
     """

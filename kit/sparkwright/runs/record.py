@@ -139,9 +139,7 @@ class RunRecord:
     def epoch_logs(self, epoch: int, rows: Mapping[str, Any] | None = None) -> dict[str, float]:
         """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation.
 
-        Args:
-            epoch: which.
-            rows: of the log, those of the epoch among them; default None: all.
+        `rows` are those of the log that are looked at; default: all.
         """
         with self._lock:
             points, rows = self._status.validation, self.log.rows() if rows is None else rows

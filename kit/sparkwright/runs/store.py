@@ -52,11 +52,7 @@ class Process(NamedTuple):
         return cls(_place(), os.getpid(), psutil.Process().create_time())
 
     def is_alive(self, *, silent_s: float) -> bool:
-        """Return whether it runs; where it cannot be looked for, `silent_s` decides.
-
-        Args:
-            silent_s: seconds since it last wrote.
-        """
+        """Return whether it runs; elsewhere, whether it wrote in the last 2 minutes."""
         import psutil
 
         if self.place == _place():
