@@ -163,8 +163,8 @@ class DriverCallbacks:
     def begin(self, progress: Progress, *, steps: int) -> Progress:
         """Training begins at `progress`; returns it with the learning rate to train with.
 
-        That of `progress`, a checkpoint's, overrules the callbacks'. `steps` are the minibatches of an
-        epoch, of all workers together; 0: unknown.
+        That of `progress`, a checkpoint's, overrules the callbacks'. `steps` are the minibatches of
+        an epoch, of all workers together; 0: unknown.
         """
         if not self.given:
             return progress
