@@ -6,7 +6,7 @@ the others waited or because training began anew, the judge repeats it.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
@@ -91,13 +91,8 @@ class EarlyStoppingResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        reason = self.reason
-        return {
-            **fields,
-            "scores": {str(epoch): score for epoch, score in self.scores.items()},
-            "reason": reason and {"kind": reason.kind, "sentence": reason.sentence},
-        }
+        scores = {str(epoch): score for epoch, score in self.scores.items()}
+        return {**asdict(self), "scores": scores}
 
 
 class Judge:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ._events import RowsLogged, RunEvent, StateChanged
+from ._events import RunEvent, StateChanged
 from ._run import TrainingRun
 from ._run_file import opened
 from .names import NAMES
@@ -20,7 +20,7 @@ from .record import RunRecord
 from .store import ENDED, Process, RunStore
 
 _log = logging.getLogger(__name__)
-# Without an event so long between two writes; always 50 times as long as one took, up to a limit.
+# Seconds between two writes: 50 times as long as one took, within limits.
 _SOONEST_S, _SHARE, _LATEST_S = 2.0, 50.0, 15.0
 _LAST_TRIES = 3
 _EXIT_S = 10.0
@@ -65,7 +65,7 @@ class RunRecorder:
         self._curve, self._next_row = Curve(), 0
         self._metrics: tuple[int, dict[str, float]] = (0, {})  # of which epoch
         self._is_stored = self._has_warned = False
-        self._wake, self._ended = threading.Event(), threading.Event()
+        self._ended = threading.Event()
         self._remove_listener = run.add_listener(self._on_event)
         self._thread = threading.Thread(
             target=self._main, name=f"sparkwright-{run.id}-recorder", daemon=True
@@ -84,20 +84,16 @@ class RunRecorder:
         return not self._thread.is_alive()
 
     def _on_event(self, event: RunEvent) -> None:
-        if not isinstance(event, RowsLogged):
-            self._wake.set()
         if isinstance(event, StateChanged) and event.state in ENDED:
             self._ended.set()
 
     def _main(self) -> None:
         result = "stored"
         while not self.run_has_ended and result != "deleted":
-            self._wake.clear()
             began_s = time.monotonic()
             result = self._try_to_write()
-            pause_s = min(_SHARE * (time.monotonic() - began_s), _LATEST_S)
-            if not self._ended.wait(pause_s):
-                self._wake.wait(max(0.0, _SOONEST_S - pause_s))
+            pause_s = _SHARE * (time.monotonic() - began_s)
+            self._ended.wait(min(max(_SOONEST_S, pause_s), _LATEST_S))
         self._curve, self._next_row = Curve(), 0  # rows may have been dropped since
         for _ in range(_LAST_TRIES):
             if result == "deleted" or self._try_to_write() != "failed":
