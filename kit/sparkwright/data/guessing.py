@@ -176,50 +176,58 @@ def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
     is_class = is_label and source.task == "classification"
     example = clipped(column.most_frequent[0][0], limit=40) if column.most_frequent else ""
     is_row_number = low is not None and several == count > 9 and column.maximum == low + count - 1
-    for applies, problem, rest in (
-        (not count, _error, "holds no value. Leave it out."),
+    for applies, problem, code, rest in (
+        (not count, _error, "empty column", "holds no value. Leave it out."),
         (
             column.has_decimal_commas and not is_class,
             _error,
+            "decimal comma",
             f"holds numbers with a decimal comma, such as {example!r}, which are read as text. "
             "Write the file anew with decimal points, or leave the column out.",
         ),
         (
             column.kind == "text" and is_label and not is_class,
             _error,
+            "label of text",
             f"holds text, such as {example!r}. Choose the task classification.",
         ),
         (
             column.kind == "text" and not is_label and not is_category,
             _error,
+            "feature of text",
             f"holds text, such as {example!r}. Make it a category, or leave it out.",
         ),
         (
             is_class and several > (20 if column.kind == "number" else _MANY_CLASSES),
             _warning,
+            "many classes",
             f"has {several:,} different values in {count:,} rows. Is it a number to predict? "
             "Choose the task regression.",
         ),
         (
             not is_label and several == 1 < count,
             _warning,
+            "constant column",
             f"is always {example!r}. It is of no use; leave it out.",
         ),
         (
             is_category and several > max(20, min(_MANY_CATEGORIES, count // 2)),
             _warning,
+            "many categories",
             f"has {several:,} different values in {count:,} rows: is it a name or a number of the "
             "row? Leave it out.",
         ),
         (
             not is_label and column.kind == "integer" and is_row_number,
             _warning,
+            "row numbers",
             "only counts the rows. Leave it out.",
         ),
     ):
         if applies:
             what = "label" if is_label else "category" if is_category else "column"
-            return problem(f"The {what} {column.name!r} {rest}", column.name)
+            sentence = f"The {what} {column.name!r} {rest}"
+            return problem(sentence, code=code, column=column.name)
     return None
 
 
@@ -234,7 +242,9 @@ def copies(
         if other != column.name and column.distinct > 1:
             what = "the label" if other == source.label else "the column"
             yield _warning(
-                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.", column.name
+                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.",
+                code="repeated column",
+                column=column.name,
             )
 
 
