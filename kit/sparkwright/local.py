@@ -39,6 +39,7 @@ from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refus
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
+    check_validation_columns,
     checked_options,
     frame_columns,
     takes_fit_options,
@@ -211,8 +212,7 @@ class ParallelWrapper:
             save=self._save,
             previous=self._active,
         )
-        check_data(self.model, training, training=True)
-        check_data(self.model, validating, training=False)
+        check_data(self.model, training, validating)
         rules = given["early_stopping"]
         if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
@@ -244,6 +244,7 @@ class ParallelWrapper:
         training = data if isinstance(data, TfData) else _examples(data, "data", chosen)
         schema = getattr(training, "schema", None)
         validation, columns = options["validation"], chosen if schema is None else None
+        check_validation_columns(validation, schema)
         validating = (
             None
             if validation is None

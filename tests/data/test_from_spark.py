@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data.from_spark import from_features_and_label
+from sparkwright.data.frames import FrameColumns
+from sparkwright.data.from_spark import from_features_and_label, from_frame
 
 pytestmark = pytest.mark.spark
 
@@ -36,3 +37,12 @@ def test_a_frame_without_a_column_of_features_is_refused(spark: Any) -> None:
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
         from_features_and_label(frame)
+
+
+def test_missing_values_of_a_frame_name_their_columns(spark: Any) -> None:
+    rows = [(1.0, float("nan"), "a"), (None, 2.0, None), (3.0, 4.0, "b")]
+    frame = spark.createDataFrame(rows, "width double, size double, kind string").coalesce(1)
+    data = from_frame(frame, FrameColumns(label="kind"))
+    message = r"missing values\. Received: 'width': 1, 'size': 1, 'kind': 1, of 3 .*dropna"
+    with pytest.raises(sw.DataError, match=message):
+        data.collect()

@@ -128,7 +128,7 @@ class Findings(SkipLog):
         column: str = "",
         received: str = "",
     ) -> None:
-        """Keep the first message for each reason and column; warn of what is left out on request."""
+        """Keep the first message for each reason and column."""
         self.counts[reason, column] += count
         if message != reason and (reason, column) not in self._found:
             kind, can_skip = (_warning, False) if is_wanted else (_error, True)

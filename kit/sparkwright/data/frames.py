@@ -187,6 +187,32 @@ def text_inputs(kinds: Mapping[str, Any], features: Mapping[str, Sequence[str]])
     }
 
 
+def refuse_missing(table: Any, schema: TableSchema, *, library: Library) -> None:
+    """Raise DataError naming the columns with missing values, unless the schema says what to do."""
+    if schema.missing != "error":
+        return
+    import pyarrow.compute
+
+    functions: Any = pyarrow.compute
+    counts = {
+        name: functions.sum(functions.is_null(table.column(name), nan_is_null=True)).as_py()
+        for name in schema.used
+    }
+    if not any(counts.values()):
+        return
+    received = ", ".join(f"{name!r}: {count}" for name, count in counts.items() if count)
+    remedy = (
+        "Fill them (`frame.fillna(…)`) or drop them (`frame.dropna()`)."
+        if library == "Spark"
+        else "Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), or read the DataFrame "
+        'with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
+    )
+    raise DataError(
+        f"columns for training must have no missing values. Received: {received}, of "
+        f"{table.num_rows} rows{' of a batch' if library == 'Spark' else ''}. {remedy}"
+    )
+
+
 def examples_of(
     table: Any, schema: TableSchema, place: Callable[[int], str], log: SkipLog
 ) -> DataSet | None:

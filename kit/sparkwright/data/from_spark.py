@@ -18,6 +18,7 @@ from .frames import (
     FrameColumns,
     examples_of,
     refuse,
+    refuse_missing,
     refuse_unsuitable,
     schema_of_frame,
     text_inputs,
@@ -171,6 +172,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
     refuse_unsuitable(numbers, shown, library="Spark")
 
     def examples(batch: Any) -> DataSet | None:
+        refuse_missing(batch, schema, library="Spark")
         log = SkipLog("raise", refuse)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 

@@ -19,7 +19,14 @@ from ._table_files import ColumnOptions
 from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable, check_no_choice
 from .dataset import Array, DataSet
-from .frames import FrameColumns, examples_of, refuse, refuse_unsuitable, schema_of_frame
+from .frames import (
+    FrameColumns,
+    examples_of,
+    refuse,
+    refuse_missing,
+    refuse_unsuitable,
+    schema_of_frame,
+)
 from .pieces import SkipLog
 from .wording import with_options_of
 
@@ -241,14 +248,7 @@ def _shapes(table: Any, kinds: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _read(table: Any, schema: TableSchema) -> LocalTable:
-    missing = {name: table.column(name).null_count for name in schema.used}
-    if schema.missing == "error" and any(missing.values()):
-        counts = ", ".join(f"{name!r}: {count}" for name, count in missing.items() if count)
-        raise DataError(
-            f"columns for training must have no missing values. Received: {counts}, of "
-            f"{table.num_rows} rows. Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), "
-            'or read the DataFrame with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
-        )
+    refuse_missing(table, schema, library="pandas")
     log = SkipLog("raise", refuse)
     found = (
         None

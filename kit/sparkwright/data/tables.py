@@ -325,9 +325,7 @@ class Columns:
         if mask.any():
             rows = np.flatnonzero(mask)
             self.faults.append(
-                Fault(
-                    reason=reason, rows=rows, message=message, is_wanted=is_wanted, column=name
-                )
+                Fault(reason=reason, rows=rows, message=message, is_wanted=is_wanted, column=name)
             )
 
 

@@ -34,6 +34,7 @@ from sparkwright.runs.engine import Engine
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
+    check_validation_columns,
     checked_options,
     frame_columns,
     takes_fit_options,
@@ -187,8 +188,7 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
-        check_data(self.model, data if isinstance(data, DataSet) else train, training=True)
-        check_data(self.model, given["validation"], training=False)
+        check_data(self.model, train, validation)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
             refuse_joining(master)
@@ -343,9 +343,9 @@ class SparkNetwork(EvaluatingNetwork):
     # -- private ----------------------------------------------------------------------------
 
     def _parts(
-        self, data: Any, options: CheckedOptions, *, seed: int
+        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
     ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
-        """What is trained and what validates, with their weights."""
+        """What is trained and what validates, with their weights; `checked` against the network."""
         from pyspark.sql import DataFrame
 
         is_frame = isinstance(data, DataFrame) or is_pandas(data)
@@ -355,12 +355,20 @@ class SparkNetwork(EvaluatingNetwork):
             data = self._distributed(data, "data", chosen=chosen)
         schema = getattr(local or data, "schema", None)
         validation = options["validation"]
+        check_validation_columns(validation, schema)
         if validation is not None:
-            columns = chosen if schema is None else None
-            validation = self._distributed(validation, "validation", chosen=columns, schema=schema)
+            known: dict[str, Any] = {"chosen": chosen if schema is None else None, "schema": schema}
+            validating = in_memory(validation, option="validation", **known)
+            validation = (
+                self._distributed(validation, "validation", **known)
+                if validating is None
+                else validating.data
+            )
         train, validation = weighted_parts(
             self.model, data if local is None else local.data, validation, options, seed=seed
         )
+        if checked:
+            check_data(self.model, train, validation)
         if validation is not None:
             validation = self._distributed(validation, "validation")
         if local is not None:
@@ -369,7 +377,8 @@ class SparkNetwork(EvaluatingNetwork):
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
         """Names, dtypes and shapes of the data that is trained, for a model that is not built."""
-        train, _ = self._parts(data, {**options, "class_weight": None}, seed=0)
+        options = {**options, "class_weight": None}
+        train, _ = self._parts(data, options, seed=0, checked=False)
         found = self._normalized(train)
         return found.layout if isinstance(found, TfData) else first_layout(found)
 
