@@ -52,7 +52,9 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
                 linewidth=0,
                 label=f"{bounds.confidence:.0%} of resampled curves",
             )
-        area = f"AUC {roc.auc:.4f}" if which == "roc" else f"AUPRC {roc.auprc:.4f}"
+        area = (
+            f"AUC {number_text(roc.auc)}" if which == "roc" else f"AUPRC {number_text(roc.auprc)}"
+        )
         axes.plot(*_ascending(roc, which), color=COLORS[0], linewidth=1.8, label=area)
         if roc.positives and roc.negatives:
             point = roc.precision_recall_curve().point_at_threshold(roc.best_threshold("f1"))
@@ -65,7 +67,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
     curve = roc.precision_recall_curve(_TABLE_POINTS)
     points = [curve.point_at_threshold(float(t)) for t in curve.thresholds[-2::-1]]
-    rows = [[number_text(p.threshold), *(f"{share:.4f}" for share in p[1:])] for p in points]
+    rows = [[number_text(p.threshold), *(number_text(share) for share in p[1:])] for p in points]
     return Figure(
         kind=which.replace("_", "-"),
         label=_LABELS[which],
@@ -81,7 +83,13 @@ def curves_figure(named: Named, which: Which, *, caption: str, what: str, label:
     head = "result" if what == "results" else ""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [
-        [name, f"{r.positives:,}", f"{r.negatives:,}", f"{r.auc:.4f}", f"{r.average_precision:.4f}"]
+        [
+            name,
+            f"{r.positives:,}",
+            f"{r.negatives:,}",
+            number_text(r.auc),
+            number_text(r.average_precision),
+        ]
         for name, r in ordered[:MOST_ROWS]
     ]
     return Figure(
@@ -113,7 +121,7 @@ def _draw_curves(axes: Any, named: Named, which: Which, what: str) -> None:
                 color=COLORS[number % len(COLORS)],
                 linestyle=STYLES[number % len(STYLES)],
                 linewidth=1.8,
-                label=f"{short_name(name)}  {area:.4f}",
+                label=f"{short_name(name)}  {number_text(area)}",
             )
     _dress(axes, which, None)
 
@@ -138,11 +146,15 @@ def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
 
 def _caption(roc: "RocReadings", bounds: RocBand | None, which: Which, guess: float) -> str:
     if which == "roc":
-        text, guessing = f"AUC {roc.auc:.4f}", "0.5"
+        text, guessing = f"AUC {number_text(roc.auc)}", "0.5"
         interval = None if bounds is None else bounds.auc
     else:
-        text, guessing = f"Average precision {roc.average_precision:.4f}", f"{guess:.4f}"
+        text, guessing = (
+            f"Average precision {number_text(roc.average_precision)}",
+            number_text(guess),
+        )
         interval = None if bounds is None else bounds.average_precision
     if bounds is not None and interval is not None:
-        text += f" ({bounds.confidence:.0%} interval {interval[0]:.4f} to {interval[1]:.4f})"
+        ends = " to ".join(map(number_text, interval))
+        text += f" ({bounds.confidence:.0%} interval {ends})"
     return f"{text}; guessing gives {guessing}."

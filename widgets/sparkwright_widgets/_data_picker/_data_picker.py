@@ -70,7 +70,7 @@ class DataPicker(Part):
         self._with_load = with_load
         self._fixes: list[Button] = []
         self.format = Dropdown(
-            description="Data", options=[(info.title, name) for name, info in FORMATS.items()]
+            description="Format", options=[(info.title, name) for name, info in FORMATS.items()]
         )
         self.format.observe(self.guarded(self._format_chosen), "value")
         self.advice = widgets.HTML()
@@ -80,15 +80,13 @@ class DataPicker(Part):
         self.options_box = widgets.VBox()
         self.split = ConfigurationForm(self._source.split)
         self.split.on_change(self.guarded(self._split_chosen))
-        self.options_fold = Fold("Options of the format", [self.options_box])
+        self.options_fold = Fold("Format options", [self.options_box])
         self.figures, self.problems = widgets.HTML(), widgets.VBox()
         self.beginning, self.classes = widgets.HTML(), widgets.HTML()
         self.statistics, self.code = widgets.HTML(), widgets.HTML()
-        self.statistics_fold = Fold("Columns in figures", [self.statistics])
+        self.statistics_fold = Fold("Column statistics", [self.statistics])
         self.classes_fold = Fold("Classes", [self.classes])
-        self.look_button = self.new_button(
-            "Look again", self.look, "Read the beginning of the data once more"
-        )
+        self.look_button = self.new_button("Refresh", self.look, "Read the first rows again")
         self.load_button = self.new_button(
             "Load", self._begin_loading, "Load the data on Spark and count the examples"
         )
@@ -101,9 +99,9 @@ class DataPicker(Part):
         form = widgets.VBox(
             [
                 self.columns,
-                Fold("Training, validation and test", [self.split]),
+                Fold("Train, validation and test split", [self.split]),
                 self.options_fold,
-                Fold("The same as code", [self.code]),
+                Fold("Python code", [self.code]),
                 row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
             ]
         )
@@ -215,7 +213,7 @@ class DataPicker(Part):
 
         self._pending = set()
         if not self.in_background(
-            "Looking at the data", work, self._looked, finally_=self._settled
+            "Reading the preview", work, self._looked, finally_=self._settled
         ):
             self._pending |= pending
 

@@ -66,18 +66,18 @@ def _changes(
             change = options(missing_values=(*known, received))
             yield f"Treat '{clipped(received, limit=30)}' as missing", change
         case "label of text":
-            yield "Predict a class", lambda: replace(source, task="classification")
+            yield "Use classification", lambda: replace(source, task="classification")
         case "many classes":
-            yield "Predict a number", lambda: replace(source, task="regression")
+            yield "Use regression", lambda: replace(source, task="regression")
         case "feature of text":
             categories = (*source.categories, column)
-            yield f"Make '{column}' a category", lambda: replace(source, categories=categories)
+            yield f"Treat '{column}' as categorical", lambda: replace(source, categories=categories)
         case _:
             pass
     if problem.can_skip:
         yield f"Skip {rows}", options(on_error="skip")
     if problem.code in _LEFT_OUT and column != source.label:
-        yield f"Leave out '{column}'", lambda: _without(preview, column)
+        yield f"Exclude '{column}'", lambda: _without(preview, column)
 
 
 def _without(preview: DataPreview, column: str) -> DataSource:
