@@ -22,7 +22,7 @@ from sparkwright.data import (
     TfData,
     read_minibatches,
 )
-from sparkwright.data.frames import FrameColumns
+from sparkwright.data.frames import FrameColumns, check_validation_columns
 from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
@@ -39,7 +39,6 @@ from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refus
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
-    check_validation_columns,
     checked_options,
     frame_columns,
     takes_fit_options,

@@ -82,6 +82,19 @@ class FrameColumns:
         return names
 
 
+def check_validation_columns(validation: Any, schema: TableSchema | None) -> None:
+    """Raise DataError if a DataFrame that validates lacks columns of the training data."""
+    columns = getattr(validation, "columns", None)
+    if schema is None or columns is None or callable(columns) or "features" in columns:
+        return
+    known = list(map(str, columns))
+    if missing := [n for n in schema.used if n not in (*known, schema.weights)]:
+        raise DataError(
+            f"validation data must have the columns of the training data. Received: {listed(known)}"
+            f", without {listed(missing)}. Add or rename these columns."
+        )
+
+
 def schema_of_frame(
     kinds: Mapping[str, Any],
     shown: Mapping[str, str],

@@ -13,7 +13,7 @@ from sparkwright.options import check_choice
 from .abstract import AbstractEvaluation, Batch
 from .checks import Counts, check_count, checked_counts, reading, state
 from .classification import Evaluation
-from .numbers import number_text
+from .numbers import number_text, short_number
 from .reports import Figure, Report
 from .roc_counts import Areas, Criterion, Scores, SortedScores, ThresholdCounts, auc_numerator
 from .roc_curves import PrecisionRecallCurve, RocCurve, check_no_nan
@@ -191,7 +191,7 @@ class RocReadings(AbstractEvaluation):
             gaps = counts.recall() - counts.false_positive_rate()
             for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
                 best = int(values.argmax())
-                threshold = number_text(counts.thresholds[best])
+                threshold = short_number(counts.thresholds[best], 6)
                 found.append((name, number_text(values[best]), f"from a score of {threshold} on"))
         return Report(
             title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "

@@ -8,11 +8,10 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 
-from sparkwright.data import DataSet, DistributedDataSet, TableSchema, TfData
-from sparkwright.data._table_schema import listed
+from sparkwright.data import DataSet, DistributedDataSet, TfData
 from sparkwright.data.frames import FrameColumns
 from sparkwright.data.loss_weights import weighted, weighted_by_class
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, Histograms
 from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
@@ -200,19 +199,6 @@ def frame_columns(
     has_loss = getattr(model, "_compile_loss", None) is not None
     chosen = FrameColumns(**named, weights=column, needs_label=has_loss)
     return chosen, {**options, "sample_weight": None if column else weights}
-
-
-def check_validation_columns(validation: Any, schema: TableSchema | None) -> None:
-    """Raise DataError if a DataFrame that validates lacks columns of the training data."""
-    columns = getattr(validation, "columns", None)
-    if schema is None or columns is None or callable(columns) or "features" in columns:
-        return
-    known = list(map(str, columns))
-    if missing := [n for n in schema.used if n not in (*known, schema.weights)]:
-        raise DataError(
-            f"validation data must have the columns of the training data. Received: {listed(known)}"
-            f", without {listed(missing)}. Add or rename these columns."
-        )
 
 
 def weighted_parts(

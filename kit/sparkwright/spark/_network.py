@@ -17,6 +17,7 @@ from sparkwright.data import (
     TfData,
     load_normalizer,
 )
+from sparkwright.data.frames import check_validation_columns
 from sparkwright.data.in_memory import in_memory, is_pandas
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
@@ -34,7 +35,6 @@ from sparkwright.runs.engine import Engine
 from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
-    check_validation_columns,
     checked_options,
     frame_columns,
     takes_fit_options,
