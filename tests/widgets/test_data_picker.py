@@ -249,6 +249,10 @@ def test_problems_have_buttons_that_solve_them(picker, tmp_path):
     assert {"Treat 'many' as missing", "Skip 10 rows"} <= set(found)
     skipped = fixes(picker.preview.problems[-1], replace(picker.preview, is_estimate=True))
     assert "Skip such rows" in [fix.label for fix in skipped]
+    for problem in picker.preview.problems:  # whatever their sentences are
+        assert fixes(replace(problem, sentence="?"), picker.preview) == fixes(
+            problem, picker.preview
+        )
     for label in ("Exclude 'empty'", "Treat 'many' as missing", "Fill with 0"):
         fixes_of(picker)[label].click()
         assert picker.settle()

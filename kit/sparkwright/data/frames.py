@@ -8,6 +8,7 @@ from sparkwright.errors import DataError
 
 from ._arrow_columns import column_of
 from ._column_choice import ColumnChoice, Columns
+from ._columnar import is_nested
 from ._table_schema import TableSchema, listed
 from .dataset import DataSet
 from .pieces import SkipLog
@@ -172,11 +173,7 @@ def kind_of(kind: Any) -> Kind:
     types: Any = pa.types
     if kind is None:
         return "other"
-    if types.is_dictionary(kind):
-        return kind_of(kind.value_type)
-    if isinstance(kind, pa.FixedShapeTensorType):
-        return "number"
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if types.is_dictionary(kind) or is_nested(kind):
         return kind_of(kind.value_type)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "number"

@@ -228,14 +228,8 @@ def _one_example(record: Any) -> DataSet:
 def _column_groups(
     columns: Sequence[str] | Mapping[str, Sequence[str]], default: str
 ) -> dict[str, list[str]]:
-    if isinstance(columns, Mapping):
-        return {name: _names(group) for name, group in columns.items()}
-    names = _names(columns)
-    return {default: names} if names else {}
-
-
-def _names(columns: Sequence[str]) -> list[str]:
-    return [columns] if isinstance(columns, str) else list(columns)
+    groups = columns if isinstance(columns, Mapping) else {default: columns} if columns else {}
+    return {n: [names] if isinstance(names, str) else list(names) for n, names in groups.items()}
 
 
 def _dataset_of(
@@ -265,7 +259,7 @@ def dense(column: Any, called: str) -> Any:
     Raises:
         DataError: naming it as `called`, for missing values, other types, unequal lengths.
     """
-    if not _is_list(column):
+    if not is_nested(column.type):
         return numbers_of(column, called)
     lengths = lengths_of(column, called)
     if len(set(lengths.tolist())) > 1:
@@ -285,7 +279,7 @@ def dense(column: Any, called: str) -> Any:
 def lengths_of(column: Any, called: str) -> Any:
     """(rows,) length of each row's array; 0 for numbers. Raises as `dense`."""
     _refuse_missing(column, called)
-    if not _is_list(column):
+    if not is_nested(column.type):
         return np.zeros(len(column), np.int64)
     return np.diff(column.offsets.to_numpy()).astype(np.int64)
 
@@ -309,9 +303,3 @@ def _refuse_missing(column: Any, called: str) -> None:
             f"{len(column)}. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
             "`pyspark.sql.functions.transform` with `coalesce`)."
         )
-
-
-def _is_list(column: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
