@@ -83,12 +83,17 @@ class FrameColumns:
         return names
 
 
+def columns_of_frame(data: Any) -> list[str] | None:
+    """The columns of a DataFrame of pandas or Spark; None: it is none."""
+    columns = getattr(data, "columns", None)
+    return None if columns is None or callable(columns) else list(map(str, columns))
+
+
 def check_validation_columns(validation: Any, schema: TableSchema | None) -> None:
     """Raise DataError if a DataFrame that validates lacks columns of the training data."""
-    columns = getattr(validation, "columns", None)
-    if schema is None or columns is None or callable(columns) or "features" in columns:
+    known = columns_of_frame(validation)
+    if schema is None or known is None or "features" in known:
         return
-    known = list(map(str, columns))
     if missing := [n for n in schema.used if n not in (*known, schema.weights)]:
         raise DataError(
             f"validation data must have the columns of the training data. Received: {listed(known)}"

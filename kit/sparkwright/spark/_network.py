@@ -12,13 +12,13 @@ from sparkwright._version import __version__
 from sparkwright.data import (
     DataSet,
     DistributedDataSet,
+    LocalData,
     Normalizer,
     TableSchema,
     TfData,
     load_normalizer,
 )
-from sparkwright.data.frames import check_validation_columns
-from sparkwright.data.in_memory import in_memory, is_pandas
+from sparkwright.data.in_memory import in_memory
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
@@ -36,9 +36,8 @@ from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
     checked_options,
-    frame_columns,
+    parts,
     takes_fit_options,
-    weighted_parts,
 )
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
@@ -346,33 +345,18 @@ class SparkNetwork(EvaluatingNetwork):
         self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
     ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
         """What is trained and what validates, with their weights; `checked` against the network."""
-        from pyspark.sql import DataFrame
 
-        is_frame = isinstance(data, DataFrame) or is_pandas(data)
-        chosen, options = frame_columns(self.model, options, is_frame=is_frame)
-        local = in_memory(data, chosen=chosen)
-        if local is None and not isinstance(data, TfData):
-            data = self._distributed(data, "data", chosen=chosen)
-        schema = getattr(local or data, "schema", None)
-        validation = options["validation"]
-        check_validation_columns(validation, schema)
-        if validation is not None:
-            known: dict[str, Any] = {"chosen": chosen if schema is None else None, "schema": schema}
-            validating = in_memory(validation, option="validation", **known)
-            validation = (
-                self._distributed(validation, "validation", **known)
-                if validating is None
-                else validating.data
-            )
-        train, validation = weighted_parts(
-            self.model, data if local is None else local.data, validation, options, seed=seed
-        )
+        def take(data: Any, option: str, **known: Any) -> Any:
+            found = in_memory(data, option=option, **known)
+            return self._distributed(data, option, **known) if found is None else found
+
+        taken, train, validation = parts(self.model, data, options, take, seed=seed)
         if checked:
             check_data(self.model, train, validation)
         if validation is not None:
             validation = self._distributed(validation, "validation")
-        if local is not None:
-            train = self._distributed(replace(local, data=train), "data")
+        if isinstance(taken, LocalData):
+            train = self._distributed(replace(taken, data=train), "data")
         return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
