@@ -325,13 +325,8 @@ class Evaluation(BinaryRates):
     def _errors(self, most: int) -> Table:
         names, kept = self.names, self.kept_errors
         rows = [
-            [
-                error.place,
-                names[error.actual],
-                names[error.predicted],
-                number_text(error.probability),
-            ]
-            for error in kept[:most]
+            [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
+            for each in kept[:most]
         ]
         title = f"The most certain errors ({len(rows)} of {len(kept)} that were kept)"
         heads = ["record", "actual", "predicted", "probability"]

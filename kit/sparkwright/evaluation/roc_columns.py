@@ -184,14 +184,8 @@ class RocColumns(AbstractEvaluation):
         rows = [["", "positive", "negative", "AUC", "AUPRC"]]
         if len(self.rocs) <= most:
             rows += [
-                [
-                    name,
-                    str(roc.positives),
-                    str(roc.negatives),
-                    number_text(roc.auc),
-                    number_text(roc.auprc),
-                ]
-                for name, roc in zip(self.output_names, self.rocs, strict=False)
+                [name, f"{r.positives}", f"{r.negatives}", number_text(r.auc), number_text(r.auprc)]
+                for name, r in zip(self.output_names, self.rocs, strict=False)
             ]
         return Report(
             title=f"ROC of {self.rows:,} examples, {len(self.rocs)} {self._columns} "

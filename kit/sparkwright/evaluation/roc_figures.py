@@ -52,10 +52,9 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
                 linewidth=0,
                 label=f"{bounds.confidence:.0%} of resampled curves",
             )
-        area = (
-            f"AUC {number_text(roc.auc)}" if which == "roc" else f"AUPRC {number_text(roc.auprc)}"
-        )
-        axes.plot(*_ascending(roc, which), color=COLORS[0], linewidth=1.8, label=area)
+        name, area = ("AUC", roc.auc) if which == "roc" else ("AUPRC", roc.auprc)
+        line = {"color": COLORS[0], "linewidth": 1.8, "label": f"{name} {number_text(area)}"}
+        axes.plot(*_ascending(roc, which), **line)
         if roc.positives and roc.negatives:
             point = roc.precision_recall_curve().point_at_threshold(roc.best_threshold("f1"))
             place = (point.false_positive_rate, point.recall)
@@ -67,7 +66,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
     curve = roc.precision_recall_curve(_TABLE_POINTS)
     points = [curve.point_at_threshold(float(t)) for t in curve.thresholds[-2::-1]]
-    rows = [[number_text(p.threshold), *(number_text(share) for share in p[1:])] for p in points]
+    rows = [list(map(number_text, point)) for point in points]
     return Figure(
         kind=which.replace("_", "-"),
         label=_LABELS[which],
@@ -145,16 +144,12 @@ def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
 
 
 def _caption(roc: "RocReadings", bounds: RocBand | None, which: Which, guess: float) -> str:
-    if which == "roc":
-        text, guessing = f"AUC {number_text(roc.auc)}", "0.5"
-        interval = None if bounds is None else bounds.auc
-    else:
-        text, guessing = (
-            f"Average precision {number_text(roc.average_precision)}",
-            number_text(guess),
-        )
-        interval = None if bounds is None else bounds.average_precision
-    if bounds is not None and interval is not None:
-        ends = " to ".join(map(number_text, interval))
+    key = "auc" if which == "roc" else "average_precision"
+    name, guessing = "AUC", "0.5"
+    if which == "precision_recall":
+        name, guessing = "Average precision", number_text(guess)
+    text = f"{name} {number_text(getattr(roc, key))}"
+    if bounds is not None:
+        ends = " to ".join(map(number_text, getattr(bounds, key)))
         text += f" ({bounds.confidence:.0%} interval {ends})"
     return f"{text}; guessing gives {guessing}."
