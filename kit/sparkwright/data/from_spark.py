@@ -83,25 +83,6 @@ def from_dataframe(
     return _in_arrow(selected, partial(_dataset_of, groups=groups, weights=weights))
 
 
-def from_features_and_label(
-    frame: "DataFrame", *, weights: str | None = None
-) -> DistributedDataSet:
-    """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels."""
-    if "features" not in frame.columns:
-        raise DataError(
-            "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
-            f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
-            '`fit(frame, label="…")`, or `sparkwright.data.from_dataframe(frame, features=…, '
-            "labels=…)`."
-        )
-    return from_dataframe(
-        frame,
-        features="features",
-        labels="label" if "label" in frame.columns else (),
-        weights=weights,
-    )
-
-
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
     """The type of each column in Arrow (None: it has none), vectors as arrays, and its name."""
     import pyarrow as pa
@@ -143,10 +124,16 @@ def from_frame(
     if schema is not None and chosen.is_default and set(schema.used) <= set(frame.columns):
         return _by_schema(frame, schema)
     if chosen.is_default and "features" in frame.columns:
-        return from_features_and_label(frame, weights=chosen.weights)
+        labels = "label" if "label" in frame.columns else ()
+        return from_dataframe(frame, features="features", labels=labels, weights=chosen.weights)
+    if chosen.is_default and "label" not in frame.columns:
+        raise DataError(
+            "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
+            f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
+            '`fit(frame, label="…")`, or `sparkwright.data.from_dataframe(frame, features=…, '
+            "labels=…)`."
+        )
     kinds, shown = arrow_kinds(frame)
-    if chosen.is_default and "label" not in kinds:
-        return from_features_and_label(frame)  # raises
     known = schema_of_frame(
         kinds, shown, chosen, library="Spark", values=lambda names: _distinct(frame, names)
     )
