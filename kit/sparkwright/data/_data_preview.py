@@ -143,11 +143,10 @@ class DataProblem:
     Attributes:
         severity: "error": loading or training would fail. "warning": look at it.
         sentence: what, where, and what to do.
-        code: which problem it is, the same in all data, such as "missing value"; empty: one that
-            nothing but another source solves.
+        code: identifies the kind of problem, such as "missing value"; empty: no known fix.
         column: the column that it is about; empty: none.
-        received: the text that is not valid; empty: unknown.
-        count: how many of the rows that were looked at have it.
+        received: the invalid text; empty: unknown.
+        count: number of rows in the preview that have the problem.
         can_skip: whether `on_error="skip"` leaves out what has it.
     """
 

@@ -28,7 +28,7 @@ class Fault:
         is_wanted: left out on request (`missing="skip"`), so never an error.
         column: the column with the invalid values; empty: the whole row.
         received: index -> the invalid text; None: not kept.
-        stands_for: how many rows each of `rows` is counted as.
+        stands_for: number of rows that each of `rows` represents.
     """
 
     reason: str

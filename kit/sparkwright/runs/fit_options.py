@@ -180,7 +180,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
 def parts(
     model: Any, data: Any, options: CheckedOptions, take: Callable[..., Any], *, seed: int = 0
 ) -> tuple[Any, Any, Any]:
-    """What `take` makes of the data; what of it is trained, and what validates, with weights.
+    """Return what `take` made of the data, its training part and the validation data, weighted.
 
     Args:
         model: the network.

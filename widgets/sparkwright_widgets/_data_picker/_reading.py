@@ -1,4 +1,4 @@
-"""Read the preview of a source, after guessing what its place or another format suggests."""
+"""Read the preview of a source, after guessing its format or its columns."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ def read_preview(source: DataSource, *, guess: bool, refit: bool) -> tuple[DataS
 
     Args:
         source: the chosen one.
-        guess: take what its place suggests; its split and partitions stay.
-        refit: guess label and features anew if they are not among the columns.
+        guess: guess format and options from its location; keep split and partitions.
+        refit: guess label and features again if the columns lack them.
     """
     found = _guessed(source) if guess else source
     seen = _previewed(found)
