@@ -47,7 +47,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     page.screenshot("data-picker-digits")
 
     # Handwritten digits -> CSV by typing ahead in the list of formats.
-    look.get_by_label("Data", exact=True).focus()
+    look.get_by_label("Format", exact=True).focus()
     look.keyboard.press("C")
     look.get_by_role("button", name="Browse folders").focus()
     look.keyboard.press("Enter")
@@ -62,7 +62,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     look.get_by_text("all 300 rows", exact=True).wait_for()
     look.get_by_text("iris.csv, line 43: column 'width' must hold a value").wait_for()
     page.screenshot("data-picker-csv")
-    look.get_by_label("Label (what to predict)").focus()
+    look.get_by_label("Label (column to predict)").focus()
     look.keyboard.press("t")  # town
     look.get_by_role("columnheader", name="town (label)").wait_for()
     assert page.in_kernel("picker.settle(); print(picker.source.label)") == "town"
@@ -75,7 +75,7 @@ def test_narrow_and_dark_nothing_sticks_out(open_picker):
     page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")
     page.page.get_by_text("all 300 rows", exact=True).wait_for()
     page.in_kernel("[f.set_opened(True) for f in (picker.columns.fold, picker.statistics_fold)]")
-    page.page.get_by_role("columnheader", name="Deviation").wait_for()
+    page.page.get_by_role("columnheader", name="Std", exact=True).wait_for()
     page.screenshot("data-picker-narrow-dark")
     wide = page.page.evaluate(
         "() => { const box = document.querySelector('.sparkwright-data-picker');"

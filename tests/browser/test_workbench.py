@@ -223,7 +223,7 @@ def test_help_opens_by_keys_and_problems_have_buttons(open_bench, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(["size,age,kind", *lines]))
     page = open_bench(height=900)
-    shown(page).get_by_label("Data", exact=True).select_option(label="CSV: an example a line")
+    shown(page).get_by_label("Format", exact=True).select_option(label="CSV (one example per line)")
     place = shown(page).get_by_label("Path or URL")
     place.fill(str(tmp_path / "missing.csv"))
     place.press("Enter")

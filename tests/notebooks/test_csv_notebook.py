@@ -62,7 +62,7 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, element, m
 
 @pytest.mark.spark
 def test_the_picker_leaves_what_it_saw_and_the_code_for_it(html):
-    assert re.search(r"Looked at</span> <b>first \d+ of about \d+ rows", html)
+    assert re.search(r"Preview</span> <b>first \d+ of about \d+ rows", html)
     assert "diagnosis (label)" in html
     assert 'labels="diagnosis"' in html
 

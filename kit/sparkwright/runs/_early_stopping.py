@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.numbers import short_number
 from sparkwright.masters import EarlyStopping
 
 StopKind = Literal[
@@ -84,7 +85,7 @@ class EarlyStoppingResult:
         """One line: the best score, and why the run ended."""
         best = "nothing evaluated"
         if self.best_score is not None:
-            best = f"best {self.monitor} {self.best_score:.6g} in epoch {self.best_epoch}"
+            best = f"best {self.monitor} {short_number(self.best_score)} in epoch {self.best_epoch}"
         elif self.scores:
             best = "no valid score"
         return best if self.reason is None else f"{best}; {self.reason.sentence}"
@@ -190,7 +191,7 @@ class Judge:
         if rules.stop_on_invalid and not math.isfinite(score):
             return StopReason(kind="invalid", sentence=f"{name} is {score} after epoch {epoch}")
         if rules.target_is_reached(score):
-            reached = f"{name} {score:.6g} has reached the target {rules.target:g}"
+            reached = f"{name} {short_number(score)} has reached the target {rules.target:g}"
             return StopReason(kind="target", sentence=f"{reached} after epoch {epoch}")
         if rules.patience is not None and found.without_improvement >= rules.patience:
             count = found.without_improvement
@@ -241,8 +242,9 @@ class Judge:
             if rules.stop_on_invalid and not math.isfinite(loss):
                 return StopReason(kind="invalid", sentence=f"the loss of a minibatch is {loss}")
             if rules.max_loss is not None and loss > rules.max_loss:
-                above = f"the loss {loss:.6g} of a minibatch is above max_loss={rules.max_loss:g}"
-                return StopReason(kind="max_loss", sentence=above)
+                above = f"of a minibatch is above max_loss={rules.max_loss:g}"
+                sentence = f"the loss {short_number(loss)} {above}"
+                return StopReason(kind="max_loss", sentence=sentence)
         if rules.max_seconds is not None and self.seconds(now_s=now_s) >= rules.max_seconds:
             sentence = f"training has lasted {rules.max_seconds:g} s"
             return StopReason(kind="max_seconds", sentence=sentence)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.numbers import number_text
 
 from ._events import RunState, RunStatus, ValidationPoint, WorkerStatus
 from ._history import History
@@ -197,7 +198,7 @@ class RunTable(tuple[StoredRun, ...]):
     def __repr__(self) -> str:
         lines = (
             f"{run.name}  {run.state}  epoch {run.epoch}/{run.epochs}  "
-            + "  ".join(f"{name} {value:.4g}" for name, value in run.metrics.items())
+            + "  ".join(f"{name} {number_text(value)}" for name, value in run.metrics.items())
             for run in self
         )
         return "\n".join([f"{len(self)} run{'' if len(self) == 1 else 's'}", *lines])

@@ -242,7 +242,7 @@ def check_labels(
     """
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
-            "training needs labels, because the network was compiled with a loss. Received: "
+            "labels are needed, because the network was compiled with a loss. Received: "
             "features alone. Give the data labels; those that are the features themselves, too."
         )
     losses = losses_of(getattr(model, "loss", None), list(outputs))
