@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 from tests.browser.conftest import SCREENSHOTS
-from tests.browser.test_quickstart_lab import COLOURED
+from tests.browser.test_quickstart_lab import COLORED
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
 
@@ -138,11 +138,11 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     shown(page).get_by_label("Epochs").fill("2000")
     photograph(page, "train")
     press(page, "Start")
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+    page.page.wait_for_function(f"() => ({COLORED})() > 300", timeout=120_000)
     wait_for_summary(page, "train", "epoch")
     page.save()
     page.open()
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=60_000)
+    page.page.wait_for_function(f"() => ({COLORED})() > 300", timeout=60_000)
     head.locator(".sparkwright-spark").wait_for()
     photograph(page, "training")
     assert page.page.locator(".sparkwright-bench .mod-primary:visible").count() == 0

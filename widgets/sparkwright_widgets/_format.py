@@ -1,7 +1,7 @@
 """Numbers, durations and texts as a reader wants them. Pure.
 
 Everything that becomes HTML goes through `escaped`; text that came from a worker or from Keras
-goes through `plain` first, because it may carry terminal colours.
+goes through `plain` first, because it may carry terminal colors.
 """
 
 import html

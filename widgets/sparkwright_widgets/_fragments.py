@@ -1,7 +1,7 @@
 """The panel's texts as HTML, each a pure function of a status.
 
 The live panel and the static copy that stays in the saved notebook are made of the same
-fragments. Colour never stands alone: every state has an icon and a word.
+fragments. Color never stands alone: every state has an icon and a word.
 """
 
 import re
@@ -348,7 +348,7 @@ def users_frames(text: str, *, most: int = 3) -> list[Frame]:
     r"""The last frames in files of the user's, the innermost first.
 
     Args:
-        text: a traceback, or several, with whatever terminal colours.
+        text: a traceback, or several, with whatever terminal colors.
         most: how many frames; default 3.
 
     Example:

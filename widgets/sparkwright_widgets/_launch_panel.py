@@ -265,7 +265,7 @@ class LaunchPanel(Part):
         return run
 
     def stop(self) -> None:
-        """End the run soon, keeping what has been learnt; one that starts ends when it begins."""
+        """End the run soon, keeping what was learned; one that starts ends when it begins."""
         self._stop_asked = True
         if self.run is not None and not self.run.finished:
             self.run.stop()

@@ -8,7 +8,7 @@ import numpy as np
 from sparkwright.evaluation.reports import Figure, Table
 
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints, QuantityLines
-from ._figure_svg import COLOURS, INK, MARKERS, Line, draw_lines
+from ._figure_svg import COLORS, INK, MARKERS, Line, draw_lines
 from ._format import count_text, number_text, short_number
 from ._quantities import VALIDATION_APART, VALIDATION_PLACE, Quantity
 
@@ -106,7 +106,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
             Line(
                 label=name + (", validation" if is_validation else ""),
                 points=points,
-                color=COLOURS[run % 6],
+                color=COLORS[run % 6],
                 style="--" if is_validation else "-",
                 marker=MARKERS[(run + run // 6) % 6],
                 marks=1,
@@ -140,8 +140,8 @@ def _worker_line(worker: int, points: FloatPoints) -> Line:
     return Line(
         label=f"worker {worker}",
         points=points,
-        color=COLOURS[worker % len(COLOURS)],
-        marker=MARKERS[(worker + worker // len(COLOURS)) % len(MARKERS)],
+        color=COLORS[worker % len(COLORS)],
+        marker=MARKERS[(worker + worker // len(COLORS)) % len(MARKERS)],
         marks=1,
         width=0.8,
         alpha=0.65,

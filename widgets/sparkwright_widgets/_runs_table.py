@@ -20,7 +20,6 @@ from .comparison import RunComparison
 _LOOK_EVERY_S = 2.0
 _DRAW_EVERY_S = 10.0
 MOST_COMPARED = 12
-_LABELLED: dict[str, Any] = {"style": {"description_width": "initial"}}
 
 
 class RunsTable(Part):
@@ -45,9 +44,9 @@ class RunsTable(Part):
         self.find_field = Text(value="", placeholder="name, tag or title", description="Find")
         self.refresh_button = self.new_button("Refresh", self.refresh)
         self.found = widgets.HTML()
-        self.name_field = Text(value="", description="Name", **_LABELLED)
+        self.name_field = Text(value="", description="Name")
         self.rename_button = self.new_button("Rename", self._rename)
-        self.tag_field = Text(value="", description="Tag", **_LABELLED)
+        self.tag_field = Text(value="", description="Tag")
         self.tag_button = self.new_button("Add tag", lambda: self._tag(self.store.tag))
         self.untag_button = self.new_button("Remove tag", lambda: self._tag(self.store.untag))
         self.delete_button = self.new_button("Delete …", self._ask_to_delete)

@@ -27,7 +27,6 @@ from ._pane import NetworkPane
 from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
-_WIDE = {"description_width": "initial"}
 _KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
 
 
@@ -120,7 +119,7 @@ class EditingPane(NetworkPane):
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(lambda what: self.editor.act(what)))
         kinds = [(f"{name} · {group}", name) for group, names in PALETTE.items() for name in names]
-        self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
+        self.kind = Dropdown(description="New layer", options=kinds, value="Dense")
         self.add_button = self._button("Add below", self._add)
         mistaken = self._guarded(self._mistaken)
         self.editor = LayerEditor(self._guarded(self._change), self._say, mistaken)

@@ -24,7 +24,7 @@ _GROUP_SIGNS = {
 
 
 class RowState(NamedTuple):
-    """How a row stands: a sign and a word, so that colour never stands alone.
+    """How a row stands: a sign and a word, so that color never stands alone.
 
     Attributes:
         key: "ok", "problem", "waiting" or "off"; names the class in the styles.

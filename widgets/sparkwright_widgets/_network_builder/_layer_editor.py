@@ -214,7 +214,7 @@ class InputsEditor(widgets.Box):
         """Have `count` fields; those that stay keep their widgets."""
         fields: list[widgets.Widget] = list(self.children)
         while len(self.choices) < count:
-            choice = Dropdown(style={"description_width": "initial"})
+            choice = Dropdown()
             choice.observe(lambda _change: self._heard(), "value")
             self.choices.append(choice)
             fields.append(widgets.VBox([choice], _dom_classes=["sparkwright-field"]))

@@ -14,7 +14,6 @@ from sparkwright_widgets._ui import Button, Dropdown, Textarea, alert, row
 LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
 
 _CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILINE)
-_WIDE = {"description_width": "initial"}
 
 
 # Title, media type and writer of each way to write a network.
@@ -62,10 +61,8 @@ class TextExchange(widgets.VBox):
         self._spec: NetworkSpec | None = None
         self._own = ""  # the text that this wrote
         choices = [(title, key) for key, (title, _, _) in _FORMATS.items()]
-        self.format = Dropdown(description="Written as", options=choices, style=_WIDE)
-        self.text = Textarea(
-            description="Network as text", rows=12, continuous_update=False, style=_WIDE
-        )
+        self.format = Dropdown(description="Written as", options=choices)
+        self.text = Textarea(description="Network as text", rows=12, continuous_update=False)
         self.text.add_class("sparkwright-code")
         self.apply_button = Button(description="Apply this text")
         self.drop_button = Button(description="Show the network's own text again")

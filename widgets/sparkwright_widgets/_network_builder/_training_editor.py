@@ -185,7 +185,7 @@ class OutputEditor(widgets.VBox):
         self.form = ValueForm(self._changed, training.mistaken)
         self.metrics = ValueForm(self._changed, training.mistaken)
         self.metrics.add_class("sparkwright-metrics")
-        self.more = Dropdown(description="More metrics", style={"description_width": "initial"})
+        self.more = Dropdown(description="More metrics")
         self.more.observe(self._added, "value")
         number = f" {place + 1}" if self._several else ""
         self.remove_button = Button(description=f"Remove output{number}")
