@@ -114,7 +114,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
         )
     columns = 2 if max(map(len, names), default=0) > 14 else 4
     ends = [
-        f"{name} {number_text(float(lines[run][-1, 1]))} after {lines[run][-1, 0]:,.0f} steps"
+        f"{name} {number_text(float(lines[run][-1, 1]))} at step {lines[run][-1, 0]:,.0f}"
         for run, name in enumerate(names)
         if run in lines
     ]
@@ -162,10 +162,11 @@ def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
     if len(points) == 0:
         return "Loss curve without any finite value."
     workers = sum(line >= 0 for line in lines)
+    steps = max(line[-1, 0] for number, line in lines.items() if number >= MEAN)
     first, last, lowest = points[0, 1], points[-1, 1], points[:, 1].min()
     return (
         f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
-        f"{points[-1, 0]:,.0f} steps: the mean goes from {number_text(float(first))} to "
+        f"{steps:,.0f} steps: the mean goes from {number_text(float(first))} to "
         f"{number_text(float(last))}, its lowest value is {number_text(float(lowest))}."
     )
 

@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -18,7 +17,6 @@ from .comparison import RunComparison
 
 # How often the file is looked at: a run that trains writes every 2 to 15 s.
 _LOOK_EVERY_S = 2.0
-_DRAW_EVERY_S = 10.0
 MOST_COMPARED = 12
 
 
@@ -37,7 +35,8 @@ class RunsTable(Part):
         self.store = store if isinstance(store, RunStore) else RunStore(store)
         self._limit = limit
         self._runs = RunTable()
-        self._compared: tuple[Any, ...] = ()
+        self._compared: list[tuple[str, str]] = []  # id and name of each run in the chart
+        self._drawn: Sequence[StoredRun] = ()
         self._looking = threading.RLock()
         self._closing, self._wake = threading.Event(), threading.Event()
         self.grid = RunsGrid()
@@ -204,18 +203,16 @@ class RunsTable(Part):
         )
 
     def _show_comparison(self, runs: Sequence[StoredRun]) -> None:
-        # Drawn anew as a run goes on, but not with each write.
-        state = tuple(
-            (run.id, run.name, run.state, run.heard_at.timestamp() // _DRAW_EVERY_S) for run in runs
-        )
-        if state == self._compared:
-            return
-        self._compared = state
-        old = self.comparison.children
         names = _distinct([run.name for run in runs])
-        self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
-        for each in old:
-            close_all(each)
+        shown = [(run.id, name) for run, name in zip(runs, names, strict=True)]
+        if shown != self._compared:
+            self._compared, old = shown, self.comparison.children
+            self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
+            for each in old:
+                close_all(each)
+        elif runs != self._drawn:
+            self.comparison.children[0].replace(runs)
+        self._drawn = runs
 
     def _still(self) -> Block | None:
         return self.grid.block() if self.grid.rows else None
