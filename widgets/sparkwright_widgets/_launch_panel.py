@@ -96,7 +96,7 @@ class LaunchPanel(Part):
         self._on_starting: list[Callable[[], None]] = []
         self._on_run: list[Callable[[TrainingRun], None]] = []
         self._on_end: list[Callable[[TrainingRun], None]] = []
-        super().__init__("Train", styles=("launch_panel.css",))
+        super().__init__("Train")
 
         experiment = Experiment(
             spark=SparkSettings() if settings is None else settings,

@@ -117,9 +117,9 @@ class TrainingMasterPicker(Part):
         self.recommend_button = self.new_button(
             "Use the recommended settings", self.use_recommended, "Set what the advice names"
         )
-        self.text = TextEditor("Training master", self._write, self._take_text, awake=False)
+        self.text = TextEditor("Training master", self._write, self._take_text)
         self.text_fold = Fold("As YAML or JSON", [self.text])
-        self.text_fold.button.on_click(lambda _button: self.text.refresh())
+        self.text_fold.button.on_click(lambda _button: self.text.follow())
         picture = widgets.VBox(
             [
                 *(self.plan, self.notes_box, self.recommend_button, self.assumptions),
@@ -332,7 +332,8 @@ class TrainingMasterPicker(Part):
         """Take over what the form holds."""
         if self.form.valid is not None:
             self._master = self.form.valid
-            self.text.follow()
+            if self.text_fold.opened:
+                self.text.follow()
         self._known_problem = self.problem
         self._show_outlook()
         self._show_crowd()

@@ -16,15 +16,24 @@ from sparkwright.networks import (
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Background, Button, Dropdown, Fold, advice, close_all, row
+from sparkwright_widgets._ui import (
+    Background,
+    Button,
+    Dropdown,
+    Fold,
+    TextEditor,
+    advice,
+    close_all,
+    row,
+)
 
 from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Misfit, misfits, preset_fixes, preset_for
 from ._fixes import Fix, fixes
 from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
+from ._network_text import FORMS, read
 from ._pane import NetworkPane
-from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
 _KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
@@ -100,6 +109,10 @@ class EditingPane(NetworkPane):
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
             self.presets.set_opened(not spec.layers)
 
+    def _take_text(self, text: str, _form: str) -> bool:
+        self.take(read(text), "apply a text")
+        return True
+
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
         if data != self._data:
@@ -124,8 +137,13 @@ class EditingPane(NetworkPane):
         mistaken = self._guarded(self._mistaken)
         self.editor = LayerEditor(self._guarded(self._change), self._say, mistaken)
         self.training: TrainingEditor | None = None  # the largest form, which many never open
-        apply = self._guarded(lambda spec: self.take(spec, "apply a text"))
-        self.text = TextExchange(apply)
+        self.text = TextEditor(
+            "Network as text",
+            lambda form: FORMS[form][1](self.spec),
+            self._take_text,
+            forms=[(title, form) for form, (title, _) in FORMS.items()],
+            title=lambda: self.name,
+        )
         self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
         self._add_fold("training", "Task, loss, optimizer", self._open_training)
         tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
@@ -259,7 +277,7 @@ class EditingPane(NetworkPane):
         mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
         self.show_network(problem, -1 if selected is None else selected, mistakes)
         if self.folds["text"].opened:
-            self.text.show(spec)
+            self.text.follow()
 
     def _show_notes(self) -> None:
         """Show misfits, and fixes of the network's own problem, which the summary names."""

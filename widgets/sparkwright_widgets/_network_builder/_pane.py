@@ -74,7 +74,7 @@ class NetworkPane(widgets.VBox):
 
     def columns(self, *columns: widgets.Widget) -> widgets.Box:
         """Widgets beside each other, or below each other on a narrow page."""
-        return widgets.Box(list(columns), _dom_classes=["sparkwright-builder-columns"])
+        return widgets.Box(list(columns), _dom_classes=["sparkwright-pair"])
 
     @property
     def name(self) -> str:

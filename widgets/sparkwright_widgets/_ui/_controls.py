@@ -43,11 +43,3 @@ class ListBox(_Labeled, widgets.Select):
 
 class ToggleButtons(_Labeled, widgets.ToggleButtons):
     """One of a few, all in view."""
-
-
-class IntSlider(_Labeled, widgets.IntSlider):
-    """A whole number within bounds."""
-
-
-class FloatSlider(_Labeled, widgets.FloatSlider):
-    """A number within bounds."""

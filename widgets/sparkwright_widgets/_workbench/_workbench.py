@@ -1,6 +1,5 @@
 """All steps from data to a saved model as one panel, over one experiment."""
 
-import threading
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from sparkwright_widgets._ui import Background, Part
 
 from ._actions import OWN, Action, first_step, next_action
 from ._bench import Bench
-from ._header import Header, LossTrail, facts
+from ._header import Header, facts
 from ._rail import Rail
 from ._refresh import Refresher
 from ._section import Section
@@ -63,7 +62,6 @@ class Workbench(Part):
         self._bench = Bench(Experiment() if experiment is None else experiment, spark)
         self._refresher = Refresher(self._show_everything)
         self._refresh = self._refresher.refresh
-        self._trail, self._drawing = LossTrail(), threading.Lock()
         self._seen: set[str] = set()  # steps that were shown
         self._was_displayed = self._was_chosen = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
@@ -258,8 +256,6 @@ class Workbench(Part):
         self._changed()
 
     def _run_began(self, run: TrainingRun) -> None:
-        with self._drawing:
-            self._trail = LossTrail(run)
         due_s = time.monotonic()
 
         def heard(_event: object) -> None:
@@ -306,10 +302,8 @@ class Workbench(Part):
         self.header.show(
             self.action, reason=self._reason, busy=button is not None and button.disabled
         )
-        run = self.run
-        with self._drawing:
-            self._trail.take()
-            self.header.facts.value = facts(None if run is None else run.status, self._trail)
+        run, live = self.run, None if panel is None else panel.live
+        self.header.facts.value = facts(None if run is None else run.status, live)
 
     action = Action(does="open", step="data", label="")
 
