@@ -163,7 +163,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, "evaluate", "lenet.keras is in hand", timeout_s=60)
+    wait_for_summary(page, "evaluate", "current network: .*lenet.keras", timeout_s=60)
     photograph(page, "models")
 
     # The experiment is what was chosen.
@@ -173,7 +173,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
 
 
 @pytest.mark.parametrize(
-    ("width", "theme"), [(420, "Dark"), (420, "Light"), (1280, "Dark")], ids=str
+    ("width", "theme"), [(420, "Dark"), (720, "Light"), (1280, "Dark")], ids=str
 )
 def test_every_step_fits_the_page(open_bench, width, theme):
     page = open_bench(width=width, height=900)

@@ -79,7 +79,7 @@ def test_what_begins_a_run_may_ask_whether_stop_was_pressed(panel, begun, run):
     panel._begin = begin
     panel.start_button.click()
     assert panel.settle(5)
-    assert "Stopped before the run began" in panel.doing.value
+    assert "Stopped before the run started" in panel.doing.value
     assert panel.error.value == ""
     assert panel.run is None
     assert not panel.start_button.disabled

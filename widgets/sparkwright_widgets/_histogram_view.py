@@ -46,7 +46,7 @@ class HistogramView(Part):
         self._lock = threading.RLock()  # the run's follower and the user choose
         self._closing, self._offering = threading.Event(), False
         super().__init__("Histograms")
-        self.what = Dropdown(description="Of what", options=[])
+        self.what = Dropdown(description="Values", options=[])
         self.layer = Dropdown(description="Layer", options=[])
         for choice in (self.what, self.layer):
             choice.observe(self.guarded(self._chosen), "value")
@@ -65,7 +65,7 @@ class HistogramView(Part):
     def take(self) -> None:
         """Ask the run for histograms."""
         asked = self._run.request_histograms()
-        self.say("" if asked else "No worker trains now, so none can be taken.")
+        self.say("" if asked else "No worker is training, so no histogram can be taken.")
 
     def refresh(self) -> None:
         """Show what has been taken by now."""

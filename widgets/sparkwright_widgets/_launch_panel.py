@@ -42,7 +42,7 @@ _CHECKPOINT = Option(
     optional=True,
     none_text="none",
     label="URL of a checkpoint",
-    help="Of one, or of a folder with several: then the newest counts.",
+    help="A checkpoint, or a folder of checkpoints: then the newest is used.",
 )
 Begin = Callable[["LaunchPanel", str | None], TrainingRun]
 
@@ -114,12 +114,12 @@ class LaunchPanel(Part):
         self.run_form.on_change(lambda _path: self._edited())
         self.validation_note = widgets.HTML()
         self.start_button = self.new_button(
-            "Start", self.start, "Begin to train", icon="play", button_style="primary"
+            "Start", self.start, "Start training", icon="play", button_style="primary"
         )
         self.stop_button = self.new_button(
             "Stop",
             self.stop,
-            "End the training soon, and keep the network as trained so far",
+            "Stop training soon and keep the network trained so far",
             icon="stop",
             disabled=True,
         )
@@ -128,13 +128,13 @@ class LaunchPanel(Part):
         self.resume_button = self.new_button(
             "Resume",
             lambda: self.start(self.resume),
-            "Continue from the checkpoint",
+            "Resume training from the checkpoint",
             icon="repeat",
             disabled=True,
         )
-        resume = Fold("Go on from a checkpoint", [self.resume_form, row(self.resume_button)])
+        resume = Fold("Resume from a checkpoint", [self.resume_form, row(self.resume_button)])
         # Alone, the panel trains the network that it was given: there is no other.
-        self.weights_choice = Checkbox(value=False, description="Go on with the trained weights")
+        self.weights_choice = Checkbox(value=False, description="Start from trained weights")
         self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
         self.place = widgets.VBox()
@@ -204,8 +204,8 @@ class LaunchPanel(Part):
 
     def set_weights(self, told: str | None) -> None:
         """Offer to go on with the weights of a network; None: there is none yet."""
-        what = "the trained weights, once there are some" if told is None else f"those of {told}"
-        self.weights_choice.description = f"Go on with {what}"
+        what = "trained weights (none yet)" if told is None else f"the weights of {told}"
+        self.weights_choice.description = f"Start from {what}"
         self.weights_choice.disabled = told is None
         if told is None:
             self.weights_choice.value = False
@@ -213,10 +213,10 @@ class LaunchPanel(Part):
     def set_spark(self, spark: Any | None) -> None:
         """Show the session that is used; None: it will be started with the settings."""
         if spark is None:
-            text = "Spark is not running yet. Start begins it with these settings."
+            text = "Spark is not running. Start launches it with these settings."
         else:
             context = spark.sparkContext
-            text = f"Spark {spark.version} runs at {context.master}, with its own settings."
+            text = f"Spark {spark.version} is running at {context.master} with its own settings."
         self.spark_state.value = advice(text)
         self.spark_form.layout.display = None if spark is None else "none"
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
@@ -235,7 +235,7 @@ class LaunchPanel(Part):
             self._show_state()
             return
         began = self.in_background(
-            "Starting: Spark, the data, the network",
+            "Starting Spark, loading the data, building the network",
             lambda: self._begin(self, resume),
             self._has_begun,
             finally_=self._leave,
@@ -254,8 +254,8 @@ class LaunchPanel(Part):
         """
         if self.problem is not None or not self._enter():
             raise ConfigurationError(
-                "a run must be ready to start, and no other go on. Received: "
-                f"{self.problem or 'a run that goes on'}."
+                "there must be no problem and no other run in progress. Received: "
+                f"{self.problem or 'a run in progress'}."
             )
         try:
             run = self._begin(self, resume)
@@ -293,7 +293,7 @@ class LaunchPanel(Part):
             StoppedBeforeItBeganError: if Stop was pressed meanwhile.
         """
         if self._stop_asked:
-            raise StoppedBeforeItBeganError("Stopped before the run began.")
+            raise StoppedBeforeItBeganError("Stopped before the run started.")
 
     def on_starting(self, callback: Callable[[], None]) -> None:
         """Call `callback()` when a run begins to start, and when that is over."""

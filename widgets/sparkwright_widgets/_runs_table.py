@@ -165,10 +165,10 @@ class RunsTable(Part):
         runs = self.selected
         goes_on = any(not run.has_ended for run in runs)
         self.deleting.ask(
-            f"Delete {_several(runs)}? That cannot be undone."
-            + (" A run that goes on trains on, and is not stored any more." if goes_on else ""),
-            yes="Delete for good",
-            no="Keep",
+            f"Delete {_several(runs)}? This cannot be undone."
+            + (" A run in progress continues, but is no longer stored." if goes_on else ""),
+            yes="Delete permanently",
+            no="Cancel",
             then=lambda: self._delete(runs),
             button=self.delete_button,
         )
@@ -193,7 +193,7 @@ class RunsTable(Part):
     def _found(self) -> str:
         shown, every = len(self.runs), len(self._runs)
         if not every:
-            return f"No runs are stored in {self.store.path} yet. Training stores them."
+            return f"No runs are stored in {self.store.path} yet. Training runs are stored there."
         runs = f"{count_text(every)} run{'' if every == 1 else 's'}"
         chosen = len(self.grid.selected)
         told = runs if shown == every else f"{count_text(shown)} of {runs}"

@@ -35,8 +35,8 @@ ASSUMPTIONS = (
         above=0,
         none_text="not known",
         unit="ms",
-        label="One minibatch takes",
-        help="Measured by the button, or your own figure of one worker.",
+        label="Time per minibatch",
+        help="Measured by the button below, or your own measurement on one worker.",
     ),
     Option(
         name="bandwidth_gbit",
@@ -44,13 +44,13 @@ ASSUMPTIONS = (
         default=10.0,
         above=0,
         unit="Gbit/s",
-        label="Network of a machine",
-        help="10 is usual within a cluster; within one machine it is 20 or so.",
+        label="Network bandwidth per machine",
+        help="10 is typical within a cluster; within one machine it is about 20.",
     ),
 )
 _WORDS = {
     "well": ("✓", "Scales well"),
-    "partly": ("◐", "Helps in part"),
+    "partly": ("◐", "Helps partly"),
     "hardly": ("✕", "Hardly helps"),
     "unknown": ("?", "Not known yet"),
 }
@@ -197,8 +197,7 @@ class Outlook:
             return cls(
                 figures=(),
                 word=_WORDS["unknown"],
-                sentence="How many workers there are is not known: give their number, or start "
-                "Spark.",
+                sentence="The number of workers is not known. Set it, or start Spark.",
             )
         return cls(
             figures=tuple(_figures(found)),
@@ -255,25 +254,25 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     figures = [("Workers", count_text(found.workers))]
     if found.rows_known:
         figures += [
-            ("Minibatches an epoch", count_text(sum(plan.minibatches))),
-            (f"{once.capitalize()}s an epoch", count_text(found.exchanges)),
+            ("Minibatches per epoch", count_text(sum(plan.minibatches))),
+            (f"{once.capitalize()}s per epoch", count_text(found.exchanges)),
         ]
     if not is_sharing:
-        figures.append(("Examples a round", count_text(found.examples_per_exchange)))
+        figures.append(("Examples per round", count_text(found.examples_per_exchange)))
     if found.rows_known:
         figures.append(("Idle workers", count_text(len(plan.idle_workers))))
     if found.bytes_per_exchange is not None:
         most = "up to " if is_sharing else ""
-        figures.append((f"Sent a {once}, by each", most + bytes_text(found.bytes_per_exchange)))
+        figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
     if found.bytes_per_s is not None:
         most = "up to " if is_sharing else ""
-        figures.append(("Sent a second, by each", most + bytes_text(found.bytes_per_s)))
+        figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
     if found.interval_s is not None and not is_sharing:
-        figures.append(("Time of a round", _short_time(found.interval_s)))
+        figures.append(("Time per round", _short_time(found.interval_s)))
     if found.rows_known and found.epoch_s is not None:
-        figures.append(("Time of an epoch", _short_time(found.epoch_s)))
+        figures.append(("Time per epoch", _short_time(found.epoch_s)))
     if found.speed_up is not None:
-        figures.append(("Beside one worker", f"{found.speed_up:.1f} times as fast"))
+        figures.append(("Speed-up over one worker", f"{found.speed_up:.1f} times"))
     return figures
 
 

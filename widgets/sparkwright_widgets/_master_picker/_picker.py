@@ -44,20 +44,20 @@ from ._remarks import Remark, Remedy, remedies
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
     "Parameter averaging": (
         ParameterAveragingTrainingMaster,
-        "Each worker trains a copy on its own data; every few minibatches the copies are "
-        "averaged. Steady, and the same from run to run with a seed.",
+        "Each worker trains a copy of the network on its own data. Every few minibatches the "
+        "copies are averaged. With a seed, runs are reproducible.",
     ),
     "Gradient sharing": (
         SharedTrainingMaster,
-        "Each worker sends the others its updates, compressed, after every minibatch or a few. "
-        "Nobody waits; results differ a little from run to run.",
+        "Each worker sends compressed updates to the others after every minibatch or every few. "
+        "Workers do not wait for each other. Results differ slightly between runs.",
     ),
 }
 _TITLES = {kind: title for title, (kind, _) in KINDS.items()}
 _PLACES = {
-    False: "Workers are tasks of Spark, on any number of machines.",
-    True: "Workers are processes of this machine, without Spark. The right choice if one machine "
-    "is enough.",
+    False: "Workers are Spark tasks on any number of machines.",
+    True: "Workers are processes on this machine, without Spark. Choose this if one machine is "
+    "enough.",
 }
 
 
@@ -93,11 +93,11 @@ class TrainingMasterPicker(Part):
         self._kind: type[TrainingMaster] = type(self._master)
         self.kind = ToggleButtons(
             options=[(title, kind) for title, (kind, _) in KINDS.items()],
-            description="How workers agree",
+            description="How workers are synchronized",
         )
         self.place = ToggleButtons(
             options=[("On Spark", False), ("On this machine (ParallelWrapper)", True)],
-            description="Where they run",
+            description="Where workers run",
         )
         for toggle in (self.kind, self.place):
             toggle.add_class("sparkwright-choice-row")
@@ -115,7 +115,9 @@ class TrainingMasterPicker(Part):
         )
         self.measure_reason = widgets.HTML()
         self.recommend_button = self.new_button(
-            "Use the recommended settings", self.use_recommended, "Set what the advice names"
+            "Use the recommended settings",
+            self.use_recommended,
+            "Apply the settings that the advice names",
         )
         self.text = TextEditor("Training master", self._write, self._take_text)
         self.text_fold = Fold("As YAML or JSON", [self.text])
@@ -210,7 +212,7 @@ class TrainingMasterPicker(Part):
 
         self.measure_button.disabled = True
         begun = self.in_background(
-            "Measuring one step; TensorFlow's start, if need be, takes ten seconds more",
+            "Measuring one step. Starting TensorFlow can take ten seconds more",
             work,
             self._take_measurement,
             finally_=self._offer_measuring,
@@ -400,8 +402,8 @@ class TrainingMasterPicker(Part):
         if self._network is None:
             return "There is no network to measure yet."
         if self._around.vector_bytes is None:
-            return "The network cannot be trained yet; see there."
-        return "Its step is being measured." if self._background.busy else ""
+            return "The network has a problem and cannot be trained yet."
+        return "The step is being measured." if self._background.busy else ""
 
     def _measurement(self) -> str:
         found = self._measured
@@ -439,7 +441,7 @@ def _checked(master: TrainingMaster) -> TrainingMaster:
     if type(master) not in _TITLES:
         names = " or a ".join(kind.__name__ for kind in _TITLES)
         raise ConfigurationError(
-            f"`master` must be a {names}. Received: {type(master).__name__}. One of a class of "
-            "your own is used without forms."
+            f"`master` must be a {names}. Received: {type(master).__name__}. A class of your own "
+            "is used without the picker."
         )
     return master

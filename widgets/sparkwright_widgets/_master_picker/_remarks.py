@@ -79,14 +79,14 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         yield Remark(
             "slots",
             f"Spark has {counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
-            "workers. Such a run does not start: give Spark more slots, or take fewer workers.",
+            "workers. The run would not start. Give Spark more slots, or use fewer workers.",
             (_fewer(slots),) if slots else (),
         )
     if cores is not None and found.workers > cores:
         yield Remark(
             "cores",
             f"{count_text(found.workers)} workers share the {counted(cores, 'core')} of this "
-            "machine, so that each is slower than the figures say.",
+            "machine, so each is slower than the figures show.",
             (_fewer(cores),),
         )
     if not found.rows_known:
@@ -96,7 +96,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         busy = found.workers - idle
         yield Remark(
             "idle",
-            f"{counted(idle, 'worker has', 'workers have')} no data. Redistribute it, or take "
+            f"{counted(idle, 'worker has', 'workers have')} no data. Repartition it, or use "
             "fewer workers.",
             (_BALANCED, *([_fewer(busy)] if busy else [])),
         )
@@ -104,7 +104,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         share = f"{100 * plan.idle_fraction:.0f} %"
         yield Remark(
             "waiting",
-            f"Workers wait for the one with most data {share} of the time.",
+            f"Workers wait {share} of the time for the worker with the most data.",
             (_BALANCED,),
         )
     short = found.short_batches
@@ -112,7 +112,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         yield Remark(
             "short",
             f"The last minibatch of {counted(len(short), 'worker')} is smaller: "
-            f"{counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
+            f"{counted(min(short), 'example')}{' at least,' if len(set(short)) > 1 else ''} "
             f"instead of {count_text(plan.batch_size)}.",
         )
     if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
@@ -120,7 +120,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         label = f"Average after {every} minibatch{'' if every == 1 else 'es'}"
         yield Remark(
             "once",
-            "The workers average only once an epoch: average more often.",
+            "Workers average only once per epoch. Average more often.",
             ((label, {"averaging_frequency": every}),),
         )
 

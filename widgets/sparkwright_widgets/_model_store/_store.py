@@ -278,7 +278,7 @@ class ModelStore(Part):
         self._take_questions_back()
         self.deleting.ask(
             f"Delete {several(urls)} from {self._url}? That cannot be undone.",
-            yes="Delete for good",
+            yes="Delete permanently",
             no="Keep",
             then=lambda: self.delete(urls),
             button=self.delete_button,

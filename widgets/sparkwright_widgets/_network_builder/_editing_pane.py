@@ -36,7 +36,7 @@ from ._network_text import FORMS, read
 from ._pane import NetworkPane
 from ._training_editor import TrainingEditor
 
-_KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
+_KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes it."
 
 
 class EditingPane(NetworkPane):
@@ -104,7 +104,7 @@ class EditingPane(NetworkPane):
         """
         self.editor.forget()
         if what or self.spec.layers or self._state.past:
-            self._change(spec, what or "take another network", 0)
+            self._change(spec, what or "replace the network", 0)
         else:
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
             self.presets.set_opened(not spec.layers)
@@ -218,7 +218,7 @@ class EditingPane(NetworkPane):
 
     def _take_preset(self, name: str) -> None:
         spec = NetworkSpec() if name == EMPTY else preset_for(PRESETS[name], self._data)
-        self.take(spec, f"begin with {name}")
+        self.take(spec, f"use the preset {name}")
 
     def _fix(self, fix: Fix) -> None:
         self.editor.forget()
@@ -234,7 +234,7 @@ class EditingPane(NetworkPane):
     def _redo(self) -> None:
         what = self._state.future[-1].what if self._state.future else ""
         self._take(self._state.redone())
-        self._say(f"Done again: {what}." if what else "There is nothing to do again.")
+        self._say(f"Redone: {what}." if what else "There is nothing to redo.")
 
     def _mistaken(self) -> None:
         self._refresh()

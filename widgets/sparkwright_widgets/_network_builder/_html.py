@@ -105,7 +105,7 @@ def layer_rows(
     for before, row in zip([None, *rows], rows, strict=False):
         mistake = (mistakes or {}).get(row.name, "")
         takes_above = before is not None and row.inputs == (before.name,)
-        taken = "" if takes_above or not row.inputs else f"takes {', '.join(row.inputs)}"
+        taken = "" if takes_above or not row.inputs else f"inputs: {', '.join(row.inputs)}"
         trouble = mistake or (row.problem if row.enabled else None) or ""
         html = (
             f"{_span('number', str(row.index + 1))}"
@@ -124,7 +124,7 @@ def kind_sign(kind: str) -> str:
     return "→" if kind == "Input" else _GROUP_SIGNS.get(group_of(kind), "□")
 
 
-LAYER_HEADS = ("Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State")
+LAYER_HEADS = ("Row", "Layer", "Kind", "Inputs", "Output shape", "Parameters", "State")
 TEXT_COLUMNS = (1, 2, 3, 4, 6)
 
 

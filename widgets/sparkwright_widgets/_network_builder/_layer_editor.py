@@ -196,9 +196,9 @@ class InputsEditor(widgets.Box):
         try:
             self._resize(count)
             for place, choice in enumerate(self.choices):
-                choice.description = "Takes" if most == 1 else f"Input {place + 1}"
+                choice.description = "Input" if most == 1 else f"Input {place + 1}"
                 value = chosen[place] if place < len(chosen) else ""
-                empty = "(add another)" if place == len(chosen) else "(take this one out)"
+                empty = "(add another)" if place == len(chosen) else "(remove this input)"
                 if most == 1 or (place == 0 and not chosen):
                     empty = f"(the layer above: {before})" if before else "(the layer above)"
                 is_lost = bool(value) and value not in names

@@ -212,6 +212,6 @@ def _training(spec: NetworkSpec) -> Sequence[str]:
         for output in spec.outputs
     ]
     settings = ", ".join(f"{name} {value}" for name, value in spec.optimizer.options.items())
-    seed = "drawn anew each time" if spec.seed is None else f"seed {spec.seed}"
+    seed = "random each time" if spec.seed is None else f"seed {spec.seed}"
     optimizer = f"{spec.optimizer.kind}{f' ({settings})' if settings else ''}"
     return [*sentences, f"Optimizer {optimizer}. Initial weights: {seed}."]

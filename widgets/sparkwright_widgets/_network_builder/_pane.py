@@ -30,7 +30,7 @@ _OPTIONS = (
         kind="int",
         default=32,
         minimum=1,
-        label="Minibatch of a worker",
+        label="Minibatch size on each worker",
         unit="examples",
     ),
     Option(name="workers", kind="int", default=2, minimum=1, unit="processes"),
@@ -39,8 +39,8 @@ _OPTIONS = (
         kind="choice",
         default="averaging",
         choices=("averaging", "sharing"),
-        label="Exchange",
-        help="averaging: parameters now and then; sharing: compressed updates all the time.",
+        label="Synchronization",
+        help="averaging: parameters every few minibatches; sharing: compressed updates.",
     ),
 )
 
@@ -158,7 +158,7 @@ class EstimateView(widgets.VBox):
         if self._spec is None:
             return
         if not analysis_now(self._spec).ok:
-            self.figures.value = advice("Known when the network has no problem.")
+            self.figures.value = advice("Available once the network has no problem.")
             return
         values = self.form.values
         found, workers = estimate(self._spec, **values), values["workers"]

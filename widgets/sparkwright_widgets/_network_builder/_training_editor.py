@@ -155,7 +155,7 @@ class TrainingEditor(widgets.VBox):
     def _optimizer_chosen(self) -> None:
         kind = self.optimizer.values["optimizer"]
         optimizer = OptimizerSpec(kind=kind, schedule=self._spec.optimizer.schedule)
-        self._change(replace(self._spec, optimizer=optimizer), f"take {kind}", "")
+        self._change(replace(self._spec, optimizer=optimizer), f"use {kind}", "")
 
     def _setting_changed(self, name: str) -> None:
         kind = optimizer_kind(self._spec.optimizer.kind)

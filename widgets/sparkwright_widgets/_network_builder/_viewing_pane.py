@@ -31,7 +31,7 @@ class ViewingPane(NetworkPane):
         super().__init__(self._refresh)
         self.model, self.analysis = model, view_model(model)
         self._spec: NetworkSpec | None = None
-        more = "A copy begins with new weights; the model itself stays as it is."
+        more = "A copy starts with new weights; the model is not changed."
         try:
             self._spec = describe_model(model)
         except ConfigurationError as error:
@@ -43,7 +43,7 @@ class ViewingPane(NetworkPane):
         self.layers.observe(lambda _change: self._refresh(), "selected")
         self.details = widgets.HTML()
         notice = widgets.HTML(
-            f"<div><b>{escaped(self.name)}</b>, a Keras model, to look at. "
+            f"<div><b>{escaped(self.name)}</b>, a Keras model, read-only. "
             f'<span class="sparkwright-message">{escaped(more)}</span></div>'
         )
         self.children = [

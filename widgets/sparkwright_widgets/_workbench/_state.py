@@ -154,7 +154,7 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
 def _validation(experiment: Experiment) -> str:
     if experiment.validate and experiment.validation is None:
         part = experiment.validate_on
-        return f"Validation: none. The step Data keeps no share of the data for the {part} part."
+        return f"Validation: none. The step Data reserves no data for the {part} part."
     return experiment.note
 
 

@@ -60,8 +60,8 @@ def of_steps(
             state.in_hand, sum(each.of is state.in_hand for each in state.measured)
         ),
         "models": models_summary(models_url, state.in_hand, models),
-        "runs": ("ok", "of all sessions" if runs is None else f"{count_text(runs)} stored"),
-        "file": ("ok", "all choices as YAML"),
+        "runs": ("ok", "runs of all sessions" if runs is None else f"{count_text(runs)} stored"),
+        "file": ("ok", "all settings as YAML"),
     }
     for name, sentence in problems.items():
         found[name] = ("problem", sentence)
@@ -106,16 +106,16 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
         (_, every), *changes = by_epoch(master.averaging_frequency).items()
         how = f"parameter averaging every {count_text(every)} minibatches"
         how += "".join(f", from epoch {first} every {count_text(n)}" for first, n in changes)
-    where = ", processes of this machine" if parallel else ""
+    where = ", processes on this machine" if parallel else ""
     return "ok", f"{how}, batch size {count_text(master.batch_size_per_worker)}{where}"
 
 
 def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
     """How the training data lies, and what becomes of it."""
     how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
-    plan = how.get(mode, "repartitioned if their number is another")
+    plan = how.get(mode, "repartitioned if the number differs")
     if not counts:
-        return "todo", f"{plan}, once the data is loaded"
+        return "todo", f"{plan}, after the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
     partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
@@ -148,14 +148,14 @@ def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait:
 def evaluation_summary(hand: Trained | None, count: int) -> Summary:
     """Whether there is something to evaluate, and how much was."""
     if hand is None:
-        return "todo", "once a network is trained or loaded"
+        return "todo", "needs a trained or loaded network"
     done = f"{count} evaluated; " if count else ""
-    return ("ok" if count else "todo"), f"{done}the network of {hand.told} is in hand"
+    return ("ok" if count else "todo"), f"{done}current network: {hand.told}"
 
 
 def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
     """Where models are kept, how many are known there, and what can be saved."""
     there = f"{count_text(count)} in {url}" if count else f"the folder is {url}"
     if hand is None:
-        return ("ok" if count else "todo"), f"nothing to save yet; {there}"
+        return ("ok" if count else "todo"), f"no network to save yet; {there}"
     return ("ok" if count else "todo"), f"{there}; the network of {hand.told} can be saved"

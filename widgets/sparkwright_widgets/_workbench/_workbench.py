@@ -199,7 +199,7 @@ class Workbench(Part):
         last = state.last
         if last is None or last.experiment is None:
             raise ConfigurationError(
-                "a report is about a run. Received: none. Train first: step Train, Start."
+                "a report needs a run. Received: no run. Train first: step Train, Start."
             )
         panel: EvaluationPanel | None = self.sections["evaluate"].made
         results = {} if panel is None else panel.results
@@ -350,7 +350,7 @@ class Workbench(Part):
             f"<li><b>{escaped(title)}</b>: {escaped(text)}</li>" for title, text in steps
         )
         html = (
-            f"<details><summary>{escaped(experiment.title)}: where it stands</summary>"
+            f"<details><summary>{escaped(experiment.title)}: current state</summary>"
             f"<ol>{items}</ol>{''.join(parts)}"
             f'<pre tabindex="0">{escaped(experiment.to_yaml())}</pre></details>'
         )
