@@ -143,7 +143,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     page.save()
     page.open()
     page.page.wait_for_function(f"() => ({COLORED})() > 300", timeout=60_000)
-    head.locator(".sparkwright-spark").wait_for()
+    head.locator(".sparkwright-sparkline").wait_for()
     photograph(page, "training")
     assert page.page.locator(".sparkwright-bench .mod-primary:visible").count() == 0
     press(page, "Stop")
