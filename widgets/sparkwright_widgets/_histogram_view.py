@@ -25,10 +25,8 @@ _NONE = (
 class HistogramView(Part):
     """Histograms of a layer over time, the latest in front, and what they cost.
 
-    It follows the run until its end. *Take now* asks for histograms after the next averaging.
-
-    Args:
-        run: what `network.start(…)` returned.
+    It follows `run`, of `network.start(…)`, until its end. *Take now* asks for histograms after the
+    next averaging.
 
     Raises:
         ConfigurationError: if `run` is no run.

@@ -157,10 +157,7 @@ class LaunchPanel(Part):
 
     @property
     def experiment(self) -> Experiment:
-        """An experiment with what is chosen here: `RUN_OPTIONS` and `spark`.
-
-        Of a form with an invalid value, the most recent valid one.
-        """
+        """An experiment with the valid values of `RUN_OPTIONS` and `spark` chosen here."""
         return replace(self.run_form.value, spark=self.spark_form.value)
 
     @experiment.setter
@@ -226,11 +223,7 @@ class LaunchPanel(Part):
     # --- acting
 
     def start(self, resume: str | None = None) -> None:
-        """Begin a run, on a thread of its own; returns at once.
-
-        Args:
-            resume: URL of a checkpoint to go on from; default None: from the start.
-        """
+        """Begin a run, from a checkpoint if `resume` is its URL, on a thread of its own."""
         if self.problem is not None or not self._enter():
             self._show_state()
             return
@@ -246,11 +239,8 @@ class LaunchPanel(Part):
     def start_now(self, resume: str | None = None) -> TrainingRun:
         """Begin a run and return it; blocks until it has begun. For a notebook's cell.
 
-        Args:
-            resume: URL of a checkpoint to go on from; default None: from the start.
-
         Raises:
-            ConfigurationError: if nothing can be started now, or a run goes on already.
+            ConfigurationError: if nothing can be started now, or another run is in progress.
         """
         if self.problem is not None or not self._enter():
             raise ConfigurationError(
@@ -287,11 +277,7 @@ class LaunchPanel(Part):
         return self._starting
 
     def check_not_stopped(self) -> None:
-        """For what begins a run, between its steps.
-
-        Raises:
-            StoppedBeforeItBeganError: if Stop was pressed meanwhile.
-        """
+        """Raise StoppedBeforeItBeganError if Stop was pressed while the run starts."""
         if self._stop_asked:
             raise StoppedBeforeItBeganError("Stopped before the run started.")
 

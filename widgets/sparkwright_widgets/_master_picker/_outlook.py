@@ -57,13 +57,7 @@ _WORDS = {
 
 
 def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
-    """Why the workers of a master do not fit Spark, in a sentence; empty: they do.
-
-    Args:
-        master: the training master.
-        slots: tasks that Spark can run at once; None: unknown.
-        parallel: whether the workers are processes of this machine, without Spark.
-    """
+    """Why the workers do not fit the task slots of Spark (None: unknown); empty: they do."""
     wanted = master.workers
     if parallel or slots is None or wanted is None or wanted <= slots:
         return ""
@@ -185,13 +179,9 @@ class Outlook:
         cores: int | None = None,
         advice: Advice | None = None,
     ) -> "Outlook":
-        """Describe a prospect.
+        """Describe a prospect; None: nothing is known of the run.
 
-        Args:
-            found: None: of a run of which nothing is known.
-            slots: task slots of Spark, if it runs there; default None: unknown.
-            cores: of the machine, if it runs on one; default None: on several.
-            advice: which settings to use instead; default None.
+        Task slots are given on Spark, cores where it runs on one machine.
         """
         if found is None:
             return cls(

@@ -62,17 +62,11 @@ _PLACES = {
 
 
 class TrainingMasterPicker(Part):
-    """Every option of a training master, with advice, and what a run with it will look like.
+    """Every option of a training master, with advice, and a plan of a run with it.
 
     Attributes:
         master: the training master; while an option is invalid, the most recent valid one.
         parallel: whether it is for a `ParallelWrapper`, on this machine without Spark.
-        problem: what is wrong, in one sentence; None: nothing.
-        outlook: what is shown of the plan, as text.
-
-    Args:
-        master: what to begin with; default a ParameterAveragingTrainingMaster.
-        parallel: default False: on Spark.
 
     Example:
         picker = TrainingMasterPicker()

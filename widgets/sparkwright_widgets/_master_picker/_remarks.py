@@ -12,12 +12,7 @@ _ROUNDS = 10  # an epoch, where there was one
 
 
 class Remedy(NamedTuple):
-    """Other settings.
-
-    Attributes:
-        label: the text of the button.
-        master: the training master with these settings.
-    """
+    """Other settings, and the text of the button that sets them."""
 
     label: str
     master: TrainingMaster
@@ -48,10 +43,7 @@ def remedies(
 ) -> tuple[Remedy, ...]:
     """Settings with which the remark is not made.
 
-    Args:
-        remark: what is wrong.
-        master: the settings now.
-        expect: the remarks on other settings; raises ConfigurationError if they are invalid.
+    `expect` returns the remarks on other settings, and raises ConfigurationError for invalid ones.
     """
     offered: list[Remedy] = []
     names = {field.name for field in fields(master)}
@@ -67,13 +59,7 @@ def remedies(
 
 
 def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
-    """What to know about a plan.
-
-    Args:
-        found: what is expected of the run.
-        slots: task slots of Spark; None: unknown, or it does not run there.
-        cores: of the machine; None: it runs on several.
-    """
+    """What to know about a plan on Spark with `slots`, or on one machine with `cores`."""
     plan = found.plan
     if slots is not None and found.workers > slots:
         yield Remark(

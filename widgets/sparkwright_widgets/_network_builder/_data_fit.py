@@ -48,11 +48,9 @@ class DataFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """One thing that does not go together.
+    """A mismatch in a sentence, and changes that solve it, the best first.
 
     Attributes:
-        sentence: what, with both sides.
-        fixes: changes that solve it, the best first; empty: none is known.
         stops: whether training would fail.
     """
 

@@ -96,12 +96,7 @@ class EditingPane(NetworkPane):
         return mistake or self.analysis.reason
 
     def take(self, spec: NetworkSpec, what: str = "") -> None:
-        """Edit another network; that can be undone, unless it is the first one.
-
-        Args:
-            spec: the network.
-            what: was done by a person, in a few words; empty: it was set from code.
-        """
+        """Edit another network; can be undone unless it is the first one. `what`: the change."""
         self.editor.forget()
         if what or self.spec.layers or self._state.past:
             self._change(spec, what or "replace the network", 0)

@@ -26,10 +26,7 @@ _GROUP_SIGNS = {
 class RowState(NamedTuple):
     """How a row stands: a sign and a word, so that color never stands alone.
 
-    Attributes:
-        key: "ok", "problem", "waiting" or "off"; names the class in the styles.
-        sign: one character.
-        word: what the sign means.
+    `key` is "ok", "problem", "waiting" or "off"; it names the class in the styles.
     """
 
     key: str
@@ -96,10 +93,7 @@ def layer_rows(
 ) -> list[dict[str, str]]:
     """What the list shows: for each row its HTML and its state ("ok", "problem", ...).
 
-    Args:
-        rows: the network, looked at.
-        outputs: names of the layers that are outputs.
-        mistakes: by a layer's name, what is wrong with a value that is being typed.
+    `mistakes` has the problems of values being typed, by the layer's name.
     """
     found: list[dict[str, str]] = []
     for before, row in zip([None, *rows], rows, strict=False):
@@ -169,12 +163,7 @@ def _state_html(row: LayerAnalysis, mistake: str = "") -> str:
 
 
 def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
-    """Number, kind, shapes and size, and what such a layer does.
-
-    Args:
-        row: the layer, looked at.
-        mistake: what is wrong with a value that is being typed.
-    """
+    """Number, kind, shapes and size, and what such a layer does."""
     kind = layer_kind(row.kind) if is_loaded() else None
     state = row_state(row, mistake)
     size = f"{state.sign} {state.word}"
@@ -189,10 +178,7 @@ def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
 
 
 def size_text(analysis: NetworkAnalysis) -> str:
-    """How large the network is.
-
-    Example: `8 layers, 431,080 parameters (1.6 MiB)`.
-    """
+    """The size of the network, such as `8 layers, 431,080 parameters (1.6 MiB)`."""
     layers = sum(row.enabled for row in analysis.rows)
     size = bytes_text(4 * analysis.parameters)
     fixed = analysis.parameters - analysis.trainable_parameters

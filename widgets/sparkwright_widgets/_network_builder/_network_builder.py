@@ -97,10 +97,7 @@ class NetworkBuilder(Part):
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can.
-
-        While Keras is loading, the sentence says so.
-        """
+        """Why the network cannot be trained, or that Keras is still loading; None: it can."""
         return self._pane.problem
 
     def build(self) -> Any:

@@ -57,9 +57,8 @@ class TrainingEditor(widgets.VBox):
     """Edits all of a network but its layers.
 
     Args:
-        change: called with the network as it has become, what was done in a few words, and the
-            field that was typed into.
-        mistaken: called when a field has come to hold something invalid, or no longer does.
+        change: called with the new network, the change in a few words, and the field typed into.
+        mistaken: called when a field has become invalid, or valid again.
     """
 
     def __init__(

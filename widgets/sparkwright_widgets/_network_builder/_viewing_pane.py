@@ -20,12 +20,7 @@ def is_model(value: Any) -> bool:
 
 
 class ViewingPane(NetworkPane):
-    """Shows a Keras model, whatever is in it, and changes nothing.
-
-    Args:
-        model: the Keras model.
-        edit: called when a person wants a copy to edit.
-    """
+    """Shows a Keras model, and changes nothing; `edit` is called when a copy is wanted."""
 
     def __init__(self, model: Any, edit: Callable[[], None]) -> None:
         super().__init__(self._refresh)

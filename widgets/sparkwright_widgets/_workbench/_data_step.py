@@ -11,16 +11,7 @@ from sparkwright_widgets._ui import ConfigurationForm, Part, row
 
 
 class DataStep(Part):
-    """A DataPicker with what an experiment asks besides.
-
-    Attributes:
-        picker: the DataPicker.
-
-    Args:
-        experiment: what to begin with.
-        spark: a session; None: none yet.
-        load: loads the data; called on a thread of its own.
-    """
+    """A DataPicker with the options of an experiment beside it; `load` runs on a thread."""
 
     def __init__(
         self, experiment: Experiment, *, spark: Any | None, load: Callable[[], None]

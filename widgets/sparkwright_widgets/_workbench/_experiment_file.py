@@ -30,10 +30,7 @@ _REPORT = Option(
 class ExperimentFile(Part):
     """Shows the experiment as text, takes changed text, and reads and writes files.
 
-    Args:
-        get: returns the experiment.
-        put: takes another one.
-        report: writes the report of the last run to a URL.
+    `report` writes the report of the last run to a URL.
     """
 
     def __init__(

@@ -18,17 +18,10 @@ _MOST_POINTS = 48
 
 
 class Header(widgets.HBox):
-    """Always in view; see `static/workbench.css`.
+    """The title, the run's state and figures, Start, and the primary button; always in view.
 
-    Attributes:
-        title: the field with the experiment's name.
-        action: the one primary button.
-        start: starts a run; shown unless `action` does that, or a run goes on.
-
-    Args:
-        title: of the experiment.
-        act: called when the primary button is pressed.
-        begin: called when Start is pressed.
+    Start is hidden while the primary button starts a run, or a run is in progress. `act` and
+    `begin` are called when the primary button and Start are pressed.
     """
 
     def __init__(
@@ -48,13 +41,7 @@ class Header(widgets.HBox):
         self.add_class("sparkwright-head")
 
     def show(self, action: Action, *, reason: str | None, busy: bool) -> None:
-        """Show what the buttons do.
-
-        Args:
-            action: of the primary button.
-            reason: why no run can begin; None: one can.
-            busy: whether the step's own work is under way.
-        """
+        """Show what the buttons do; `reason`: why no run can begin; `busy`: the step is working."""
         is_stop = action.does == "stop"
         self.action.description = action.label
         self.action.icon = {"stop": "stop", "open": "arrow-right"}.get(
@@ -70,12 +57,7 @@ class Header(widgets.HBox):
 
 
 def facts(status: Status | None, live: LivePanel | None) -> str:
-    """HTML: state, figures and sparkline of a run.
-
-    Args:
-        status: of the run; None: there was no run.
-        live: its panel, whose mean loss is shown; None: there is none yet.
-    """
+    """HTML: state, figures and sparkline of a run; None: there was no run."""
     if status is None:
         return _chip("todo", "○", "No run yet")
     icon, word = STATES.get(status.state, ("?", status.state))

@@ -246,12 +246,7 @@ class Steps:
         return found
 
     def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
-        """Pass on to each part what it needs of the others, and summarize every step.
-
-        Args:
-            problem: why no run can begin; None: one can.
-            show_error: shows what a part raises.
-        """
+        """Pass on to each part what it needs of the others, and summarize every step."""
         step: DataStep | None = self.sections["data"].made
         seen = None if step is None else step.seen
         for (name, what), known in contexts(self._bench.state, seen=seen, problem=problem).items():

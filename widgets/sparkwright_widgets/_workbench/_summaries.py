@@ -26,16 +26,9 @@ def of_steps(
     models: int,
     runs: int | None,
 ) -> dict[str, Summary]:
-    """Every step; one with a problem shows that, whatever else there is to it.
+    """Every step in one line; one with a problem shows that, whatever else there is to it.
 
-    Args:
-        state: where the workbench stands.
-        problems: by step.
-        problem: why no run can begin; None: one can.
-        is_starting: whether a run is being started.
-        models_url: the folder of models.
-        models: how many are known in it.
-        runs: how many stored runs there are; None: not known yet.
+    `problem`: why no run can begin; `models`, `runs`: how many are known, if they are.
     """
     experiment, master, run = state.experiment, state.experiment.master, state.last
     found: dict[str, Summary] = {
@@ -123,13 +116,9 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
 
 
 def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
-    """What the last run does or did, or why none can begin.
+    """What the last run does or did, or the `reason` why none can begin.
 
-    Args:
-        status: of the last run; None: there was none.
-        reason: why no run can begin; None: one can.
-        epochs: of the next run.
-        wait: whether the reason goes away by itself.
+    `wait`: the reason goes away by itself.
     """
     if status is not None and status.state not in ENDED:
         return "running", f"epoch {status.epoch} of {status.epochs}"
