@@ -107,6 +107,7 @@ def test_one_step_is_shown_and_its_part_made_when_it_is_opened(bench):
 
 def press(bench):
     """Press the primary button; returns what it read."""
+    bench._refresh(wait=True)  # Keras, which is loaded meanwhile, refreshes on its own thread
     label = bench.header.action.description
     bench.header.action.click()
     return label

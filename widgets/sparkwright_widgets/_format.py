@@ -43,6 +43,16 @@ def count_text(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    Example:
+        >>> counted(1, "worker"), counted(2, "worker")
+        ('1 worker', '2 workers')
+    """
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
+
+
 def rate_text(examples_per_s: float) -> str:
     """Examples a second, with as many digits as mean something.
 

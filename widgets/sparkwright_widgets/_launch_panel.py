@@ -69,7 +69,6 @@ class LaunchPanel(Part):
             long as there is no session.
         begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
             start), on a thread of its own.
-        with_buttons: whether Start and Stop are shown; default True.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class LaunchPanel(Part):
         reduce_on_plateau: ReduceOnPlateau | None = None,
         settings: SparkSettings | None = None,
         begin: Begin | None = None,
-        with_buttons: bool = True,
     ) -> None:
         self._network, self._data, self._validation = network, data, validation
         self._begin = self._begin_given if begin is None else begin
@@ -138,12 +136,11 @@ class LaunchPanel(Part):
         self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
         self.place = widgets.VBox()
-        buttons = row(self.start_button, self.stop_button)
-        buttons.layout.display = None if with_buttons else "none"
+        self.buttons = row(self.start_button, self.stop_button)
         self.show(
             self.why,
             self.place,
-            buttons,
+            self.buttons,
             self.run_form,
             self.validation_note,
             self.weights_choice,

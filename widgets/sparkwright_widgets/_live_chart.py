@@ -10,6 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
 import anywidget
@@ -34,16 +35,7 @@ MODULES = tuple(
 
 def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
     """Describe quantities and their numbers for the page."""
-    return [
-        {
-            "number": number,
-            "label": quantity.label,
-            "log": quantity.log,
-            "band": None if quantity.band is None else quantity.band.to_dict(),
-            "note": quantity.note,
-        }
-        for number, quantity in quantities
-    ]
+    return [{"number": number, **asdict(quantity)} for number, quantity in quantities]
 
 
 class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
@@ -115,9 +107,7 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         with self._feed_lock:
             change(self.feed)
             self._tell(self.feed.append())
-
-    def offer(self, quantities: Sequence[tuple[int, Quantity]]) -> None:
-        """Let readers choose among these quantities."""
+            quantities = self.feed.quantities()
         self.quantities = choices(quantities)
 
     def read(self, question: Callable[[Feed], Any]) -> Any:

@@ -78,6 +78,10 @@ class PointFeed:
             for number, part in enumerate(_cut(points))
         ]
 
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        """Number and description of what has lines, the loss first, whether it has any or not."""
+        raise NotImplementedError
+
     def _kept(self) -> FloatPoints:
         raise NotImplementedError
 
@@ -119,6 +123,9 @@ class LossFeed(PointFeed):
         """Forget the curve: the run has begun anew."""
         self.curve = Curve(sharing=self._sharing)
         self._restart()
+
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        return self.curve.quantities()
 
     def _kept(self) -> FloatPoints:
         return self.curve.points()
@@ -171,7 +178,6 @@ class ComparisonFeed(PointFeed):
         self._restart()
 
     def quantities(self) -> list[tuple[int, Quantity]]:
-        """Number and description of what has lines, the loss first, whether it has any or not."""
         lines = (line for run in self._runs for line in run.lines.order())
         return self._numbers.listed({0} | {max(0, line // LINES_APART) for line in lines})
 

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from sparkwright.runs import RunStore, RunTable, StoredRun
 
 from ._block import Block
-from ._format import count_text, escaped
+from ._format import count_text, counted, escaped
 from ._runs_grid import RunsGrid
 from ._ui import Confirmation, Part, Text, close_all, row
 from .comparison import RunComparison
@@ -194,7 +194,7 @@ class RunsTable(Part):
         shown, every = len(self.runs), len(self._runs)
         if not every:
             return f"No runs are stored in {self.store.path} yet. Training runs are stored there."
-        runs = f"{count_text(every)} run{'' if every == 1 else 's'}"
+        runs = counted(every, "run")
         chosen = len(self.grid.selected)
         told = runs if shown == every else f"{count_text(shown)} of {runs}"
         told += f"; {count_text(chosen)} selected" if chosen else "; select some to compare them"
@@ -219,7 +219,7 @@ class RunsTable(Part):
 
 
 def _several(runs: Sequence[StoredRun]) -> str:
-    return f"run {runs[0].name}" if len(runs) == 1 else f"{count_text(len(runs))} runs"
+    return f"run {runs[0].name}" if len(runs) == 1 else counted(len(runs), "run")
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

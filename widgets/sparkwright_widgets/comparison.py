@@ -128,7 +128,6 @@ class RunComparison(LiveChart[ComparisonFeed]):
                 feed.finish(number)
 
         self.update(take)
-        self.offer(self.read(lambda feed: feed.quantities()))
         self._statuses[number] = status
         if has_ended:
             self._runs[number] = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from sparkwright.masters import (
@@ -24,7 +25,7 @@ from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._table import html_table
 
 from ._remarks import Remark, remarks_on
-from ._schedule import schedule_html
+from ._schedule import schedule_html, short_time
 
 # What the plan assumes of the machines.
 ASSUMPTIONS = (
@@ -258,9 +259,9 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
         most = "up to " if is_sharing else ""
         figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
     if found.interval_s is not None and not is_sharing:
-        figures.append(("Time per round", _short_time(found.interval_s)))
+        figures.append(("Time per round", short_time(found.interval_s)))
     if found.rows_known and found.epoch_s is not None:
-        figures.append(("Time per epoch", _short_time(found.epoch_s)))
+        figures.append(("Time per epoch", short_time(found.epoch_s)))
     if found.speed_up is not None:
         figures.append(("Speed-up over one worker", f"{found.speed_up:.1f} times"))
     return figures
@@ -276,21 +277,8 @@ def _counts(network: Any) -> tuple[int | None, int, str, Any]:
         return looked.parameters, looked.trainable_parameters, optimizer.kind, optimizer.options
     if network is None or not getattr(network, "built", False):
         return None, 0, "", None
-    trainable = sum(int(_size(variable.shape)) for variable in network.trainable_variables)
+    trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
     optimizer = getattr(network, "optimizer", None)
     options = {} if optimizer is None else optimizer.get_config()
     name = "" if optimizer is None else type(optimizer).__name__
     return int(network.count_params()), trainable, name, options
-
-
-def _size(shape: Any) -> int:
-    size = 1
-    for length in shape:
-        size *= int(length)
-    return size
-
-
-def _short_time(seconds: float) -> str:
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"

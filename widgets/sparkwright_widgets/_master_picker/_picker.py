@@ -21,7 +21,7 @@ from sparkwright.networks import NetworkSpec
 from sparkwright.workers.step_time import StepTime, measure_step
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, escaped, rate_text
+from sparkwright_widgets._format import count_text, counted, escaped, rate_text
 from sparkwright_widgets._table import html_table
 from sparkwright_widgets._ui import (
     ConfigurationForm,
@@ -403,7 +403,7 @@ class TrainingMasterPicker(Part):
         found = self._measured
         if found is None:
             return ""
-        threads = "1 thread" if found.cores == 1 else f"{found.cores} threads"
+        threads = counted(found.cores, "thread")
         where = "a GPU" if found.device == "GPU" else f"the CPU, with {threads}"
         return (
             f"Measured here on {where}: {count_text(found.steps)} minibatches, "

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import Prospect, TrainingMaster
-from sparkwright_widgets._format import count_text
+from sparkwright_widgets._format import count_text, counted
 
 _ROUNDS = 10  # an epoch, where there was one
 
@@ -103,7 +103,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         )
     if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
         every = max(1, max(plan.minibatches) // _ROUNDS)
-        label = f"Average after {every} minibatch{'' if every == 1 else 'es'}"
+        label = f"Average after {counted(every, 'minibatch', 'minibatches')}"
         yield Remark(
             "once",
             "Workers average only once per epoch. Average more often.",
@@ -114,13 +114,3 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
 def _fewer(workers: int) -> tuple[str, dict[str, Any]]:
     label = f"Use {counted(workers, 'worker')}"
     return label, {"workers": workers, "workers_per_node": None}
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number and its noun.
-
-    Example:
-        >>> counted(1, "worker"), counted(2, "worker")
-        ('1 worker', '2 workers')
-    """
-    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sparkwright.networks import LayerAnalysis, NetworkAnalysis, layer_kind
 from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.networks.palette import group_of
-from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._format import bytes_text, count_text, counted, escaped
 from sparkwright_widgets._table import Markup, html_table
 from sparkwright_widgets._ui import advice
 
@@ -59,7 +59,7 @@ def parameters_text(parameters: int | None) -> str:
         return "—"
     if parameters == 0:
         return "no parameters"
-    return f"{count_text(parameters)} parameter{'' if parameters == 1 else 's'}"
+    return counted(parameters, "parameter")
 
 
 def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
@@ -183,10 +183,7 @@ def size_text(analysis: NetworkAnalysis) -> str:
     size = bytes_text(4 * analysis.parameters)
     fixed = analysis.parameters - analysis.trainable_parameters
     apart = f", {count_text(fixed)} of them fixed" if fixed else ""
-    return (
-        f"{layers} layer{'' if layers == 1 else 's'}, "
-        f"{parameters_text(analysis.parameters)} ({size}{apart})"
-    )
+    return f"{counted(layers, 'layer')}, {parameters_text(analysis.parameters)} ({size}{apart})"
 
 
 def summary_line(analysis: NetworkAnalysis, problem: str | None) -> str:

@@ -120,7 +120,8 @@ class Steps:
         return preview
 
     def _make_train(self) -> LaunchPanel:
-        panel = LaunchPanel(begin=self._begin, with_buttons=False)
+        panel = LaunchPanel(begin=self._begin)
+        panel.buttons.layout.display = "none"  # those of the header are in view
         panel.experiment = self._experiment
         self._follow("train", panel)
         panel.on_starting(self._refresh)

@@ -8,7 +8,7 @@ from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.plan import by_epoch
 from sparkwright.networks import NetworkSpec, analysis_now
 from sparkwright_widgets._contract import ENDED, Status
-from sparkwright_widgets._format import count_text, loss_text
+from sparkwright_widgets._format import count_text, counted, loss_text
 
 from ._section import SectionState
 from ._state import BenchState, Trained
@@ -111,7 +111,7 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
         return "todo", f"{plan}, after the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
-    partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
+    partitions = counted(len(counts), "partition")
     return "ok", (f"{partitions} for {workers} workers, fullest over mean {skew:.2f}; {plan}")
 
 
@@ -125,7 +125,7 @@ def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait:
     if reason is not None:
         return ("todo" if wait else "problem"), reason
     if status is None:
-        return "todo", "1 epoch" if epochs == 1 else f"{count_text(epochs)} epochs"
+        return "todo", counted(epochs, "epoch")
     if status.state == "failed":
         return "problem", status.message
     text = f"{status.state} after epoch {status.epoch} of {status.epochs}"
