@@ -332,8 +332,8 @@ def test_any_surroundings_give_an_outlook(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
     found = around.prospect(master, parallel=parallel)
-    outlook = _picker.Outlook.of(found, slots=slots, cores=2 if parallel else None)
-    assert outlook.sentence.endswith(".")
+    outlook = _picker.Outlook(found=found, slots=slots, cores=2 if parallel else None)
+    assert outlook.verdict[-1].endswith(".")
     for label, value in outlook.figures:
         assert label in outlook.html()
         assert value in outlook.text()

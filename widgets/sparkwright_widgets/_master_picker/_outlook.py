@@ -153,70 +153,53 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """A prospect, and advice, as a person reads them.
+    """A prospect and advice as text and HTML; `found` None: nothing is known of the run.
 
-    Attributes:
-        figures: labels and values.
-        word: the verdict in a word or two, with an icon.
-        sentence: the verdict with its arithmetic.
-        remarks: what else to know, such as workers without data.
-        advice: which settings are recommended, with the alternatives; None: too little is known.
-        picture: a round and an epoch as bars; HTML.
+    Task slots are given on Spark, cores where it runs on one machine.
     """
 
-    figures: tuple[tuple[str, str], ...]
-    word: tuple[str, str]
-    sentence: str
-    remarks: tuple[Remark, ...] = ()
+    found: Prospect | None
+    slots: int | None = None
+    cores: int | None = None
     advice: Advice | None = None
-    picture: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        found: Prospect | None,
-        *,
-        slots: int | None = None,
-        cores: int | None = None,
-        advice: Advice | None = None,
-    ) -> "Outlook":
-        """Describe a prospect; None: nothing is known of the run.
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What else to know, such as workers without data."""
+        return () if self.found is None else tuple(remarks_on(self.found, self.slots, self.cores))
 
-        Task slots are given on Spark, cores where it runs on one machine.
-        """
-        if found is None:
-            return cls(
-                figures=(),
-                word=_WORDS["unknown"],
-                sentence="The number of workers is not known. Set it, or start Spark.",
-            )
-        return cls(
-            figures=tuple(_figures(found)),
-            word=_WORDS[found.pays],
-            sentence=found.verdict,
-            remarks=tuple(remarks_on(found, slots, cores)),
-            advice=advice,
-            picture=schedule_html(found),
-        )
+    @property
+    def figures(self) -> list[tuple[str, str]]:
+        """Labels and values."""
+        return [] if self.found is None else _figures(self.found)
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """An icon, a word or two, and a sentence with the arithmetic."""
+        if self.found is None:
+            return *_WORDS["unknown"], "The number of workers is not known. Set it, or start Spark."
+        return *_WORDS[self.found.pays], self.found.verdict
 
     def html(self, *, with_remarks: bool = True) -> str:
         """The picture, figures, the verdict, then remarks unless they are shown with buttons."""
-        icon, word = self.word
+        icon, word, sentence = self.verdict
         remarks = "".join(map(remark_html, self.remarks)) if with_remarks else ""
+        known = "" if self.found is None else schedule_html(self.found)
         return (
             '<section class="sparkwright-outlook" aria-label="What to expect">'
-            f"{self.picture}{fragments.figure_list(self.figures)}"
+            f"{known}{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
-            f"{escaped(self.sentence)}</p>{remarks}{self._advice_html()}</section>"
+            f"{escaped(sentence)}</p>{remarks}{self._advice_html()}</section>"
         )
 
     def text(self) -> str:
         """The same as lines of plain text."""
+        _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
         advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
-        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *remarks, *advice])
+        return "\n".join([*lines, f"{word}. {sentence}", *remarks, *advice])
 
     def _advice_html(self) -> str:
         """The recommendation, and the alternatives in a fold."""
@@ -252,11 +235,10 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
         figures.append(("Examples per round", count_text(found.examples_per_exchange)))
     if found.rows_known:
         figures.append(("Idle workers", count_text(len(plan.idle_workers))))
+    most = "up to " if is_sharing else ""
     if found.bytes_per_exchange is not None:
-        most = "up to " if is_sharing else ""
         figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
     if found.bytes_per_s is not None:
-        most = "up to " if is_sharing else ""
         figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
     if found.interval_s is not None and not is_sharing:
         figures.append(("Time per round", short_time(found.interval_s)))

@@ -346,11 +346,13 @@ class TrainingMasterPicker(Part):
 
     def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
         """What to expect; default: of the training master that is held."""
-        found = self._around.prospect(master or self._master, parallel=self.parallel)
-        advice = self._around.advice(master or self._master, parallel=self.parallel)
-        if self.parallel:
-            return Outlook.of(found, cores=self._around.cores, advice=advice)
-        return Outlook.of(found, slots=self._around.slots, advice=advice)
+        master, around = master or self._master, self._around
+        return Outlook(
+            found=around.prospect(master, parallel=self.parallel),
+            slots=None if self.parallel else around.slots,
+            cores=around.cores if self.parallel else None,
+            advice=around.advice(master, parallel=self.parallel),
+        )
 
     def _show_outlook(self) -> None:
         outlook = self._outlook()
