@@ -7,9 +7,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright import Experiment, SparkSettings
+from sparkwright import Experiment
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping, ReduceOnPlateau
 from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
@@ -63,10 +62,6 @@ class LaunchPanel(Part):
         data: what to train on.
         epochs: passes over the data; default 5.
         validation: data for the loss after each epoch; default None.
-        early_stopping: when to end earlier; default None.
-        reduce_on_plateau: when to lower the learning rate; default None.
-        settings: how Spark is started; default: two workers on this machine. They are shown as
-            long as there is no session.
         begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
             start), on a thread of its own.
     """
@@ -78,9 +73,6 @@ class LaunchPanel(Part):
         *,
         epochs: int = 5,
         validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        reduce_on_plateau: ReduceOnPlateau | None = None,
-        settings: SparkSettings | None = None,
         begin: Begin | None = None,
     ) -> None:
         self._network, self._data, self._validation = network, data, validation
@@ -96,19 +88,14 @@ class LaunchPanel(Part):
         self._on_end: list[Callable[[TrainingRun], None]] = []
         super().__init__("Train")
 
-        experiment = Experiment(
-            spark=SparkSettings() if settings is None else settings,
-            epochs=epochs,
-            early_stopping=early_stopping,
-            reduce_on_plateau=reduce_on_plateau,
-        )
+        experiment = Experiment(epochs=epochs)
         self.spark_form = ConfigurationForm(experiment.spark)
         self.spark_state = widgets.HTML()
         self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])
         # Alone, the panel validates on the data that it was given.
         names = [name for name in RUN_OPTIONS if network is None or name != "validate_on"]
         self.run_form = ConfigurationForm(experiment, names=names)
-        self.spark_form.on_change(lambda _path: self._spark_edited())
+        self.spark_form.on_change(lambda _path: self._edited())
         self.run_form.on_change(lambda _path: self._edited())
         self.validation_note = widgets.HTML()
         self.start_button = self.new_button(
@@ -164,15 +151,6 @@ class LaunchPanel(Part):
         self._show_state()
 
     @property
-    def keeps_weights(self) -> bool:
-        """Whether the next run goes on with the network there is; else its weights are fresh."""
-        return self.weights_choice.value
-
-    @keeps_weights.setter
-    def keeps_weights(self, keeps: bool) -> None:
-        self.weights_choice.value = keeps
-
-    @property
     def resume(self) -> str | None:
         """The URL of the checkpoint to go on from; None: none is given."""
         return self.resume_form.values["resume"]
@@ -214,7 +192,6 @@ class LaunchPanel(Part):
         self.spark_state.value = advice(text)
         self.spark_form.layout.display = None if spark is None else "none"
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
-        self._has_spark = spark is not None
         self._compare_workers()
 
     # --- acting
@@ -338,15 +315,13 @@ class LaunchPanel(Part):
                 return False
             self._starting, self._stop_asked = True, False
         self._show_state()
-        for callback in list(self._on_starting):
-            callback()
+        self._call(self._on_starting)
         return True
 
     def _leave(self) -> None:
         self._starting = False
         self._show_state()
-        for callback in list(self._on_starting):
-            callback()
+        self._call(self._on_starting)
 
     def show_error(self, error: BaseException) -> None:
         """Show what went wrong; that Stop did what it should is no error."""
@@ -362,19 +337,13 @@ class LaunchPanel(Part):
         self._show_state()
         self._call(self._on_end, run)
 
-    def _call(self, callbacks: list[Callable[[TrainingRun], None]], run: TrainingRun) -> None:
+    def _call(self, callbacks: list[Callable[..., None]], *arguments: Any) -> None:
         """Each is called, whatever another one raises: the run goes on in any case."""
         for callback in list(callbacks):
             try:
-                callback(run)
+                callback(*arguments)
             except Exception as error:
                 self.show_error(error)
-
-    _has_spark = False
-
-    def _spark_edited(self) -> None:
-        self._compare_workers()
-        self._edited()
 
     def _compare_workers(self) -> None:
         """Show at the number of executors that they are too few for the training master."""
@@ -385,11 +354,12 @@ class LaunchPanel(Part):
             f"The training master asks for {count_text(wanted)} workers, which need a task slot "
             f"each. Received: {count_text(slots)} slots. Use more executors, or fewer workers."
         )
-        is_short = is_known and not self._has_spark and wanted > slots
+        is_short = is_known and self.spark_form.layout.display is None and wanted > slots
         if self.spark_form.valid is not None:
             self.spark_form.field("workers").complain(sentence if is_short else "")
 
     def _edited(self) -> None:
+        self._compare_workers()
         self._show_state()
         self._changed()
 

@@ -47,16 +47,13 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     Attributes:
         texts: HTML by the name of its place; the page knows the places and their order.
         has_ended: whether all runs have ended and the page shows their final state.
-        stop_word: what stands on the Stop button; "" for no button. It is enabled if "Stop".
-        stop_help: what Stop does.
-        log_scale: whether the axis of values is logarithmic; set in the page, as the next four.
-        quantity: the number of the curve shown, 0 the loss.
+        stop_word: the text of the Stop button; "" for no button. It is enabled if "Stop".
+        log_scale: set in the page, as `quantity`, `x_axis`, `smoothing` and `each_worker`.
+        quantity: the number of the curve shown, 0 the loss; of those in `quantities`.
         x_axis: "step", "epoch" or "time".
         smoothing: weight of the moving average, from 0 to below 1.
         each_worker: whether each worker has a line; else all of them have a band.
-        quantities: what can be chosen, in this order; see `choices`. One of them, no choice.
         epochs_done: completed epochs, with the completed part of the current one.
-        mean_name: name of the line of the mean.
         line_names: names of the lines where these are runs; default none: they are workers.
         summary: one line that describes the curve, for screen readers.
 

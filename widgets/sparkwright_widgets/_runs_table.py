@@ -38,7 +38,7 @@ class RunsTable(Part):
         self._compared: list[tuple[str, str]] = []  # id and name of each run in the chart
         self._drawn: Sequence[StoredRun] = ()
         self._looking = threading.RLock()
-        self._closing, self._wake = threading.Event(), threading.Event()
+        self._closing = threading.Event()
         self.grid = RunsGrid()
         self.find_field = Text(value="", placeholder="name, tag or title", description="Find")
         self.refresh_button = self.new_button("Refresh", self.refresh)
@@ -113,7 +113,6 @@ class RunsTable(Part):
     def close(self) -> None:
         """End the thread and free the widgets."""
         self._closing.set()
-        self._wake.set()
         super().close()
 
     # --- following the file

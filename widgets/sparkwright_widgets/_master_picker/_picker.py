@@ -346,12 +346,12 @@ class TrainingMasterPicker(Part):
 
     def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
         """What to expect; default: of the training master that is held."""
-        master, around = master or self._master, self._around
+        chosen, around = master or self._master, self._around
         return Outlook(
-            found=around.prospect(master, parallel=self.parallel),
+            found=around.prospect(chosen, parallel=self.parallel),
             slots=None if self.parallel else around.slots,
             cores=around.cores if self.parallel else None,
-            advice=around.advice(master, parallel=self.parallel),
+            advice=around.advice(chosen, parallel=self.parallel),
         )
 
     def _show_outlook(self) -> None:

@@ -213,7 +213,7 @@ class Steps:
         self._bench.load(tell=panel.say)
         panel.check_not_stopped()
         panel.say("Building the network …")
-        return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
+        return self._bench.begin(resume=resume, keep_weights=panel.weights_choice.value)
 
     def _evaluated(self, panel: EvaluationPanel) -> None:
         self._bench.note_results(
