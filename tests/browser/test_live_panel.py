@@ -10,19 +10,19 @@ pytestmark = pytest.mark.browser
 
 FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
 
-# How many pixels of the chart are not transparent, and how many have a worker's colour.
+# How many pixels of the chart are not transparent, and how many have a worker's color.
 COUNT_PIXELS = """() => {
   const canvas = document.querySelector('.sparkwright-chart > canvas');
-  if (!canvas) return { drawn: 0, coloured: 0 };
+  if (!canvas) return { drawn: 0, colored: 0 };
   const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-  let drawn = 0, coloured = 0;
+  let drawn = 0, colored = 0;
   for (let i = 0; i < data.length; i += 4) {
     if (data[i + 3] < 40) continue;
     drawn += 1;
     const channels = data.slice(i, i + 3);
-    if (Math.max(...channels) - Math.min(...channels) > 60) coloured += 1;
+    if (Math.max(...channels) - Math.min(...channels) > 60) colored += 1;
   }
-  return { drawn, coloured };
+  return { drawn, colored };
 }"""
 
 
@@ -64,7 +64,7 @@ def steps_shown(page):
 def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
     page = open_run("epochs=3, rounds=10")
     wait_for_state(page, "Training")
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().colored > 300")
     page.screenshot("panel-training")
     wait_for_state(page, "Done")
     wait_for_card(page)
@@ -112,7 +112,7 @@ def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
         " content.activeCell.model.sharedModel.setSource('panel_for(run)'); }"
     )
     page.run_cell(0)
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().colored > 300")
     page.page.locator(".sparkwright-chart > canvas").focus()
     page.page.keyboard.press("Home")
     page.page.locator(".sparkwright-readout", has_text="Step 5: workers ").wait_for()
@@ -120,11 +120,11 @@ def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
 
 def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
     page = open_run("epochs=20")
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().colored > 300")
     page.save()
     page.open()
     page.page.locator(".sparkwright-chart > canvas").wait_for()
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().colored > 300")
     before = steps_shown(page)
     assert before > 10
     canvas = page.page.locator(".sparkwright-chart > canvas")
@@ -312,7 +312,7 @@ def test_a_run_that_shares_gradients_shows_its_messages(open_run):
         choice.focus()
         page.page.keyboard.press("ArrowUp")  # by the keyboard alone
         page.page.wait_for_function(SEE, arg="Curve of the sparsity (%).")
-        page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+        page.page.wait_for_function(f"() => ({COUNT_PIXELS})().colored > 300")
         page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
         page.screenshot(f"panel-sharing-{width}px-{theme.lower()}")
     page.set_theme("JupyterLab Light")

@@ -47,8 +47,8 @@ def type_into(page, label, text):
 def test_a_master_is_chosen_by_keys_and_what_is_wrong_is_said_at_the_field(open_picker):
     page = open_picker(height=1400)
     type_into(page, "Average after (minibatches)", "10")
-    page.page.locator(".sparkwright-figures", has_text="Examples a round 640").wait_for()
-    type_into(page, "One minibatch takes (ms)", "20")
+    page.page.locator(".sparkwright-figures", has_text="Examples per round 640").wait_for()
+    type_into(page, "Time per minibatch (ms)", "20")
     page.page.locator(".sparkwright-verdict", has_text="of 20 ms take 200 ms").wait_for()
     page.screenshot("master-picker")
     type_into(page, "Workers", "0")

@@ -67,10 +67,10 @@ def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
     page.set_theme("JupyterLab Dark")
     page.page.set_viewport_size({"width": 1280, "height": 1200})
     press(page, "Delete …")
-    page.page.get_by_role("button", name="Delete for good").wait_for()
+    page.page.get_by_role("button", name="Delete permanently").wait_for()
     assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
     page.screenshot("model-store-1280px-dark")
-    press(page, "Delete for good")
+    press(page, "Delete permanently")
     page.page.get_by_text("2 models in hdfs://name/models").wait_for()
     assert page.in_kernel("print(len(store.models))") == "2"
     page.set_theme("JupyterLab Light")

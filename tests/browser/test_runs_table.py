@@ -63,6 +63,6 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
     press(page, "Delete …")
     at.get_by_role("alert").filter(has_text="Delete 2 runs?").wait_for()
     page.screenshot("runs-420px")
-    press(page, "Delete for good")
+    press(page, "Delete permanently")
     at.get_by_text("3 runs; select some").wait_for()
     assert page.in_kernel("print(len(store.runs()))") == "3"

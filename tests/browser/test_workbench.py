@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 from tests.browser.conftest import SCREENSHOTS
-from tests.browser.test_quickstart_lab import COLOURED
+from tests.browser.test_quickstart_lab import COLORED
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
 
@@ -138,12 +138,12 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     shown(page).get_by_label("Epochs").fill("2000")
     photograph(page, "train")
     press(page, "Start")
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+    page.page.wait_for_function(f"() => ({COLORED})() > 300", timeout=120_000)
     wait_for_summary(page, "train", "epoch")
     page.save()
     page.open()
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=60_000)
-    head.locator(".sparkwright-spark").wait_for()
+    page.page.wait_for_function(f"() => ({COLORED})() > 300", timeout=60_000)
+    head.locator(".sparkwright-sparkline").wait_for()
     photograph(page, "training")
     assert page.page.locator(".sparkwright-bench .mod-primary:visible").count() == 0
     press(page, "Stop")
@@ -163,7 +163,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, "evaluate", "lenet.keras is in hand", timeout_s=60)
+    wait_for_summary(page, "evaluate", "current network: .*lenet.keras", timeout_s=60)
     photograph(page, "models")
 
     # The experiment is what was chosen.
@@ -173,7 +173,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
 
 
 @pytest.mark.parametrize(
-    ("width", "theme"), [(420, "Dark"), (420, "Light"), (1280, "Dark")], ids=str
+    ("width", "theme"), [(420, "Dark"), (720, "Light"), (1280, "Dark")], ids=str
 )
 def test_every_step_fits_the_page(open_bench, width, theme):
     page = open_bench(width=width, height=900)

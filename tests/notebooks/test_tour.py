@@ -51,7 +51,7 @@ def test_each_widget_leaves_a_copy_of_its_end(reports):
         for output in cell.outputs
         if "data" in output
     )
-    assert "Handwritten digits: where it stands" in html
+    assert "Handwritten digits: current state" in html
     assert f"{PARAMETERS:,} parameters" in html
     assert re.search(r"<b>Train</b>: done after epoch (\d+) of \1", html)
     assert "<b>Evaluate</b>: 1 evaluated" in html

@@ -39,7 +39,7 @@ def test_a_message_that_only_repeats_the_state_is_left_out(run):
     assert fragments.state_line("LeNet", run.status).lower().count("training") == 2  # class, word
 
 
-def test_what_users_and_workers_write_is_escaped_and_without_terminal_colours(run, fake):
+def test_what_users_and_workers_write_is_escaped_and_without_terminal_colors(run, fake):
     worker = fake.FakeWorker(worker=0, host="<b>host</b>")
     run.set(state="failed", message="<script>", error="\x1b[31m<b>\x1b[0m &", workers=(worker,))
     html = fragments.failure(run.status) + fragments.state_line("<i>", run.status)

@@ -1,7 +1,7 @@
 """The panel's texts as HTML, each a pure function of a status.
 
 The live panel and the static copy that stays in the saved notebook are made of the same
-fragments. Colour never stands alone: every state has an icon and a word.
+fragments. Color never stands alone: every state has an icon and a word.
 """
 
 from collections.abc import Sequence

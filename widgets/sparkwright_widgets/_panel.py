@@ -122,7 +122,6 @@ class LivePanel(LiveChart[LossFeed]):
                 feed.finish()
 
         self.update(take)
-        self.offer(self.read(lambda feed: feed.curve.quantities()))
         self._status = status
         now_s = time.monotonic()
         if has_ended or now_s >= self._text_due_s:

@@ -6,7 +6,7 @@ their workers; those of quantity n begin at n * LINES_APART. All of them are exa
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 LINES_APART = 65536
 
@@ -34,10 +34,6 @@ class Band:
     target: float
     high: float
     label: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

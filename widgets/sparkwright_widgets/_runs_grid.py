@@ -110,13 +110,7 @@ def validation_metric(run: StoredRun) -> tuple[str, float]:
 
 
 class RunsGrid(HeardFromAnyPage, anywidget.AnyWidget):
-    """The table in the page.
-
-    Attributes:
-        heads: of each column, its name and whether it holds text.
-        rows: of each run, its id and cells.
-        selected: ids of the runs that are ticked, in that order.
-    """
+    """The table in the page, with the ids of the ticked runs in `selected`, in that order."""
 
     _esm = joined_module("runs_table.mjs")
     _css = asset("panel.css") + asset("runs_table.css")

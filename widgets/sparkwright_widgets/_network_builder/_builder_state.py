@@ -9,13 +9,7 @@ STEPS_KEPT = 100  # that can be undone
 
 
 class Step(NamedTuple):
-    """One change that can be undone or redone.
-
-    Attributes:
-        what: a few words, such as "delete conv_2".
-        spec: the network on the other side of the change.
-        selected: the row that was selected there.
-    """
+    """A change in a few words, and the network and selected row on the other side of it."""
 
     what: str
     spec: NetworkSpec
@@ -57,9 +51,9 @@ class BuilderState:
         """Change the network.
 
         Args:
-            spec: the network from now on.
-            what: was done, in a few words.
-            selected: the selected row from now on; default: the same.
+            spec: the new network.
+            what: the change in a few words.
+            selected: the selected row; default: the same.
             typing: the field that was typed into; default: none.
         """
         row = self.selected if selected is None else selected

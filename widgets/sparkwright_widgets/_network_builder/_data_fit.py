@@ -15,6 +15,7 @@ from sparkwright.networks import (
     Preset,
     defaults_for,
 )
+from sparkwright_widgets._format import counted
 
 from ._fixes import Fix, accepted, inserted, loss_title, with_options, with_output
 from ._html import shape_text
@@ -48,11 +49,9 @@ class DataFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """One thing that does not go together.
+    """A mismatch in a sentence, and changes that solve it, the best first.
 
     Attributes:
-        sentence: what, with both sides.
-        fixes: changes that solve it, the best first; empty: none is known.
         stops: whether training would fail.
     """
 
@@ -268,7 +267,7 @@ def _units(
         sentence=sentence,
         fixes=(
             Fix(
-                f"Use {units} unit{'' if units == 1 else 's'}",
+                f"Use {counted(units, 'unit')}",
                 with_options(spec, output.layer, units=units),
             ),
         ),

@@ -97,10 +97,7 @@ class NetworkBuilder(Part):
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can.
-
-        While Keras is loading, the sentence says so.
-        """
+        """Why the network cannot be trained, or that Keras is still loading; None: it can."""
         return self._pane.problem
 
     def build(self) -> Any:
@@ -212,6 +209,6 @@ def _training(spec: NetworkSpec) -> Sequence[str]:
         for output in spec.outputs
     ]
     settings = ", ".join(f"{name} {value}" for name, value in spec.optimizer.options.items())
-    seed = "drawn anew each time" if spec.seed is None else f"seed {spec.seed}"
+    seed = "random each time" if spec.seed is None else f"seed {spec.seed}"
     optimizer = f"{spec.optimizer.kind}{f' ({settings})' if settings else ''}"
     return [*sentences, f"Optimizer {optimizer}. Initial weights: {seed}."]

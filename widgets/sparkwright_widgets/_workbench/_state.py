@@ -115,10 +115,7 @@ class BenchState:
 def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | None) -> Context:
     """(step, what) -> value: arguments where `what` is a method of the part, else the attribute.
 
-    Args:
-        state: where the workbench stands.
-        seen: what the step Data has seen of the examples; None: it was not made yet.
-        problem: why no run can begin; None: one can.
+    `seen`: examples seen by the step Data, if it was made; `problem`: why no run can begin.
     """
     master = state.experiment.master
     kind = "sharing" if isinstance(master, SharedTrainingMaster) else "averaging"
@@ -154,7 +151,7 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
 def _validation(experiment: Experiment) -> str:
     if experiment.validate and experiment.validation is None:
         part = experiment.validate_on
-        return f"Validation: none. The step Data keeps no share of the data for the {part} part."
+        return f"Validation: none. The step Data reserves no data for the {part} part."
     return experiment.note
 
 

@@ -120,7 +120,8 @@ class Steps:
         return preview
 
     def _make_train(self) -> LaunchPanel:
-        panel = LaunchPanel(begin=self._begin, with_buttons=False)
+        panel = LaunchPanel(begin=self._begin)
+        panel.buttons.layout.display = "none"  # those of the header are in view
         panel.experiment = self._experiment
         self._follow("train", panel)
         panel.on_starting(self._refresh)
@@ -212,7 +213,7 @@ class Steps:
         self._bench.load(tell=panel.say)
         panel.check_not_stopped()
         panel.say("Building the network …")
-        return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
+        return self._bench.begin(resume=resume, keep_weights=panel.weights_choice.value)
 
     def _evaluated(self, panel: EvaluationPanel) -> None:
         self._bench.note_results(
@@ -246,12 +247,7 @@ class Steps:
         return found
 
     def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
-        """Pass on to each part what it needs of the others, and summarize every step.
-
-        Args:
-            problem: why no run can begin; None: one can.
-            show_error: shows what a part raises.
-        """
+        """Pass on to each part what it needs of the others, and summarize every step."""
         step: DataStep | None = self.sections["data"].made
         seen = None if step is None else step.seen
         for (name, what), known in contexts(self._bench.state, seen=seen, problem=problem).items():
