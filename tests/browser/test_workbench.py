@@ -152,7 +152,8 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Evaluate.
     press(page, "Next: evaluate")
     press(page, "Evaluate")
-    wait_for_summary(page, "evaluate", "1 evaluated", timeout_s=60)
+    name = page.in_kernel("print(bench.run.name)")
+    wait_for_summary(page, "evaluate", f"1 evaluated; the network of {name}", timeout_s=60)
     shown(page).locator("svg").first.wait_for()
     photograph(page, "evaluation")
 

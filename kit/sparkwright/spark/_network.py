@@ -187,7 +187,7 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
-        check_data(self.model, data if isinstance(data, DataSet) else train, training=True)
+        check_data(self.model, train, training=True)
         check_data(self.model, given["validation"], training=False)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
@@ -351,6 +351,8 @@ class SparkNetwork(EvaluatingNetwork):
         is_frame = isinstance(data, DataFrame) or is_pandas(data)
         chosen, options = frame_columns(self.model, options, is_frame=is_frame)
         local = in_memory(data, chosen=chosen)
+        if local is not None and self.model.built:  # else its layout is asked for
+            check_data(self.model, local.data, training=True)
         if local is None and not isinstance(data, TfData):
             data = self._distributed(data, "data", chosen=chosen)
         schema = getattr(local or data, "schema", None)

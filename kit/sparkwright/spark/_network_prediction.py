@@ -174,6 +174,11 @@ class PredictingNetwork:
         from pyspark import RDD
         from pyspark.sql import DataFrame
 
+        if getattr(self.spark.sparkContext, "_jsc", None) is None:  # as PySpark's `stop` leaves it
+            raise ConfigurationError(
+                "a network needs a Spark session that runs. Received: a session that was stopped. "
+                "Start another with `start_spark()`, and make data and network with it."
+            )
         if isinstance(data, DistributedDataSet):
             return data
         if isinstance(data, DataSource):
