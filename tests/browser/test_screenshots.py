@@ -91,8 +91,6 @@ table.select("vivid-hawk", "deep-meadow", "lucid-thrush")
 table
 """
 WORKBENCH = """
-import os
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import sparkwright as sw
 from sparkwright_widgets import Workbench
 bench = Workbench(experiment=sw.Experiment(title="Handwritten digits", epochs=400))

@@ -84,5 +84,6 @@ def test_an_unbuilt_network_is_refused_in_our_words() -> None:
     from sparkwright.networks import ModelDefinition
 
     model = keras.Sequential([keras.layers.Dense(3)])
+    assert "not built" in repr(sw.SparkNetwork(None, model))
     with pytest.raises(sw.ConfigurationError, match=r"must be built .* Received: .* `keras.Input`"):
         ModelDefinition.of(model)
