@@ -128,7 +128,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Partitions: what a repartition would do.
     press(page, "Next: partitions")
     shown(page).get_by_role("button", name="Count rows and labels").click()
-    shown(page).get_by_text("nobody has looked at labels").wait_for(state="detached")
+    shown(page).get_by_text("not counted yet").wait_for(state="detached")
     shown(page).get_by_label("Strategy").select_option("approximate_balanced")
     wait_for_summary(page, "partitions", "approximate balanced")
     photograph(page, "partitions")
@@ -153,7 +153,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     press(page, "Next: evaluate")
     press(page, "Evaluate")
     name = page.in_kernel("print(bench.run.name)")
-    wait_for_summary(page, "evaluate", f"1 evaluated; the network of {name}", timeout_s=60)
+    wait_for_summary(page, "evaluate", f"1 evaluated; network: {name}", timeout_s=60)
     shown(page).locator("svg").first.wait_for()
     photograph(page, "evaluation")
 
@@ -164,7 +164,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, "evaluate", "lenet.keras is in hand", timeout_s=60)
+    wait_for_summary(page, "evaluate", "network: .*lenet.keras", timeout_s=60)
     photograph(page, "models")
 
     # The experiment is what was chosen.

@@ -171,8 +171,8 @@ def test_settings_of_earlier_versions_are_read() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (DataSource(format="csv"), "Say where"),
-        (DataSource(format="csv", url="a"), "column with the label"),
+        (DataSource(format="csv"), "Enter a path or a URL"),
+        (DataSource(format="csv", url="a"), "label column"),
         (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
         (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
         (

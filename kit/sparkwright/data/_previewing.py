@@ -75,7 +75,7 @@ def preview(
     check_count("rows", rows, minimum=0)
     check_count("sample_bytes", sample_bytes)
     if source.info.needs_url and not source.url.strip():
-        return DataPreview(source=source, note="Say where the data is.")
+        return DataPreview(source=source, note="No data is chosen yet.")
     what = source.url or "the bundled digits"
     return within(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
 

@@ -221,10 +221,10 @@ class DataSource(Configuration):
         """What is missing or does not go together, in a sentence; None: it can be loaded."""
         info = self.info
         if info.needs_url and not self.url.strip():
-            what = "the table's name" if self.format == "table" else "a path, or a URL as hdfs://…"
-            return f"Say where the data is: {what}."
+            what = "the table's name" if self.format == "table" else "a path or a URL"
+            return f"Enter {what}: no data is chosen yet."
         if info.labelled and self.label is None and self.task != "other":
-            return 'Choose the column with the label, or the task "other" for data without one.'
+            return 'Choose the label column; for data without one, the task "other".'
         if self.label is not None and self.label in self.features:
             return (
                 f"The label {self.label!r} is among the features. The network would just copy it."

@@ -174,7 +174,8 @@ class PredictingNetwork:
         from pyspark import RDD
         from pyspark.sql import DataFrame
 
-        if getattr(self.spark.sparkContext, "_jsc", None) is None:  # as PySpark's `stop` leaves it
+        # PySpark's `stop` sets it to None.
+        if getattr(getattr(self.spark, "sparkContext", ""), "_jsc", "") is None:
             raise ConfigurationError(
                 "a network needs a Spark session that runs. Received: a session that was stopped. "
                 "Start another with `start_spark()`, and make data and network with it."

@@ -79,7 +79,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         yield Remark(
             "slots",
             f"Spark has {counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
-            "workers. Such a run does not start: give Spark more slots, or take fewer workers.",
+            "workers. Start Spark with more executors, or use fewer workers.",
             (_fewer(slots),) if slots else (),
         )
     if cores is not None and found.workers > cores:
@@ -112,7 +112,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         yield Remark(
             "short",
             f"The last minibatch of {counted(len(short), 'worker')} is smaller: "
-            f"{counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
+            f"{'as few as ' if len(set(short)) > 1 else ''}{counted(min(short), 'example')} "
             f"instead of {count_text(plan.batch_size)}.",
         )
     if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:

@@ -3,6 +3,8 @@
 from sparkwright.masters import Prospect
 from sparkwright_widgets._format import count_text, escaped
 
+from ._remarks import counted
+
 LANES = 8  # workers drawn one by one
 _MOST_ROUNDS = 40  # drawn as separate bars
 
@@ -23,7 +25,8 @@ def _round(found: Prospect) -> str:
     compute_s = count * found.step_s
     share = 100 * compute_s / (compute_s + found.exchange_s)
     title = "One message" if _is_sharing(found) else "One round"
-    text = f"{title}: {_counted(count)} {_ms(compute_s)}, {what} {_ms(found.exchange_s)}"
+    minibatches = counted(count, "minibatch", "minibatches")
+    text = f"{title}: {minibatches} {_ms(compute_s)}, {what} {_ms(found.exchange_s)}"
     return f"<p>{escaped(text)}</p>" + _track(
         f'<i style="width:{share:.2f}%;{_cuts(count)}"></i>'
         f'<i class="sparkwright-exchange" style="width:{100 - share:.2f}%"></i>'
@@ -47,7 +50,7 @@ def _epoch(found: Prospect) -> str:
         )
     left = len(minibatches) - LANES
     more = f"<p>{count_text(left)} more workers are not drawn.</p>" if left > 0 else ""
-    what = "one message each" if _is_sharing(found) else f"{count_text(found.exchanges)} rounds"
+    what = "one message each" if _is_sharing(found) else counted(found.exchanges, "round")
     return f"<p>One epoch, {what}; minibatches of each worker:</p>{''.join(lanes)}{more}"
 
 
@@ -69,10 +72,6 @@ def _cuts(count: int, percent: float = 0.0) -> str:
 
 def _is_sharing(found: Prospect) -> bool:
     return found.plan.kind == "sharing"
-
-
-def _counted(count: int) -> str:
-    return f"{count_text(count)} minibatch{'' if count == 1 else 'es'}"
 
 
 def _ms(seconds: float) -> str:

@@ -86,7 +86,7 @@ class DataStep(Part):
         """Load in the background."""
         self.load_button.disabled = True
         self.in_background(
-            "Starting Spark if need be, loading and counting",
+            "Loading and counting the data (Spark starts first if needed)",
             self._load,
             finally_=lambda: setattr(self.load_button, "disabled", False),
         )

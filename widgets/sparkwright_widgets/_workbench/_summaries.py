@@ -150,7 +150,7 @@ def evaluation_summary(hand: Trained | None, count: int) -> Summary:
     if hand is None:
         return "todo", "once a network is trained or loaded"
     done = f"{count} evaluated; " if count else ""
-    return ("ok" if count else "todo"), f"{done}the network of {hand.told} is in hand"
+    return ("ok" if count else "todo"), f"{done}network: {hand.told}"
 
 
 def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
