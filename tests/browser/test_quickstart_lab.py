@@ -73,6 +73,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
     assert rows == "2300 2300"
     results = json.loads((page.folder.parent / "reports" / "quickstart.json").read_text())
     assert results["accuracy"] >= 0.97
+    assert page.page.locator('[data-mime-type="application/vnd.jupyter.stderr"]').count() == 0
     page.cell(training).scroll_into_view_if_needed()
     page.screenshot("quickstart-done")
 

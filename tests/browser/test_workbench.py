@@ -128,7 +128,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Partitions: what a repartition would do.
     press(page, "Next: partitions")
     shown(page).get_by_role("button", name="Count rows and labels").click()
-    shown(page).get_by_text("nobody has looked at labels").wait_for(state="detached")
+    shown(page).get_by_text("not counted yet").wait_for(state="detached")
     shown(page).get_by_label("Strategy").select_option("approximate_balanced")
     wait_for_summary(page, "partitions", "approximate balanced")
     photograph(page, "partitions")
@@ -152,7 +152,8 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Evaluate.
     press(page, "Next: evaluate")
     press(page, "Evaluate")
-    wait_for_summary(page, "evaluate", "1 evaluated", timeout_s=60)
+    name = page.in_kernel("print(bench.run.name)")
+    wait_for_summary(page, "evaluate", f"1 evaluated; network: {name}", timeout_s=60)
     shown(page).locator("svg").first.wait_for()
     photograph(page, "evaluation")
 

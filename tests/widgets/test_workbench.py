@@ -103,6 +103,7 @@ def test_one_step_is_shown_and_its_part_made_when_it_is_opened(bench):
     assert "431,080 parameters" in text_of(bench, "network")
     assert "every 5 minibatches" in text_of(bench, "master")
     assert [step["name"] for step in bench.rail.steps] == list(sections)
+    assert len(repr(bench)) < 100
 
 
 def press(bench):

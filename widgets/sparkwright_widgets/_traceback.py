@@ -24,7 +24,7 @@ def users_frames(text: str, *, most: int = 3) -> list[Frame]:
     r"""The last frames in files of the user's, the innermost first.
 
     Args:
-        text: a traceback, or several, with whatever terminal colours.
+        text: a traceback, or several, with whatever terminal colors.
         most: how many frames; default 3.
 
     Example:

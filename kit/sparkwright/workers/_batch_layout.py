@@ -274,6 +274,11 @@ def check_labels(
                 "has labels, or check the labels."
             )
         if loss == SPARSE and array.size and getattr(given_loss, "ignore_class", None) is None:
+            if array.dtype.kind == "f" and (parts := array[array % 1 > 0]).size:
+                raise DataError(
+                    f"labels {name!r} must be class numbers for the loss {SPARSE!r}. Received: "
+                    f"{parts[0]}. Number the classes from 0, or use the loss 'mean_squared_error'."
+                )
             least, largest = np.min(array), np.max(array)
             if largest >= classes or (known and least < 0):
                 raise DataError(

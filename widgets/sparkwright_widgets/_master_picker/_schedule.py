@@ -48,7 +48,7 @@ def _epoch(found: Prospect) -> str:
         )
     left = len(minibatches) - LANES
     more = f"<p>{count_text(left)} more workers are not drawn.</p>" if left > 0 else ""
-    what = "one message each" if _is_sharing(found) else f"{count_text(found.exchanges)} rounds"
+    what = "one message each" if _is_sharing(found) else counted(found.exchanges, "round")
     return f"<p>One epoch, {what}; minibatches of each worker:</p>{''.join(lanes)}{more}"
 
 

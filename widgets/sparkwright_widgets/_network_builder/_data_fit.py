@@ -155,8 +155,8 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
         if taken is None or not _takes(taken, data):
             found.append(
                 Misfit(
-                    sentence=f"The input {name} takes {shape_text(taken)}, the data has "
-                    f"{shape_text(data)} for an example of {feature}.",
+                    sentence=f"The input {name} takes {shape_text(taken)}; each example of "
+                    f"{feature} is {shape_text(data)}.",
                     fixes=(
                         Fix(
                             f"Use the data's shape: {shape_text(data)}",

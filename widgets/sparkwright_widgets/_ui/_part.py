@@ -154,6 +154,8 @@ class Part(widgets.VBox):
         """What the part shows, for saved and exported notebooks; None: nothing of use."""
         return None
 
+    __repr__ = object.__repr__  # that of ipywidgets lists all children, and the styles
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options) or {}
         still = self._still()

@@ -77,7 +77,7 @@ class Bench:
             run = prepared.start(resume=resume, display=False)
             last = Trained(
                 network=prepared.network,
-                told=run.id,
+                told=run.name,
                 spec=experiment.network if hand is None else hand.spec,
                 run=run,
                 experiment=experiment,

@@ -20,7 +20,7 @@ class Trained:
 
     Attributes:
         network: the SparkNetwork.
-        told: where it is from, such as "run-3" or the URL of its file.
+        told: where it is from, such as the name of the run or the URL of its file.
         spec: its layers; None if they have no description.
         run: the run that trained it; None: it was loaded.
         experiment: that of the run; None: it was loaded.
