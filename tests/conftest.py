@@ -4,6 +4,7 @@ import contextlib
 import fnmatch
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -36,6 +37,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+
+# Else `import nbformat` builds 38 parsers for formats of addresses, for 2.5 s.
+sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.hookimpl(tryfirst=True)
