@@ -126,7 +126,7 @@ def check_resumable(
     old = _updated(checkpoint.master)
     differences: list[str] = []
     if fingerprint != checkpoint.fingerprint:
-        differences.append("another network")
+        differences.append("another network, optimizer or loss")
     if len(rows) != len(checkpoint.rows):
         differences.append(f"{len(rows)} workers instead of {len(checkpoint.rows)}")
     elif tuple(rows) != checkpoint.rows:

@@ -58,9 +58,9 @@ class ProgressLines:
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
         self._thread = threading.Thread(target=self._main, name=f"{name}-progress", daemon=True)
-        self._thread.start()
         # After `start_spark`, so before the session is stopped.
         atexit.register(self._leave)
+        self._thread.start()
 
     @contextlib.contextmanager
     def attended(self) -> Generator[None]:

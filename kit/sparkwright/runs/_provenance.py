@@ -4,8 +4,6 @@ import contextlib
 import logging
 import os
 import subprocess
-import threading
-from collections import deque
 from collections.abc import Generator
 from typing import ClassVar
 
@@ -35,13 +33,12 @@ class WarningKeeper(logging.Handler):
     """
 
     _listening: ClassVar[list[str]] = []
-    _lock_of_listening: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, thread_name: str) -> None:
         """Keep nothing yet; the names of the run's other threads begin with `thread_name`."""
         super().__init__(logging.WARNING)
         self._thread_name = thread_name
-        self._texts: deque[str] = deque()
+        self._texts: list[str] = []
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -61,15 +58,13 @@ class WarningKeeper(logging.Handler):
     def listening(self) -> Generator[None]:
         """Listen to the engine's loggers within the block."""
         logger = logging.getLogger("sparkwright")
-        with self._lock_of_listening:
-            self._listening.append(self._thread_name)
+        self._listening.append(self._thread_name)
         logger.addHandler(self)
         try:
             yield
         finally:
             logger.removeHandler(self)
-            with self._lock_of_listening:
-                self._listening.remove(self._thread_name)
+            self._listening.remove(self._thread_name)
 
 
 def _is_of(run: str, thread: str) -> bool:

@@ -222,12 +222,6 @@ class RunBeginning:
         return {name: each.to_dict() for name, each in given.items() if each is not None}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.fingerprint != self.definition.architecture:
-            raise ConfigurationError(
-                "a run can only be resumed with the network that it trained. Received: "
-                f"{self.model.name!r}, which differs from that of {checkpoint.run}. Build the "
-                "model by the same code, with the same optimizer and loss."
-            )
         # Before the model is changed; the data is counted, and compared, later.
         check_resumable(
             checkpoint,

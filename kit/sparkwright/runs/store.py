@@ -83,20 +83,17 @@ def _place() -> str:
 class StoredRun:
     """A run as it was stored when it was read; it can be compared like a `TrainingRun`.
 
+    `title`, `message`, `error`, `epoch`, `epochs` and `examples_per_s` are as in `TrainingRun` and
+    `RunStatus`.
+
     Attributes:
         id: identifies it in the store; 32 hexadecimal digits.
         name: as given or drawn when it began, or changed since.
-        title: what is trained.
         state: that of its `TrainingRun`, or "lost" if its process ended before the run did.
-        message: one sentence.
-        error: what went wrong; None if nothing did.
         started_at: when, with the time zone.
         ended_at: likewise; None before the end, and where it is unknown.
         heard_at: when its process last wrote.
-        epoch: the last epoch that began, from 1; 0 before training.
-        epochs: how many there would be.
         workers: how many.
-        examples_per_s: of all workers.
         seconds: from the start to the end, or to `heard_at`.
         tags: sorted.
         configuration: JSON-able, see `TrainingRun.configuration`.
