@@ -23,7 +23,7 @@ from ._header import Header, facts
 from ._rail import Rail
 from ._refresh import Refresher
 from ._section import Section
-from ._steps import Steps
+from ._steps import Calls, Steps
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -66,9 +66,7 @@ class Workbench(Part):
         self._was_displayed = self._was_chosen = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
-        self._steps = Steps(
-            self._bench,
-            models_url=models_url,
+        calls = Calls(
             chosen=self._chosen,
             happened=self._happened,
             began=self._run_began,
@@ -77,6 +75,7 @@ class Workbench(Part):
             put=lambda experiment: setattr(self, "experiment", experiment),
             report=self.report,
         )
+        self._steps = Steps(self._bench, calls, models_url=models_url)
         self.header = Header(
             self.experiment.title,
             act=self.guarded(lambda _button: self._act()),
