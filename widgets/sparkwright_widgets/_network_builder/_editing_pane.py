@@ -294,13 +294,11 @@ class EditingPane(NetworkPane):
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
         if not note.sentence:
-            box = row(*buttons)
-            box.add_class("sparkwright-fixes")
-            return box
+            return row(*buttons)
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"
         )
         box = row(sentence, *buttons)
-        box.add_class("sparkwright-note")
+        box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box
