@@ -30,12 +30,9 @@ _AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFacts:
-    """What is known of the data.
+    """What is known of the data, by the name of the input or output.
 
-    Attributes:
-        features: the shape of one example of each input, by name.
-        labels: the shape of one label of each output, by name; empty: not known.
-        classes: how many classes each output's labels have, by name; those known.
+    `features` and `labels` are shapes of one example; `classes` is how many classes labels have.
     """
 
     features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])

@@ -42,10 +42,9 @@ _KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes 
 class EditingPane(NetworkPane):
     """Edits a network.
 
-    Args:
-        guarded: wraps callbacks so that what they raise is shown.
-        say: shows one line about what was done.
-        told: called when the network, or what is wrong with it, has changed.
+    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one line, and `told`
+    is
+    called when the network or its problem has changed.
     """
 
     def __init__(

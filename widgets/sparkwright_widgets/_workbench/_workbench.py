@@ -185,14 +185,11 @@ class Workbench(Part):
         return panel.evaluate(data or next(iter(self._bench.state.parts_to_evaluate), None))
 
     def report(self, url: str) -> None:
-        """Write a report of the last run and what was evaluated of its network; blocks.
-
-        Args:
-            url: where to: a path, or any URL; ".pdf" at its end makes a PDF.
+        """Write a report of the last run and the evaluations of its network to a URL; blocks.
 
         Raises:
             ConfigurationError: if there was no run.
-            OSError: whatever the store says.
+            OSError: if the file cannot be written.
         """
         state = self._bench.state
         last = state.last
