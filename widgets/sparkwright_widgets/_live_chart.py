@@ -48,20 +48,11 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         texts: HTML by the name of its place; the page knows the places and their order.
         has_ended: whether all runs have ended and the page shows their final state.
         stop_word: the text of the Stop button; "" for no button. It is enabled if "Stop".
-        log_scale: set in the page, as `quantity`, `x_axis`, `smoothing` and `each_worker`.
-        quantity: the number of the curve shown, 0 the loss; of those in `quantities`.
-        x_axis: "step", "epoch" or "time".
-        smoothing: weight of the moving average, from 0 to below 1.
-        each_worker: whether each worker has a line; else all of them have a band.
+        log_scale: set in the page, as `quantity` (0: the loss), `x_axis` ("step", "epoch" or
+            "time"), `smoothing` (from 0 to below 1) and `each_worker` (else they have a band).
         epochs_done: completed epochs, with the completed part of the current one.
         line_names: names of the lines where these are runs; default none: they are workers.
         summary: one line that describes the curve, for screen readers.
-
-    Args:
-        feed: the points, which `update` changes.
-        what: what it is, for messages, such as "panel".
-        every_s: how long to wait between two looks.
-        traits: initial values of attributes.
     """
 
     # Texts, not paths: a path would be watched for changes, and the watching keeps every

@@ -140,10 +140,7 @@ class ComparisonFeed(PointFeed):
     """Feeds a chart with the loss of several runs and with what else they log.
 
     The loss is the mean of each round, as in the panel of one run; other quantities are means over
-    the workers, the throughput is that of all of them.
-
-    Args:
-        sharing: of each run, whether it shares gradients.
+    the workers, the throughput is that of all of them. `sharing`: of each run.
     """
 
     def __init__(self, sharing: Sequence[bool]) -> None:

@@ -83,14 +83,11 @@ class RoundMeans:
         self._most = 0.0  # examples of any round
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the rounds that they complete.
+        """Take new rows, return the points of the rounds that they complete, (k, 2) float64.
 
-        Args:
-            rows: columns `worker`, `epoch`, `round`, `step`, `loss`, `examples` of equal length.
-
-        Returns:
-            (k, 2) float64: the middle of the round's steps, mean loss weighted by examples (nan
-            if any of its losses is).
+        A point is the middle of the round's steps, and the mean loss weighted by examples (nan if
+        any
+        of its losses is).
         """
         rounds = rows["epoch"].astype(np.int64) << 32 | rows["round"].astype(np.int64)
         for worker in np.unique(rows["worker"]):
@@ -141,10 +138,7 @@ class QuantityMeans:
     """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
 
     A stretch is reported when its worker has begun the next one, so that the points do not depend
-    on how the rows were cut.
-
-    Args:
-        numbers: gives the quantities their numbers.
+    on how the rows were cut. `numbers` gives the quantities their numbers.
     """
 
     def __init__(self, numbers: QuantityNumbers) -> None:
@@ -153,14 +147,11 @@ class QuantityMeans:
         self._due_s = -np.inf  # when they are looked at again, by the clock of the log
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the stretches that they end.
+        """Take new rows, return the points of the stretches that they end, (k, 3) float64.
 
-        Args:
-            rows: columns `worker`, `step`, `time_s` and those of quantities, which may be missing,
-                of equal length; without `time_s` there are no points.
-
-        Returns:
-            (k, 3) float64. What is not finite is left out; where nothing is left there is no point.
+        Columns of quantities may be missing; without `time_s` there are no points. What is not
+        finite
+        is left out; where nothing is left there is no point.
         """
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))

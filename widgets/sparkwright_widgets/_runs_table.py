@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from sparkwright.runs import RunStore, RunTable, StoredRun
 
 from ._block import Block
+from ._comparison_table import numbered
 from ._format import count_text, counted, escaped
 from ._runs_grid import RunsGrid
 from ._ui import Confirmation, Part, Text, close_all, row
@@ -202,7 +203,7 @@ class RunsTable(Part):
         )
 
     def _show_comparison(self, runs: Sequence[StoredRun]) -> None:
-        names = _distinct([run.name for run in runs])
+        names = numbered([run.name for run in runs])
         shown = [(run.id, name) for run, name in zip(runs, names, strict=True)]
         if shown != self._compared:
             self._compared, old = shown, self.comparison.children
@@ -219,11 +220,3 @@ class RunsTable(Part):
 
 def _several(runs: Sequence[StoredRun]) -> str:
     return f"run {runs[0].name}" if len(runs) == 1 else counted(len(runs), "run")
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Distinct names: equal names of several runs are numbered."""
-    return [
-        name if names.count(name) == 1 else f"{number}. {name}"
-        for number, name in enumerate(names, start=1)
-    ]

@@ -70,25 +70,15 @@ def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> st
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What is known around a training master.
+    """What is known around a training master; None: unknown."""
 
-    Attributes:
-        rows: examples of each partition; None: unknown.
-        slots: task slots of Spark; None: unknown.
-        cores: of this machine.
-        vector_bytes: of the network's parameters; None: unknown.
-        updater_bytes: of its optimizer's state.
-        step_s: seconds of one minibatch; None: unknown.
-        bandwidth_bytes_per_s: what a machine can send.
-    """
-
-    rows: tuple[int, ...] | None = None
-    slots: int | None = None
-    cores: int = 1
-    vector_bytes: int | None = None
-    updater_bytes: int = 0
-    step_s: float | None = None
-    bandwidth_bytes_per_s: float = 1.25e9
+    rows: tuple[int, ...] | None = None  # examples of each partition
+    slots: int | None = None  # task slots of Spark
+    cores: int = 1  # of this machine
+    vector_bytes: int | None = None  # of the network's parameters
+    updater_bytes: int = 0  # of its optimizer's state
+    step_s: float | None = None  # of one minibatch
+    bandwidth_bytes_per_s: float = 1.25e9  # of each machine
 
     def with_network(self, network: Any) -> "Surroundings":
         """The same with the sizes of a NetworkSpec or a built Keras model; None: unknown."""

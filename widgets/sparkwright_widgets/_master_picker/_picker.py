@@ -385,7 +385,7 @@ class TrainingMasterPicker(Part):
             for remedy in offered
         ]
         box = row(widgets.HTML(remark_html(remark)), *buttons)
-        box.add_class("sparkwright-note")
+        box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box
 
     def _offer_measuring(self) -> None:

@@ -19,15 +19,9 @@ class Remedy(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something to know about a plan.
+    """A problem of a plan, and label and options of changes that may solve it."""
 
-    Attributes:
-        key: names what is wrong.
-        sentence: what is wrong, with figures.
-        settings: label and options of changes that may solve it.
-    """
-
-    key: str
+    key: str  # names the problem
     sentence: str
     settings: tuple[tuple[str, dict[str, Any]], ...] = ()
 

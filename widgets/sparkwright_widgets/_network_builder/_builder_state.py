@@ -18,21 +18,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuilderState:
-    """A network under construction; each method returns another state.
-
-    Attributes:
-        spec: the network.
-        selected: the selected row, from 0; None: none.
-        past: what can be undone, the oldest first; at most `STEPS_KEPT`.
-        future: what can be redone, the next one last.
-        typing: the field that the last change typed into; what is typed into one field without
-            doing anything else is undone in one step.
-    """
+    """A network under construction; each method returns another state."""
 
     spec: NetworkSpec = field(default_factory=NetworkSpec)
-    selected: int | None = None
-    past: tuple[Step, ...] = ()
-    future: tuple[Step, ...] = ()
+    selected: int | None = None  # row from 0; None: none
+    past: tuple[Step, ...] = ()  # what can be undone, the oldest first
+    future: tuple[Step, ...] = ()  # what can be redone, the next one last
+    # The field that the last change typed into: what is typed into one field is undone at once.
     typing: str = ""
 
     def __post_init__(self) -> None:

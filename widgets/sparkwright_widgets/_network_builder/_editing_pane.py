@@ -42,10 +42,9 @@ _KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes 
 class EditingPane(NetworkPane):
     """Edits a network.
 
-    Args:
-        guarded: wraps callbacks so that what they raise is shown.
-        say: shows one line about what was done.
-        told: called when the network, or what is wrong with it, has changed.
+    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one line, and `told`
+    is
+    called when the network or its problem has changed.
     """
 
     def __init__(
@@ -294,13 +293,11 @@ class EditingPane(NetworkPane):
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
         if not note.sentence:
-            box = row(*buttons)
-            box.add_class("sparkwright-fixes")
-            return box
+            return row(*buttons)
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"
         )
         box = row(sentence, *buttons)
-        box.add_class("sparkwright-note")
+        box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box

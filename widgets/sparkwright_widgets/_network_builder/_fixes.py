@@ -62,12 +62,7 @@ def accepted(
 
 
 def loss_title(loss: str) -> str:
-    """A loss in words.
-
-    Example:
-        >>> loss_title("sparse_categorical_crossentropy")
-        'sparse categorical crossentropy'
-    """
+    """A loss in words, such as "mean squared error"."""
     return loss.replace("_", " ")
 
 

@@ -49,12 +49,7 @@ def shape_text(shape: tuple[int | None, ...] | None) -> str:
 
 
 def parameters_text(parameters: int | None) -> str:
-    """How many numbers a layer holds.
-
-    Example:
-        >>> [parameters_text(count) for count in (0, 1, 520, None)]
-        ['no parameters', '1 parameter', '520 parameters', '—']
-    """
+    """How many numbers a layer holds, such as "520 parameters"."""
     if parameters is None:
         return "—"
     if parameters == 0:
@@ -76,12 +71,7 @@ def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
 
 
 def shortened(text: str, length: int) -> str:
-    """`text` with at most `length` characters.
-
-    Example:
-        >>> shortened("batch_normalization_12", 10)
-        'batch_nor…'
-    """
+    """`text` with at most `length` characters, the last one "…" where it is cut."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

@@ -80,10 +80,5 @@ class ValueForm(widgets.VBox):
 
 
 def as_json(value: Any) -> Any:
-    """Tuples as lists.
-
-    Example:
-        >>> as_json((3, 5))
-        [3, 5]
-    """
+    """The value with lists in place of tuples."""
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -60,7 +60,7 @@ def next_action(
     in_hand: bool = False,
     reason: str | None = None,
 ) -> Action:
-    """What to do next, from the step that is shown.
+    """What to do next, from the step `here` that is shown.
 
     Args:
         here: the step that is shown.

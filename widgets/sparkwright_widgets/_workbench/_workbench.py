@@ -23,7 +23,7 @@ from ._header import Header, facts
 from ._rail import Rail
 from ._refresh import Refresher
 from ._section import Section
-from ._steps import Steps
+from ._steps import Calls, Steps
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -66,9 +66,7 @@ class Workbench(Part):
         self._was_displayed = self._was_chosen = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
-        self._steps = Steps(
-            self._bench,
-            models_url=models_url,
+        calls = Calls(
             chosen=self._chosen,
             happened=self._happened,
             began=self._run_began,
@@ -77,6 +75,7 @@ class Workbench(Part):
             put=lambda experiment: setattr(self, "experiment", experiment),
             report=self.report,
         )
+        self._steps = Steps(self._bench, calls, models_url=models_url)
         self.header = Header(
             self.experiment.title,
             act=self.guarded(lambda _button: self._act()),
@@ -186,14 +185,11 @@ class Workbench(Part):
         return panel.evaluate(data or next(iter(self._bench.state.parts_to_evaluate), None))
 
     def report(self, url: str) -> None:
-        """Write a report of the last run and what was evaluated of its network; blocks.
-
-        Args:
-            url: where to: a path, or any URL; ".pdf" at its end makes a PDF.
+        """Write a report of the last run and the evaluations of its network to a URL; blocks.
 
         Raises:
             ConfigurationError: if there was no run.
-            OSError: whatever the store says.
+            OSError: if the file cannot be written.
         """
         state = self._bench.state
         last = state.last
