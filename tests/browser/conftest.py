@@ -370,9 +370,7 @@ class LabPage:
         Charts follow a new width on the next frame.
         """
         try:
-            self.page.wait_for_function(
-                f"(part) => ({_STICKING_OUT})(part).length === 0", arg=part, timeout=5_000
-            )
+            self.page.wait_for_function(f"(part) => ({_STICKING_OUT})(part).length === 0", arg=part)
         except Exception as error:
             error.add_note(str(self.page.evaluate(_STICKING_OUT, part)))
             raise
