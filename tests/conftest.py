@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -58,10 +58,16 @@ def _needs_spark(item: pytest.Item) -> bool:
     return is_marked or "spark" in fixtures or "script_result" in fixtures
 
 
-def pytest_collection_finish() -> None:
-    """Keep tests and modules out of garbage collections, which would walk them each time."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect no garbage meanwhile, and keep tests and modules out of later collections."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -110,16 +110,19 @@ def _tree(source: str) -> ast.Module:
     return ast.parse((ROOT / source).read_text())
 
 
-def imports(source: str, *, top_level: bool = False) -> Iterator[str]:
+@cache
+def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
     tree = _tree(source)
+    found: set[str] = set()
     for node in tree.body if top_level else _run_time(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
-            yield ".".join([*base, *([node.module] if node.module else [])])
+            found.add(".".join([*base, *([node.module] if node.module else [])]))
+    return frozenset(found)
 
 
 def _run_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -198,5 +201,5 @@ def test_packages_import_downwards_and_nothing_in_a_circle() -> None:
 
 def test_the_rules_are_checked_against_real_files() -> None:
     assert set(PURE) <= set(SOURCES)
-    assert "sparkwright.workers.protocol" in set(imports("runs/_coordinator.py"))
-    assert "tensorflow" in set(imports("workers/_trainer.py"))
+    assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
+    assert "tensorflow" in imports("workers/_trainer.py")

@@ -1,9 +1,7 @@
 """The data picker in a real browser: found with the keyboard alone, seen narrow and in the dark."""
 
-import nbformat
 import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -11,7 +9,7 @@ SPECIES = ("setosa", "versicolor", "virginica")
 
 
 @pytest.fixture
-def open_picker(lab, tmp_path):
+def open_picker(lab_of):
     """Open a notebook that shows a DataPicker, beside a folder of data."""
     random = np.random.default_rng(3)
     lines = ["width,length,town,species"]
@@ -27,12 +25,9 @@ def open_picker(lab, tmp_path):
         "from sparkwright_widgets._data_picker import DataPicker\n"
         "picker = DataPicker()\npicker"
     )
-    path = tmp_path / "picker.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(code)]), path)
 
     def open_picker(**options):
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(code, **options)
         page.page.locator(".sparkwright-data-picker").wait_for()
         return page
 

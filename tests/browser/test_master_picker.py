@@ -1,8 +1,6 @@
 """The picker in a real browser: keys, errors at fields, folds, narrow, dark."""
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -24,12 +22,9 @@ picker"""
 
 
 @pytest.fixture
-def open_picker(lab, tmp_path):
+def open_picker(lab_of):
     def open_picker(**options):
-        path = tmp_path / "picker.ipynb"
-        nbformat.write(new_notebook(cells=[new_code_cell(CODE)]), path)
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(CODE, **options)
         page.page.locator(".sparkwright-outlook").wait_for()
         page.wait_idle()
         return page

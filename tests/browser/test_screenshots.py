@@ -8,9 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 from tests.browser.conftest import SCREENSHOTS
 from tests.browser.test_evaluation_panel import CELL as EVALUATION
 from tests.browser.test_model_store import CELL as MODELS
@@ -121,13 +119,10 @@ ALL = {
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALL)
-def test_a_picture_is_drawn(lab, tmp_path, name):
+def test_a_picture_is_drawn(lab_of, name):
     picture = ALL[name]
-    path = tmp_path / "picture.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(picture.cell)]), path)
     whole = not picture.shown
-    page = lab(path, files=picture.files, height=1000 if whole else 2600)
-    page.run_all()
+    page = lab_of(picture.cell, files=picture.files, height=1000 if whole else 2600)
     page.page.locator(picture.ready).first.wait_for(timeout=120_000)
     page.wait_idle(120)
     drawn = []
