@@ -124,7 +124,7 @@ ALL = {
 def test_a_picture_is_drawn(lab, tmp_path, name):
     picture = ALL[name]
     path = tmp_path / "picture.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(picture.cell)]), path)
+    nbformat.write(new_notebook(cells=[new_code_cell(picture.cell.strip())]), path)
     whole = not picture.shown
     page = lab(path, files=picture.files, height=1000 if whole else 2600)
     page.run_all()
