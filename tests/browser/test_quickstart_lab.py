@@ -27,7 +27,7 @@ def outputs(page):
 
 
 def wait_for_state(page, word):
-    page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for()
+    page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for(timeout=120_000)
 
 
 def train_for_long(page, notebook):
