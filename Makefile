@@ -7,6 +7,7 @@ RUN = . .venv/sparkwright.env &&
 unexport PYTHONDONTWRITEBYTECODE
 CLUSTER_TESTS = tests/cluster tests/shipping tests/spark tests/yarn
 STORE_TESTS = tests/spark/test_hdfs.py tests/storage
+CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
 NOTEBOOK = notebooks/01_quickstart.ipynb
 # Random faults in make chaos, from this seed on, and which tests of them.
 RUNS = 100
@@ -102,7 +103,7 @@ tour-memory:
 
 chaos:
 	@bash .ci/setup test
-	@$(RUN) SPARKWRIGHT_CHAOS_RUNS=$(RUNS) SPARKWRIGHT_CHAOS_FIRST=$(FIRST) .venv/bin/python -m pytest tests -m "$(CHAOS)" $(ARGS)
+	@$(RUN) SPARKWRIGHT_CHAOS_RUNS=$(RUNS) SPARKWRIGHT_CHAOS_FIRST=$(FIRST) .venv/bin/python -m pytest $(CHAOS_TESTS) -m "$(CHAOS)" $(ARGS)
 
 check: setup
 	@$(RUN) bash .ci/check

@@ -4,8 +4,9 @@ import contextlib
 import fnmatch
 import gc
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +39,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 
+# Else `import nbformat` builds 38 parsers for formats of addresses, for 2.5 s.
+sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of Spark first, in one process that shares a session; other files beside them."""
@@ -53,10 +58,16 @@ def _needs_spark(item: pytest.Item) -> bool:
     return is_marked or "spark" in fixtures or "script_result" in fixtures
 
 
-def pytest_collection_finish() -> None:
-    """Keep tests and modules out of garbage collections, which would walk them each time."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect no garbage meanwhile, and keep tests and modules out of later collections."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

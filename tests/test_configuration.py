@@ -100,7 +100,7 @@ def test_form_shows_the_default(cls: Any, option: Option) -> None:
 
 
 @pytest.mark.parametrize(("cls", "option"), OPTIONS, ids=IDS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: Any) -> None:
     value = data.draw(values | st.sampled_from([*option.choices, option.default]))
@@ -120,7 +120,7 @@ def test_constructor_and_form_accept_the_same(cls: Any, option: Option, data: An
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_settings_make_an_equal_configuration(cls: Any, data: Any) -> None:
     made = data.draw(configurations(cls))

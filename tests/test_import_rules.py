@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
 from tests.benchmarks import size
 
 import sparkwright
@@ -111,16 +110,19 @@ def _tree(source: str) -> ast.Module:
     return ast.parse((ROOT / source).read_text())
 
 
-def imports(source: str, *, top_level: bool = False) -> Iterator[str]:
+@cache
+def imports(source: str, *, top_level: bool = False) -> frozenset[str]:
     """Absolute names of the modules that a file of the engine imports."""
     package = ["sparkwright", *Path(source).parts[:-1]]
     tree = _tree(source)
+    found: set[str] = set()
     for node in tree.body if top_level else _run_time(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
-            yield ".".join([*base, *([node.module] if node.module else [])])
+            found.add(".".join([*base, *([node.module] if node.module else [])]))
+    return frozenset(found)
 
 
 def _run_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -132,20 +134,22 @@ def _run_time(node: ast.AST) -> Iterator[ast.AST]:
         yield from _run_time(child)
 
 
-@pytest.mark.parametrize("source", PURE)
-def test_pure_modules_import_numpy_and_the_standard_library(source: str) -> None:
-    # Inside functions there are three exceptions: PyYAML where YAML is read and written,
-    # matplotlib where the axes of a new figure are made, and pandas where a DataFrame is.
-    inside = {"yaml", *_INSIDE_FUNCTIONS.get(source, ())}
-    roots = {name.partition(".")[0] for name in imports(source)}
-    assert roots <= set(sys.stdlib_module_names) | {"numpy", "sparkwright"} | inside
-    assert not roots & EFFECTS
-    assert not inside & {name.partition(".")[0] for name in imports(source, top_level=True)}
+def roots(source: str, *, top_level: bool = False) -> set[str]:
+    """The packages that a file of the engine imports."""
+    return {name.partition(".")[0] for name in imports(source, top_level=top_level)}
 
 
-@pytest.mark.parametrize("source", PURE)
-def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> None:
-    ours = {name for name in imports(source) if name.split(".")[0] == "sparkwright"}
+def test_pure_modules_import_numpy_and_the_standard_library() -> None:
+    for source in PURE:
+        # Inside functions there are three exceptions: PyYAML where YAML is read and written,
+        # matplotlib where the axes of a new figure are made, and pandas where a DataFrame is.
+        inside = {"yaml", *_INSIDE_FUNCTIONS.get(source, ())}
+        allowed = set(sys.stdlib_module_names) | {"numpy", "sparkwright"} | inside
+        assert roots(source) <= allowed - EFFECTS, source
+        assert not inside & roots(source, top_level=True), source
+
+
+def test_pure_modules_import_only_pure_modules_of_the_engine() -> None:
     pure = {"sparkwright." + path.removesuffix(".py").replace("/", ".") for path in PURE}
     packages = {
         f"sparkwright.{name}" for name in ("data", "evaluation", "masters", "partitions", "updates")
@@ -154,34 +158,27 @@ def test_pure_modules_import_only_pure_modules_of_the_engine(source: str) -> Non
     packages |= {f"sparkwright.networks.{name}" for name in ("describing", "estimate", "spec")}
     # Its file methods write; the rest of it is a value.
     packages |= {"sparkwright.timeline.timeline"}
-    assert ours <= pure | packages
+    for source in PURE:
+        ours = {name for name in imports(source) if name.split(".")[0] == "sparkwright"}
+        assert ours <= pure | packages, source
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_heavy_packages_are_imported_inside_functions(source: str) -> None:
-    found = {name.partition(".")[0] for name in imports(source, top_level=True)} & HEAVY
-    assert found == SUBCLASSES.get(source, set())
+def test_heavy_packages_are_imported_inside_functions() -> None:
+    found = {source: roots(source, top_level=True) & HEAVY for source in SOURCES}
+    assert {source: heavy for source, heavy in found.items() if heavy} == SUBCLASSES
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_the_engine_does_not_know_the_widgets(source: str) -> None:
-    assert not any(name.startswith("sparkwright_widgets") for name in imports(source))
-    tree = _tree(source)
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    assert not any(str(text).startswith("sparkwright_widgets") for text in texts)
+def test_the_engine_knows_neither_the_widgets_nor_the_folders_of_the_repository() -> None:
+    outside = {"kit", "tests", "widgets", "sparkwright_widgets"}
+    for source in SOURCES:
+        assert not roots(source) & outside, source
+        texts = (node.value for node in ast.walk(_tree(source)) if isinstance(node, ast.Constant))
+        assert not any(str(text).startswith("sparkwright_widgets") for text in texts), source
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_the_folders_of_the_repository_are_no_packages(source: str) -> None:
-    assert not any(name.split(".")[0] in {"kit", "tests", "widgets"} for name in imports(source))
-
-
-@pytest.mark.parametrize(
-    "modules",
-    ["sparkwright", *(f"sparkwright.{p.removesuffix('.py').replace('/', '.')}" for p in PURE[:8])],
-)
-def test_importing_the_engine_loads_nothing_heavy(modules: str) -> None:
-    code = f"import sys, {modules}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
+def test_importing_the_engine_loads_nothing_heavy() -> None:
+    modules = [f"sparkwright.{path.removesuffix('.py').replace('/', '.')}" for path in PURE]
+    code = f"import sys, {', '.join(modules)}; print(*sorted(set(sys.modules) & {HEAVY!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
@@ -204,5 +201,5 @@ def test_packages_import_downwards_and_nothing_in_a_circle() -> None:
 
 def test_the_rules_are_checked_against_real_files() -> None:
     assert set(PURE) <= set(SOURCES)
-    assert "sparkwright.workers.protocol" in set(imports("runs/_coordinator.py"))
-    assert "tensorflow" in set(imports("workers/_trainer.py"))
+    assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
+    assert "tensorflow" in imports("workers/_trainer.py")

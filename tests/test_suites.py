@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {
+    "chaos": "CHAOS_TESTS",
     "cluster": "CLUSTER_TESTS",
     "stores": "STORE_TESTS",
 }

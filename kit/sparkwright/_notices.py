@@ -1,14 +1,13 @@
 """Keeps start-up notices of libraries off standard error, and passes on everything else."""
 
 import contextlib
-import importlib.util
 import os
 import re
 import sys
 import threading
 from collections.abc import Generator, Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -44,19 +43,11 @@ def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading
 class _Quiet(MetaPathFinder):
     """Has TensorFlow loaded without its notices."""
 
-    _looks = False
-
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
-        if fullname != _TENSORFLOW or self._looks:
-            return None
-        self._looks = True
-        try:
-            spec = importlib.util.find_spec(fullname)
-        finally:
-            self._looks = False
+        spec = PathFinder.find_spec(fullname, path) if fullname == _TENSORFLOW else None
         loader: Any = None if spec is None else spec.loader
         if loader is not None:
             load = loader.exec_module

@@ -23,7 +23,7 @@ from sparkwright.data import (
     read_minibatches,
 )
 from sparkwright.data.frames import FrameColumns
-from sparkwright.data.in_memory import in_memory, is_pandas
+from sparkwright.data.in_memory import in_memory
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
@@ -37,12 +37,10 @@ from sparkwright.partitions import plan_repartition
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.begin import RunBeginning, check_direct, count_text, refuse_joining
 from sparkwright.runs.fit_options import (
-    CheckedOptions,
     FitOptions,
     checked_options,
-    frame_columns,
+    parts,
     takes_fit_options,
-    weighted_parts,
 )
 from sparkwright.runs.peer_engine import fill_in, saves_updater
 from sparkwright.storage import save_model
@@ -192,7 +190,8 @@ class ParallelWrapper:
             raise ConfigurationError(
                 f"this model is being trained by run {self._active.name}. Wait for it or stop it."
             )
-        training, validating = self._parts(data if y is None else (data, y), given)
+        data = data if y is None else (data, y)
+        _, training, validating = parts(self.model, data, given, _examples)
         if isinstance(training, TfData):
             refuse_joining(self.master)
         if self.normalizer is not None:
@@ -211,8 +210,7 @@ class ParallelWrapper:
             save=self._save,
             previous=self._active,
         )
-        check_data(self.model, training, training=True)
-        check_data(self.model, validating, training=False)
+        check_data(self.model, training, validating)
         rules = given["early_stopping"]
         if rules is not None and rules.saves_files:
             self._place = place_for(self.model, self.normalizer)
@@ -237,21 +235,6 @@ class ParallelWrapper:
     def history(self) -> Any:
         """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
         return None if self._active is None else self._active.epoch_history
-
-    def _parts(self, data: Any, options: CheckedOptions) -> tuple[DataSet | TfData, DataSet | None]:
-        """What is trained and what validates, with their weights."""
-        chosen, options = frame_columns(self.model, options, is_frame=is_pandas(data))
-        training = data if isinstance(data, TfData) else _examples(data, "data", chosen)
-        schema = getattr(training, "schema", None)
-        validation, columns = options["validation"], chosen if schema is None else None
-        validating = (
-            None
-            if validation is None
-            else _examples(validation, "validation", columns, schema).data
-        )
-        if not isinstance(training, TfData):
-            training = training.data
-        return weighted_parts(self.model, training, validating, options)
 
     def _save(self, model: Any, url: str) -> None:
         save_model(

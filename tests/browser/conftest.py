@@ -21,6 +21,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 SCREENSHOTS = Path(__file__).parents[2] / "reports" / "screenshots"
 
@@ -36,6 +37,28 @@ _SETTINGS = {
 }
 _START_TIMEOUT_S = 60
 _KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+
+# What sticks out of a part of the page on its right.
+_STICKING_OUT = """(part) => {
+  const panel = document.querySelector(part);
+  const edge = panel.parentElement.getBoundingClientRect().right + 1;
+  return [...panel.querySelectorAll('*')]
+    .filter((node) => !node.closest('.sparkwright-scroll > *, svg *, option'))
+    .filter((node) => node.getBoundingClientRect().right > edge)
+    .map((node) => node.outerHTML.slice(0, 120));
+}"""
+# How many pixels of the live chart have a color, as only workers' lines and the validation have.
+_COLORED = """() => {
+  const canvas = document.querySelector('.sparkwright-chart > canvas');
+  if (!canvas) return 0;
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const channels = data.slice(i, i + 3);
+    if (data[i + 3] > 40 && Math.max(...channels) - Math.min(...channels) > 60) count += 1;
+  }
+  return count;
+}"""
 
 _HAS_FAILED = pytest.StashKey[bool]()
 
@@ -165,11 +188,17 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.fixture(scope="module")
+def tabs(contexts):
+    """Tabs by device scale, each left to the next test: loading JupyterLab takes seconds."""
+    return {}
+
+
 @pytest.fixture
-def lab(contexts, jupyter_server, request):
+def lab(contexts, jupyter_server, request, tabs):
     """`lab(notebook_path, …) -> LabPage`: a copy of the notebook, open in JupyterLab, kernel idle.
 
-    When the test ends, the pages are closed (after a photograph if it failed), the kernels shut
+    When the test ends, the notebooks are closed (after a photograph if it failed), the kernels shut
     down, and errors that JavaScript raised fail the test.
     """
     opened = []
@@ -189,23 +218,45 @@ def lab(contexts, jupyter_server, request):
         # Without it JupyterLab asks which kernel to start.
         notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
         nbformat.write(notebook, folder / Path(notebook_path).name)
-        url = f"{jupyter_server.url}/doc/tree/{place}/notebooks/{Path(notebook_path).name}"
-        page = LabPage(contexts(scale).new_page(), f"{url}?token={jupyter_server.token}", folder)
-        opened.append(page)
+        path = f"{place}/notebooks/{Path(notebook_path).name}"
+        url = f"{jupyter_server.url}/doc/tree/{path}?token={jupyter_server.token}"
+        tab = tabs.pop(scale, None)
+        page = LabPage(tab or contexts(scale).new_page(), url, folder)
+        opened.append((scale, page))
         page.page.set_viewport_size({"width": width, "height": height})
-        page.open()
+        if tab is None:
+            page.open()
+        else:
+            page.open_beside(path)
         return page
 
     yield open_notebook
     errors = []
-    for page in opened:
+    for scale, page in opened:
         errors += page.errors
-        if request.node.stash.get(_HAS_FAILED, False):
+        if has_failed := request.node.stash.get(_HAS_FAILED, False):
             with contextlib.suppress(Exception):
                 page.screenshot(f"failed-{request.node.name}")
-        page.shut_down_kernels()
-        page.page.close()
+        page.close()
+        if has_failed or scale in tabs:
+            page.page.close()
+        else:
+            tabs[scale] = page.page
     assert errors == [], "JavaScript raised errors"
+
+
+@pytest.fixture
+def lab_of(lab, tmp_path):
+    """`lab_of(code, …, **options) -> LabPage`: `lab`, of a notebook of these cells, all started."""
+
+    def open_cells(*cells, **options):
+        path = tmp_path / "cells.ipynb"
+        nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells]), path)
+        page = lab(path, **options)
+        page.run_all()
+        return page
+
+    return open_cells
 
 
 class LabPage:
@@ -220,7 +271,7 @@ class LabPage:
     def __init__(self, page, url, folder):
         self.page, self.url, self.folder = page, url, folder
         self.errors = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", self._keep_error)
         page.set_default_timeout(30_000)
 
     def open(self):
@@ -228,6 +279,28 @@ class LabPage:
         self.page.goto(self.url)
         self.page.wait_for_selector(".jp-Notebook")
         self.wait_idle(60)
+
+    def open_beside(self, path):
+        """Open a notebook in JupyterLab as it is loaded, and wait for the kernel."""
+        self.page.evaluate(
+            "async (path) => { await jupyterapp.serviceManager.kernelspecs.refreshSpecs();"
+            " await jupyterapp.commands.execute('docmanager:open', { path }); }",
+            path,
+        )
+        self.page.wait_for_selector(".jp-Notebook")
+        self.wait_idle(60)
+
+    def close(self):
+        """Close the notebook without saving, and end the kernels."""
+        with contextlib.suppress(Exception):
+            self.page.evaluate(
+                "[...jupyterapp.shell.widgets('main')].forEach((widget) => widget.dispose())"
+            )
+        self.shut_down_kernels()
+        self.page.remove_listener("pageerror", self._keep_error)
+
+    def _keep_error(self, error):
+        self.errors.append(str(error))
 
     def wait_idle(self, timeout_s=60):
         """Wait until the kernel has run everything it was given."""
@@ -290,6 +363,21 @@ class LabPage:
             " await future.done; return text.trim(); }",
             code,
         )
+
+    def wait_until_it_fits(self, part=".sparkwright-panel"):
+        """Wait until nothing is wider than the notebook's cell, but for what scrolls within it.
+
+        Charts follow a new width on the next frame.
+        """
+        try:
+            self.page.wait_for_function(f"(part) => ({_STICKING_OUT})(part).length === 0", arg=part)
+        except Exception as error:
+            error.add_note(str(self.page.evaluate(_STICKING_OUT, part)))
+            raise
+
+    def wait_for_curve(self):
+        """Wait until the live chart has curves."""
+        self.page.wait_for_function(f"() => ({_COLORED})() > 300", timeout=120_000)
 
     def screenshot(self, name):
         """Photograph the page to `reports/screenshots/NAME.png`; returns the path."""

@@ -7,10 +7,8 @@ import json
 import os
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -58,11 +56,8 @@ display(shown)
 """
 
 
-def test_live(lab, tmp_path):
-    path = tmp_path / "live.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(RUN)]), path)
-    page = lab(path, files=[FAKE_RUN])
-    page.run_all()
+def test_live(lab_of):
+    page = lab_of(RUN, files=[FAKE_RUN])
     page.page.locator(".sparkwright-chart > canvas").wait_for()
     page.wait_idle()
     cores = float(page.in_kernel(f"steadily({STEADY_S})"))

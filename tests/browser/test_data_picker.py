@@ -1,9 +1,7 @@
 """The data picker in a real browser: found with the keyboard alone, seen narrow and in the dark."""
 
-import nbformat
 import numpy as np
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -11,7 +9,7 @@ SPECIES = ("setosa", "versicolor", "virginica")
 
 
 @pytest.fixture
-def open_picker(lab, tmp_path):
+def open_picker(lab_of):
     """Open a notebook that shows a DataPicker, beside a folder of data."""
     random = np.random.default_rng(3)
     lines = ["width,length,town,species"]
@@ -27,12 +25,9 @@ def open_picker(lab, tmp_path):
         "from sparkwright_widgets._data_picker import DataPicker\n"
         "picker = DataPicker()\npicker"
     )
-    path = tmp_path / "picker.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(code)]), path)
 
     def open_picker(**options):
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(code, **options)
         page.page.locator(".sparkwright-data-picker").wait_for()
         return page
 
@@ -47,7 +42,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     page.screenshot("data-picker-digits")
 
     # Handwritten digits -> CSV by typing ahead in the list of formats.
-    look.get_by_label("Data", exact=True).focus()
+    look.get_by_label("Format", exact=True).focus()
     look.keyboard.press("C")
     look.get_by_role("button", name="Browse folders").focus()
     look.keyboard.press("Enter")
@@ -62,7 +57,7 @@ def test_data_is_found_and_its_label_changed_with_the_keyboard_alone(open_picker
     look.get_by_text("all 300 rows", exact=True).wait_for()
     look.get_by_text("iris.csv, line 43: column 'width' must hold a value").wait_for()
     page.screenshot("data-picker-csv")
-    look.get_by_label("Label (what to predict)").focus()
+    look.get_by_label("Label (column to predict)").focus()
     look.keyboard.press("t")  # town
     look.get_by_role("columnheader", name="town (label)").wait_for()
     assert page.in_kernel("picker.settle(); print(picker.source.label)") == "town"
@@ -75,7 +70,7 @@ def test_narrow_and_dark_nothing_sticks_out(open_picker):
     page.in_kernel("picker.place.url.value = 'data/iris.csv'; picker.settle()")
     page.page.get_by_text("all 300 rows", exact=True).wait_for()
     page.in_kernel("[f.set_opened(True) for f in (picker.columns.fold, picker.statistics_fold)]")
-    page.page.get_by_role("columnheader", name="Deviation").wait_for()
+    page.page.get_by_role("columnheader", name="Std", exact=True).wait_for()
     page.screenshot("data-picker-narrow-dark")
     wide = page.page.evaluate(
         "() => { const box = document.querySelector('.sparkwright-data-picker');"

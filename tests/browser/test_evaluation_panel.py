@@ -1,8 +1,6 @@
 """The evaluation panel in a real browser: threshold and results by keys, narrow and dark."""
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -33,14 +31,6 @@ panel.add("first", found(2.0))
 panel.add("second", found(1.4))
 display(panel)
 """
-WIDE = """() => {
-  const panel = document.querySelector('.sparkwright-part');
-  const edge = panel.parentElement.getBoundingClientRect().right + 1;
-  return [...panel.querySelectorAll('*')]
-    .filter((node) => !node.closest('.sparkwright-scroll > *, svg *, option'))
-    .filter((node) => node.getBoundingClientRect().right > edge)
-    .map((node) => node.outerHTML.slice(0, 120));
-}"""
 
 
 def wait_until(page, expression, text):
@@ -53,12 +43,9 @@ def wait_until(page, expression, text):
 
 
 @pytest.fixture
-def open_panel(lab, tmp_path):
+def open_panel(lab_of):
     def open_panel(**options):
-        path = tmp_path / "evaluation.ipynb"
-        nbformat.write(new_notebook(cells=[new_code_cell(CELL)]), path)
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(CELL, **options)
         page.page.locator(".sparkwright-threshold-point").first.wait_for()
         return page
 
@@ -100,7 +87,7 @@ def test_the_threshold_follows_the_keys_and_the_kernel_hears_of_it(open_panel):
     page.page.get_by_role("button", name="Best F1").press("Enter")
     page.page.get_by_role("combobox", name="Class").select_option("<b>bee</b>")
     wait_until(page, "panel.shown.explorer.choice", "1")
-    assert page.page.evaluate(WIDE) == []
+    page.wait_until_it_fits(".sparkwright-part")
     page.page.locator(".sparkwright-threshold").scroll_into_view_if_needed()
     page.screenshot("evaluation-threshold-420px")
     page.set_theme("JupyterLab Dark")
@@ -118,7 +105,7 @@ def test_results_are_chosen_by_keys_and_all_fits_a_wide_page(open_panel):
     page.page.keyboard.press("ArrowUp")
     wait_until(page, "panel.result_choice.value", "first")
     page.page.get_by_text("★").first.wait_for()
-    assert page.page.evaluate(WIDE) == []
+    page.wait_until_it_fits(".sparkwright-part")
     page.screenshot("evaluation-1280px")
     page.set_theme("JupyterLab Dark")
     page.page.locator(".sparkwright-threshold").scroll_into_view_if_needed()

@@ -2,47 +2,25 @@
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
 FAKE_RUN = Path(__file__).parents[1] / "widgets" / "fake_run.py"
 
-# How many pixels of the chart are not transparent, and how many have a worker's colour.
-COUNT_PIXELS = """() => {
-  const canvas = document.querySelector('.sparkwright-chart > canvas');
-  if (!canvas) return { drawn: 0, coloured: 0 };
-  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-  let drawn = 0, coloured = 0;
-  for (let i = 0; i < data.length; i += 4) {
-    if (data[i + 3] < 40) continue;
-    drawn += 1;
-    const channels = data.slice(i, i + 3);
-    if (Math.max(...channels) - Math.min(...channels) > 60) coloured += 1;
-  }
-  return { drawn, coloured };
-}"""
-
 
 @pytest.fixture
-def open_run(lab, tmp_path):
+def open_run(lab_of):
     """Open a notebook whose first cell displays a fake run, begun with the given arguments."""
 
     def open_run(arguments="", last_line="", kind="", **options):
-        cells = [
-            new_code_cell(
-                "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
-                f"run = fake_run.FakeRun({kind})\ndisplay(panel_for(run))\n"
-                f"run.begin({arguments})\n{last_line}"
-            )
-        ]
-        path = tmp_path / "fake.ipynb"
-        nbformat.write(new_notebook(cells=cells), path)
-        page = lab(path, files=[FAKE_RUN], **options)
-        page.run_all()
-        return page
+        return lab_of(
+            "import fake_run\nfrom sparkwright_widgets.display import panel_for\n"
+            f"run = fake_run.FakeRun({kind})\ndisplay(panel_for(run))\n"
+            f"run.begin({arguments})\n{last_line}",
+            files=[FAKE_RUN],
+            **options,
+        )
 
     return open_run
 
@@ -64,7 +42,7 @@ def steps_shown(page):
 def test_curve_is_drawn_and_the_run_ends_with_a_card(open_run):
     page = open_run("epochs=3, rounds=10")
     wait_for_state(page, "Training")
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.wait_for_curve()
     page.screenshot("panel-training")
     wait_for_state(page, "Done")
     wait_for_card(page)
@@ -92,7 +70,7 @@ def test_a_saved_notebook_shows_the_result_without_its_kernel(open_run):
     page = open_run("epochs=2, rounds=10")
     wait_for_card(page)
     page.save()
-    saved = (page.folder / "fake.ipynb").read_text()
+    saved = (page.folder / "cells.ipynb").read_text()
     assert "Loss curve of 2 workers over 100 steps" in saved  # the panel's static copy
     page.shut_down_kernels()
     page.open()
@@ -112,7 +90,7 @@ def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
         " content.activeCell.model.sharedModel.setSource('panel_for(run)'); }"
     )
     page.run_cell(0)
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.wait_for_curve()
     page.page.locator(".sparkwright-chart > canvas").focus()
     page.page.keyboard.press("Home")
     page.page.locator(".sparkwright-readout", has_text="Step 5: workers ").wait_for()
@@ -120,11 +98,11 @@ def test_a_chart_whose_view_was_closed_is_complete_when_shown_again(open_run):
 
 def test_reload_during_a_run_shows_the_whole_curve_and_goes_on(open_run):
     page = open_run("epochs=20")
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.wait_for_curve()
     page.save()
     page.open()
     page.page.locator(".sparkwright-chart > canvas").wait_for()
-    page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+    page.wait_for_curve()
     before = steps_shown(page)
     assert before > 10
     canvas = page.page.locator(".sparkwright-chart > canvas")
@@ -176,24 +154,13 @@ def test_two_views_share_one_panel_and_one_thread(open_run):
     assert page.in_kernel(count) == "1"
 
 
-WIDE = """() => {
-  const panel = document.querySelector('.sparkwright-panel');
-  const edge = panel.parentElement.getBoundingClientRect().right + 1;
-  return [...panel.querySelectorAll('*')]
-    .filter((node) => !node.closest('.sparkwright-scroll > *'))
-    .filter((node) => node.getBoundingClientRect().right > edge)
-    .map((node) => node.className);
-}"""
-
-
 def test_nothing_is_wider_than_the_page(open_run):
     page = open_run("epochs=2, rounds=10, bad_step=60", scale=2.0)
     wait_for_card(page)
     page.page.get_by_text("the loss is not finite").wait_for()
     for width in (1280, 420):
         page.page.set_viewport_size({"width": width, "height": 900})
-        # The chart follows on the next frame.
-        page.page.wait_for_function(f"() => ({WIDE})().length === 0")
+        page.wait_until_it_fits()
         page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
         page.screenshot(f"panel-{width}px")
 
@@ -240,7 +207,7 @@ def test_sixty_epochs_are_zoomed_smoothed_and_drawn_by_epoch_and_time(open_run):
         page.set_theme(f"JupyterLab {theme}")
         for width in (1280, 420):
             page.page.set_viewport_size({"width": width, "height": 900})
-            page.page.wait_for_function(f"() => ({WIDE})().length === 0")
+            page.wait_until_it_fits()
             page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
             page.screenshot(f"panel-60-epochs-{width}px-{theme.lower()}")
             slider.fill("0.9")
@@ -312,7 +279,7 @@ def test_a_run_that_shares_gradients_shows_its_messages(open_run):
         choice.focus()
         page.page.keyboard.press("ArrowUp")  # by the keyboard alone
         page.page.wait_for_function(SEE, arg="Curve of the sparsity (%).")
-        page.page.wait_for_function(f"() => ({COUNT_PIXELS})().coloured > 300")
+        page.wait_for_curve()
         page.page.locator(".sparkwright-panel").scroll_into_view_if_needed()
         page.screenshot(f"panel-sharing-{width}px-{theme.lower()}")
     page.set_theme("JupyterLab Light")

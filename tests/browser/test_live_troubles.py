@@ -5,11 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -39,17 +38,9 @@ run.begin(epochs={epochs})
 
 
 @pytest.fixture
-def open_cells(lab, tmp_path):
-    """Open a notebook of these cells and run all of them."""
-
-    def open_cells(*cells, **options):
-        path = tmp_path / "live.ipynb"
-        nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells]), path)
-        page = lab(path, files=[FAKE_RUN], **options)
-        page.run_all()
-        return page
-
-    return open_cells
+def open_cells(lab_of):
+    """Open a notebook of these cells, beside the test double, and run all of them."""
+    return partial(lab_of, files=[FAKE_RUN])
 
 
 def wait_for_step(page, step):

@@ -1,8 +1,6 @@
 """The picker in a real browser: keys, errors at fields, folds, narrow, dark."""
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -24,12 +22,9 @@ picker"""
 
 
 @pytest.fixture
-def open_picker(lab, tmp_path):
+def open_picker(lab_of):
     def open_picker(**options):
-        path = tmp_path / "picker.ipynb"
-        nbformat.write(new_notebook(cells=[new_code_cell(CODE)]), path)
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(CODE, **options)
         page.page.locator(".sparkwright-outlook").wait_for()
         page.wait_idle()
         return page
@@ -47,8 +42,8 @@ def type_into(page, label, text):
 def test_a_master_is_chosen_by_keys_and_what_is_wrong_is_said_at_the_field(open_picker):
     page = open_picker(height=1400)
     type_into(page, "Average after (minibatches)", "10")
-    page.page.locator(".sparkwright-figures", has_text="Examples a round 640").wait_for()
-    type_into(page, "One minibatch takes (ms)", "20")
+    page.page.locator(".sparkwright-figures", has_text="Examples per round 640").wait_for()
+    type_into(page, "Time per minibatch (ms)", "20")
     page.page.locator(".sparkwright-verdict", has_text="of 20 ms take 200 ms").wait_for()
     page.screenshot("master-picker")
     type_into(page, "Workers", "0")

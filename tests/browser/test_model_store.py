@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -25,14 +23,6 @@ store._operations = FakeStore(
 )
 store
 """
-WIDER_THAN_THE_PAGE = """() => {
-  const panel = document.querySelector('.sparkwright-panel');
-  const edge = panel.parentElement.getBoundingClientRect().right + 1;
-  return [...panel.querySelectorAll('*')]
-    .filter((node) => !node.closest('.sparkwright-scroll > *'))
-    .filter((node) => node.getBoundingClientRect().right > edge)
-    .map((node) => node.outerHTML.slice(0, 120));
-}"""
 
 
 def press(page, name):
@@ -40,11 +30,8 @@ def press(page, name):
     page.page.keyboard.press("Enter")
 
 
-def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
-    path = tmp_path / "store.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(CELL)]), path)
-    page = lab(path, files=[FAKE_STORE], width=420, height=1900)
-    page.run_all()
+def test_models_are_listed_compared_saved_and_deleted_by_keys(lab_of):
+    page = lab_of(CELL, files=[FAKE_STORE], width=420, height=1900)
     page.page.get_by_role("heading", name="Models").wait_for()
     press(page, "List models")
     page.page.get_by_text("4 models in hdfs://name/models").wait_for()
@@ -58,7 +45,7 @@ def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
     page.page.get_by_role("textbox", name="File name").fill("lenet")
     press(page, "Save")
     page.page.get_by_role("alert").filter(has_text="There is a file at").wait_for()
-    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.wait_until_it_fits()
     page.screenshot("model-store-420px")
     page.page.locator("button:focus", has_text="Keep it").wait_for()
     page.page.keyboard.press("Enter")
@@ -67,10 +54,10 @@ def test_models_are_listed_compared_saved_and_deleted_by_keys(lab, tmp_path):
     page.set_theme("JupyterLab Dark")
     page.page.set_viewport_size({"width": 1280, "height": 1200})
     press(page, "Delete …")
-    page.page.get_by_role("button", name="Delete for good").wait_for()
-    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.page.get_by_role("button", name="Delete permanently").wait_for()
+    page.wait_until_it_fits()
     page.screenshot("model-store-1280px-dark")
-    press(page, "Delete for good")
+    press(page, "Delete permanently")
     page.page.get_by_text("2 models in hdfs://name/models").wait_for()
     assert page.in_kernel("print(len(store.models))") == "2"
     page.set_theme("JupyterLab Light")

@@ -1,6 +1,4 @@
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -13,26 +11,13 @@ builder
 """
 PROBLEM = "its kernel, 31 x 31, is larger than its input, 12 x 12."
 
-WIDER_THAN_THE_PAGE = """() => {
-  const panel = document.querySelector('.sparkwright-panel');
-  const edge = panel.parentElement.getBoundingClientRect().right + 1;
-  return [...panel.querySelectorAll('*')]
-    .filter((node) => !node.closest('.sparkwright-scroll > *'))
-    .filter((node) => node.getBoundingClientRect().right > edge)
-    .map((node) => node.className);
-}"""
-
 
 @pytest.fixture
-def open_builder(lab, tmp_path):
+def open_builder(lab_of):
     """Open a notebook whose only cell shows a NetworkBuilder."""
 
     def open_builder(value="", **options):
-        path = tmp_path / "builder.ipynb"
-        cells = [new_code_cell(BUILDER.format(value=value))]
-        nbformat.write(new_notebook(cells=cells), path)
-        page = lab(path, **options)
-        page.run_all()
+        page = lab_of(BUILDER.format(value=value), **options)
         page.page.locator(".sparkwright-layers").wait_for()
         return page
 
@@ -145,7 +130,7 @@ def test_all_of_it_fits_the_page(open_builder):
     for width, theme in ((1280, "Light"), (420, "Dark")):
         page.set_theme(f"JupyterLab {theme}")
         page.page.set_viewport_size({"width": width, "height": 3600})
-        assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+        page.wait_until_it_fits()
         page.screenshot(f"builder-{width}px-{theme.lower()}")
     page.set_theme("JupyterLab Light")
 

@@ -1,8 +1,6 @@
 """The partition preview in a real browser: by keys, narrow and wide, light and dark."""
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.browser
 
@@ -17,24 +15,13 @@ preview = PartitionPreview.of_counts(
     workers=3)
 preview
 """
-WIDER_THAN_THE_PAGE = """() => {
-  const panel = document.querySelector('.sparkwright-panel');
-  const edge = panel.parentElement.getBoundingClientRect().right + 1;
-  return [...panel.querySelectorAll('*')]
-    .filter((node) => !node.closest('.sparkwright-scroll > *') && !node.closest('svg'))
-    .filter((node) => node.getBoundingClientRect().right > edge)
-    .map((node) => node.outerHTML.slice(0, 120));
-}"""
 
 
-def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab, tmp_path):
-    path = tmp_path / "preview.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(CELL)]), path)
-    page = lab(path, width=420, height=1900)
-    page.run_all()
+def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab_of):
+    page = lab_of(CELL, width=420, height=1900)
     page.page.get_by_role("heading", name="Partitions").wait_for()
     page.page.get_by_role("img", name="Rows of 3 workers").wait_for()
-    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.wait_until_it_fits()
     page.screenshot("partition-preview-420px")
     page.page.get_by_role("combobox", name="Repartition").focus()
     page.page.keyboard.type("ne")  # never
@@ -50,6 +37,6 @@ def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab, tmp_path):
     page.set_theme("JupyterLab Dark")
     page.page.set_viewport_size({"width": 1280, "height": 1500})
     page.page.get_by_role("button", name="Count rows and labels").wait_for()
-    assert page.page.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.wait_until_it_fits()
     page.screenshot("partition-preview-1280px-dark")
     page.set_theme("JupyterLab Light")

@@ -11,18 +11,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 
-# Pixels of the live chart that have a colour, as only workers' lines and the validation have.
-COLOURED = """() => {
-  const canvas = document.querySelector('.sparkwright-chart > canvas');
-  if (!canvas) return 0;
-  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-  let count = 0;
-  for (let i = 0; i < data.length; i += 4) {
-    const channels = data.slice(i, i + 3);
-    if (data[i + 3] > 40 && Math.max(...channels) - Math.min(...channels) > 60) count += 1;
-  }
-  return count;
-}"""
 # The panel of the run; the other widgets are panels too.
 LIVE = ".sparkwright-panel:not(.sparkwright-part)"
 # Takes every slot that Spark has: hangs if a run still holds one.
@@ -39,7 +27,7 @@ def outputs(page):
 
 
 def wait_for_state(page, word):
-    page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for()
+    page.page.locator(f"{LIVE} .sparkwright-badge", has_text=word).wait_for(timeout=120_000)
 
 
 def train_for_long(page, notebook):
@@ -53,7 +41,7 @@ def train_for_long(page, notebook):
         [index_of(notebook, "sw.networks.lenet("), index_of(notebook, "network.start(")],
     )
     wait_for_state(page, "Training")
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+    page.wait_for_curve()
 
 
 @pytest.mark.timeout(600)
@@ -65,7 +53,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
     page = lab(NOTEBOOK)
     page.run_all()
     page.page.locator(LIVE).wait_for(timeout=120_000)
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+    page.wait_for_curve()
     wait_for_state(page, "Done")
     page.wait_idle(60)
     outputs(page).get_by_text("digits that it had never seen are read correctly").wait_for()
@@ -73,6 +61,7 @@ def test_the_quickstart_draws_its_curve_stops_and_is_interrupted(lab):
     assert rows == "2300 2300"
     results = json.loads((page.folder.parent / "reports" / "quickstart.json").read_text())
     assert results["accuracy"] >= 0.97
+    assert page.page.locator('[data-mime-type="application/vnd.jupyter.stderr"]').count() == 0
     page.cell(training).scroll_into_view_if_needed()
     page.screenshot("quickstart-done")
 

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
-from tests.browser.test_model_store import WIDER_THAN_THE_PAGE, press
+from tests.browser.test_model_store import press
 
 pytestmark = pytest.mark.browser
 
@@ -25,12 +23,9 @@ _, engine, recorder = begin(store, name="going-on", epochs=20)
 """
 
 
-def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
-    path = tmp_path / "runs.ipynb"
-    cells = [new_code_cell(STORE), new_code_cell("table = RunsTable(store)\ntable")]
-    nbformat.write(new_notebook(cells=cells), path)
-    page = lab(path, files=[RECORDED], width=1280, height=1500)
-    page.run_all()
+def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab_of):
+    cells = (STORE, "table = RunsTable(store)\ntable")
+    page = lab_of(*cells, files=[RECORDED], width=1280, height=1500)
     at = page.page
     at.get_by_role("heading", name="Runs").wait_for()
     at.get_by_role("row", name="going-on").get_by_text("Training").wait_for()
@@ -41,7 +36,7 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
         at.get_by_role("heading", name="Runs").wait_for()
     at.get_by_role("region", name="Results of the runs").wait_for()
     at.get_by_text("5 runs; 2 selected.").wait_for()
-    assert at.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.wait_until_it_fits()
     page.screenshot("runs-1280px")
     # A run of another kernel ends: the table follows, the ticks stay.
     page.in_kernel("engine.may_end.set()")
@@ -56,13 +51,12 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab, tmp_path):
     page.set_theme("JupyterLab Dark")
     page.screenshot("runs-1280px-dark")
     at.set_viewport_size({"width": 420, "height": 1500})
-    at.wait_for_timeout(500)
-    assert at.evaluate(WIDER_THAN_THE_PAGE) == []
+    page.wait_until_it_fits()
     page.screenshot("runs-420px-dark")
     page.set_theme("JupyterLab Light")
     press(page, "Delete …")
     at.get_by_role("alert").filter(has_text="Delete 2 runs?").wait_for()
     page.screenshot("runs-420px")
-    press(page, "Delete for good")
+    press(page, "Delete permanently")
     at.get_by_text("3 runs; select some").wait_for()
     assert page.in_kernel("print(len(store.runs()))") == "3"

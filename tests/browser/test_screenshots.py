@@ -8,9 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 from tests.browser.conftest import SCREENSHOTS
 from tests.browser.test_evaluation_panel import CELL as EVALUATION
 from tests.browser.test_model_store import CELL as MODELS
@@ -63,9 +61,34 @@ run = fake_run.FakeRun()
 run.begin(epochs=400, rounds=10, steps_per_s=60)
 panel_for(run)
 """
-WORKBENCH = """
+RUNS = """
 import os
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["SPARKWRIGHT_RUNS"] = "runs.sqlite"
+import keras
+import sparkwright as sw
+from sklearn.datasets import load_digits
+from sparkwright_widgets import RunsTable
+features, labels = load_digits(return_X_y=True)
+features = (features / 16).astype("float32")
+train, test = sw.DataSet(features[:1437], labels[:1437]), sw.DataSet(features[1437:], labels[1437:])
+names = ("lucid-thrush", "deep-meadow", "vivid-hawk", "pale-hill")
+settings = ((32, 0.001), (32, 0.01), (8, 0.01), (8, 0.001))
+for name, (batch_size, learning_rate) in zip(names, settings):
+    layers = keras.layers
+    model = keras.Sequential(
+        [layers.Input((64,)), layers.Dense(128, "relu"), layers.Dense(10, "softmax")])
+    model.compile(keras.optimizers.Adam(learning_rate), "sparse_categorical_crossentropy",
+                  metrics=["accuracy"])
+    master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=batch_size)
+    with sw.ParallelWrapper(model, master, workers=2) as wrapper:
+        wrapper.fit(train, epochs=12, validation=test, display=False, name=name)
+table = RunsTable()
+table.store.tag("lucid-thrush", "baseline")
+table.store.tag("vivid-hawk", "best")
+table.select("vivid-hawk", "deep-meadow", "lucid-thrush")
+table
+"""
+WORKBENCH = """
 import sparkwright as sw
 from sparkwright_widgets import Workbench
 bench = Workbench(experiment=sw.Experiment(title="Handwritten digits", epochs=400))
@@ -79,29 +102,27 @@ while run.status.state != "training" or len(run.log) < 400:
 """
 ALL = {
     "data": Picture(cell=DATA, ready="text=all 1,797 images"),
-    "builder": Picture(cell=BUILDER, ready=".sparkwright-layers"),
+    "builder": Picture(cell=BUILDER, ready="text=8 layers, 431,080 parameters"),
     "master": Picture(cell=MASTER, ready=".sparkwright-outlook"),
     "partitions": Picture(cell=PARTITIONS, ready=".sparkwright-bars svg"),
     "evaluation": Picture(cell=EVALUATION, ready=".sparkwright-threshold-point"),
     "models": Picture(
-        cell=f"{MODELS}\nstore.refresh()",
+        cell=f"{MODELS}\nstore.refresh()\nstore",
         ready="text=4 models in",
         files=(WIDGETS / "fake_store.py",),
     ),
     "run": Picture(cell=RUN, ready=".sparkwright-chart canvas", files=(WIDGETS / "fake_run.py",)),
+    "runs": Picture(cell=RUNS, ready="text=4 runs; 3 selected."),
     "workbench": Picture(cell=WORKBENCH, ready=".sparkwright-chart canvas", shown=""),
 }
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALL)
-def test_a_picture_is_drawn(lab, tmp_path, name):
+def test_a_picture_is_drawn(lab_of, name):
     picture = ALL[name]
-    path = tmp_path / "picture.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(picture.cell)]), path)
     whole = not picture.shown
-    page = lab(path, files=picture.files, height=1000 if whole else 2600)
-    page.run_all()
+    page = lab_of(picture.cell, files=picture.files, height=1000 if whole else 2600)
     page.page.locator(picture.ready).first.wait_for(timeout=120_000)
     page.wait_idle(120)
     drawn = []

@@ -2,10 +2,8 @@
 
 import re
 
-import nbformat
 import pytest
 from tests.browser.conftest import SCREENSHOTS
-from tests.browser.test_quickstart_lab import COLOURED
 
 pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.slow]
 
@@ -32,14 +30,9 @@ STEPS = {
 
 
 @pytest.fixture
-def open_bench(lab, tmp_path):
-    def open_bench(code=CODE, **options):
-        notebook = nbformat.v4.new_notebook()
-        notebook.cells = [nbformat.v4.new_code_cell(source) for source in (code, "after = 1")]
-        path = tmp_path / "workbench.ipynb"
-        nbformat.write(notebook, path)
-        page = lab(path, **options)
-        page.run_all()
+def open_bench(lab_of):
+    def open_bench(**options):
+        page = lab_of(CODE, "after = 1", **options)
         entry(page, "data").wait_for(timeout=60_000)
         return page
 
@@ -128,7 +121,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Partitions: what a repartition would do.
     press(page, "Next: partitions")
     shown(page).get_by_role("button", name="Count rows and labels").click()
-    shown(page).get_by_text("nobody has looked at labels").wait_for(state="detached")
+    shown(page).get_by_text("not counted yet").wait_for(state="detached")
     shown(page).get_by_label("Strategy").select_option("approximate_balanced")
     wait_for_summary(page, "partitions", "approximate balanced")
     photograph(page, "partitions")
@@ -138,12 +131,12 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     shown(page).get_by_label("Epochs").fill("2000")
     photograph(page, "train")
     press(page, "Start")
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=120_000)
+    page.wait_for_curve()
     wait_for_summary(page, "train", "epoch")
     page.save()
     page.open()
-    page.page.wait_for_function(f"() => ({COLOURED})() > 300", timeout=60_000)
-    head.locator(".sparkwright-spark").wait_for()
+    page.wait_for_curve()
+    head.locator(".sparkwright-sparkline").wait_for()
     photograph(page, "training")
     assert page.page.locator(".sparkwright-bench .mod-primary:visible").count() == 0
     press(page, "Stop")
@@ -152,7 +145,8 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     # Evaluate.
     press(page, "Next: evaluate")
     press(page, "Evaluate")
-    wait_for_summary(page, "evaluate", "1 evaluated", timeout_s=60)
+    name = page.in_kernel("print(bench.run.name)")
+    wait_for_summary(page, "evaluate", f"1 evaluated; network: {name}", timeout_s=60)
     shown(page).locator("svg").first.wait_for()
     photograph(page, "evaluation")
 
@@ -163,7 +157,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, "evaluate", "lenet.keras is in hand", timeout_s=60)
+    wait_for_summary(page, "evaluate", "current network: .*lenet.keras", timeout_s=60)
     photograph(page, "models")
 
     # The experiment is what was chosen.
@@ -172,28 +166,28 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     assert text == "10 2000 approximate_balanced"
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"), [(420, "Dark"), (420, "Light"), (1280, "Dark")], ids=str
-)
-def test_every_step_fits_the_page(open_bench, width, theme):
-    page = open_bench(width=width, height=900)
-    page.set_theme(f"JupyterLab {theme}")
+def test_every_step_fits_the_page(open_bench):
+    page = open_bench(width=420, height=900)
     shown(page).locator(".sparkwright-pictures img").first.wait_for()
     wait_for_summary(page, "network", "431,080 parameters")
-    for name in STEPS:
-        open_step(page, name)
-        photograph(page, f"{width}-{theme.lower()}-{name}")
-        too_wide = page.page.evaluate(
-            "() => [...document.querySelectorAll('.sparkwright-part')].filter("
-            "(part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.className)"
-        )
-        assert too_wide == [], f"{name} is wider than the page"
-        scrolls = page.page.evaluate(
-            "() => [...document.querySelectorAll('.sparkwright-bench .widget-box')].filter("
-            "(box) => /auto|scroll/.test(getComputedStyle(box).overflowY)"
-            " && box.scrollHeight > box.clientHeight).map((box) => box.className)"
-        )
-        assert scrolls == [], f"{name} has a scrollbar of its own"
+    for width, theme in ((420, "Dark"), (720, "Light"), (1280, "Dark")):
+        page.set_theme(f"JupyterLab {theme}")
+        page.page.set_viewport_size({"width": width, "height": 900})
+        for name in STEPS:
+            open_step(page, name)
+            photograph(page, f"{width}-{theme.lower()}-{name}")
+            too_wide = page.page.evaluate(
+                "() => [...document.querySelectorAll('.sparkwright-part')].filter("
+                "(part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.className)"
+            )
+            assert too_wide == [], f"{name} is wider than the page of {width} pixels"
+            scrolls = page.page.evaluate(
+                "() => [...document.querySelectorAll('.sparkwright-bench .widget-box')].filter("
+                "(box) => /auto|scroll/.test(getComputedStyle(box).overflowY)"
+                " && box.scrollHeight > box.clientHeight).map((box) => box.className)"
+            )
+            assert scrolls == [], f"{name} has a scrollbar of its own"
+    page.set_theme("JupyterLab Light")
 
 
 def test_the_header_stays_in_view_and_a_shorter_step_begins_at_its_top(open_bench):
@@ -223,7 +217,7 @@ def test_help_opens_by_keys_and_problems_have_buttons(open_bench, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("\n".join(["size,age,kind", *lines]))
     page = open_bench(height=900)
-    shown(page).get_by_label("Data", exact=True).select_option(label="CSV: an example a line")
+    shown(page).get_by_label("Format", exact=True).select_option(label="CSV (one example per line)")
     place = shown(page).get_by_label("Path or URL")
     place.fill(str(tmp_path / "missing.csv"))
     place.press("Enter")

@@ -155,7 +155,7 @@ def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
     assert (look.feature_shape, look.class_count) == ((3,), 3)
     assert dict(look.labels) == {"x": 20, "y": 20, "z": 20}
     assert [p.sentence for p in look.problems] == [
-        "The column 'age' only counts the rows. Leave it out."
+        "The column 'age' only numbers the rows. Exclude it."
     ]
     url = source.url if len(source.url) <= 60 else f"{source.url[:60]}…"
     assert repr(look) == f"<DataPreview of csv {url!r}: all 60 rows, 3 columns, 1 problems>"
@@ -184,13 +184,13 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are left out."),
         (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
-        (GOOD, {}, "warning: The category 'town' is always 'A'."),
+        (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
         (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
         (GOOD, {"label": "colour"}, "error: `labels` must select columns that are there."),
         (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),
         (GOOD, {"classes": 2}, "line 2: column 'kind' must hold numbers"),
         (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),
-        (GOOD.replace("y\n", "x\n"), {}, "error: All 40 rows that were looked at are of one class"),
+        (GOOD.replace("y\n", "x\n"), {}, "error: All 40 rows in the preview have the class"),
         (GOOD + "1,2,A,z\n", {}, "warning: The class 'z' occurs only once."),
         (GOOD + "1,2,A,z\n" * 2 + GOOD * 4, {}, "times as often as 'z'"),
     ],
@@ -238,9 +238,9 @@ def test_a_wrong_header_is_a_problem_and_the_rows_are_shown(
 def test_equal_columns_and_a_copy_of_the_label_are_warnings(tmp_path: Path) -> None:
     text = "a,b,again,y\n" + "".join(f"{i * i},{i % 3},{i % 7},{i % 3}\n" for i in range(30))
     said = found(DataSource(format="csv", url=written(tmp_path, text), label="y"))
-    assert "The column 'b' repeats the label 'y'." in said
+    assert "The column 'b' duplicates the label 'y'." in said
     said = found(DataSource(format="csv", url=written(tmp_path, text), label="again"))
-    assert "The column 'y' repeats the column 'b'." in said
+    assert "The column 'y' duplicates the column 'b'." in said
 
 
 def test_line_breaks_in_quotes_are_read_when_the_remedy_is_taken(tmp_path: Path) -> None:

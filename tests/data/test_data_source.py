@@ -171,8 +171,8 @@ def test_settings_of_earlier_versions_are_read() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (DataSource(format="csv"), "Say where"),
-        (DataSource(format="csv", url="a"), "column with the label"),
+        (DataSource(format="csv"), "Enter the location"),
+        (DataSource(format="csv", url="a"), "Select the label column"),
         (DataSource(format="csv", url="a", label="y", features=("x", "y")), "among the features"),
         (DataSource(format="csv", url="a", label="y", options={"delimiter": "ab"}), "delimiter"),
         (
@@ -180,7 +180,7 @@ def test_settings_of_earlier_versions_are_read() -> None:
             "pattern",
         ),
         (DataSource(format="images", url="a", classes=3), "classes"),
-        (DataSource(format="table", url="t", label="y"), "Choose the features"),
+        (DataSource(format="table", url="t", label="y"), "Select the features"),
         (DataSource(format="tfrecord", url="t", label="y"), "features"),
     ],
 )  # fmt: skip

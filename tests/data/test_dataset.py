@@ -73,7 +73,7 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
         ),
         (
             lambda: DataSet([0], np.array(["a"])),
-            "Received: 'labels' with shape (1,) and dtype <U1.",
+            "dtype <U1. Number classes: `np.unique(labels, return_inverse=True)`.",
         ),
         (lambda: DataSet(np.zeros((3, 0))), "Received: 'features' with shape (3, 0) and dtype"),
         (lambda: DataSet(np.zeros(3), weights=2.0), "Received: 'weights' with shape () and dtype"),

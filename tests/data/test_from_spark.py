@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import sparkwright as sw
-from sparkwright.data.from_spark import from_features_and_label
+from sparkwright.data.frames import FrameColumns
+from sparkwright.data.from_spark import from_frame
 
 pytestmark = pytest.mark.spark
 
@@ -16,7 +17,7 @@ def test_columns_of_vectors_become_one_array(spark: Any) -> None:
 
     rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.sparse(2, {1: 3.0}), 1)]
     frame = spark.createDataFrame(rows, ["features", "label"]).coalesce(1)
-    found = from_features_and_label(frame).collect()
+    found = from_frame(frame, FrameColumns()).collect()
     np.testing.assert_array_equal(found.features["features"], [[1, 2], [0, 3]])
     assert found.labels["labels"].tolist() == [0, 1]
 
@@ -26,13 +27,22 @@ def test_arrays_with_nulls_inside_are_refused(spark: Any) -> None:
     rows = [([1.0, 2.0], 0), ([3.0, None], 1)]
     frame = spark.createDataFrame(rows, schema).coalesce(1)
     with pytest.raises(sw.DataError, match=r"arrays of column 'features' .* 1 of 4"):
-        from_features_and_label(frame).collect()
+        from_frame(frame, FrameColumns()).collect()
     frame = spark.createDataFrame([([1, None], 0)], "features array<int>, label int")
     with pytest.raises(sw.DataError, match="arrays of column 'features'"):
-        from_features_and_label(frame).collect()
+        from_frame(frame, FrameColumns()).collect()
 
 
 def test_a_frame_without_a_column_of_features_is_refused(spark: Any) -> None:
     frame = spark.createDataFrame([(1.0, 2)], ["width", "kind"])
     with pytest.raises(sw.DataError, match=r"columns \['width', 'kind'\].*from_dataframe"):
-        from_features_and_label(frame)
+        from_frame(frame, FrameColumns())
+
+
+def test_missing_values_of_a_frame_name_their_columns(spark: Any) -> None:
+    rows = [(1.0, float("nan"), "a"), (None, 2.0, None), (3.0, 4.0, "b")]
+    frame = spark.createDataFrame(rows, "width double, size double, kind string").coalesce(1)
+    data = from_frame(frame, FrameColumns(label="kind"))
+    message = r"missing values\. Received: 'width': 1, 'size': 1, 'kind': 1, of 3 .*dropna"
+    with pytest.raises(sw.DataError, match=message):
+        data.collect()

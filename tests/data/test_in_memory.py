@@ -94,9 +94,10 @@ def test_pairs_of_arrays_frames_and_series() -> None:
     named = in_memory(({"a": x, "b": NUMBERS[["width"]]}, {"out": FLOWERS["petals"].astype(int)}))
     assert named is not None
     assert sorted(named.data.columns()) == ["features/a", "features/b", "labels/out"]
-    alone = in_memory((x,))
-    assert alone is not None
-    assert not alone.data.labels
+    for features in (x, NUMBERS):
+        alone = in_memory((features,))
+        assert alone is not None
+        assert not alone.data.labels
 
 
 def test_read_pandas_takes_the_options_of_files() -> None:

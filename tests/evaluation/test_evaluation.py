@@ -4,7 +4,7 @@ import hypothesis.extra.numpy as npst
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
 from sparkwright.evaluation import Evaluation, Metric
@@ -30,6 +30,7 @@ def rows_of(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # Against scikit-learn and direct counting
 
 
+@settings(max_examples=40)
 @given(confusion=confusions)
 def test_metrics_equal_scikit_learns(confusion: np.ndarray) -> None:
     if confusion.sum() == 0:

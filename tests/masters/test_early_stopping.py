@@ -22,16 +22,16 @@ numbers = st.floats(-1e6, 1e6)
 
 @pytest.mark.parametrize("name", [*HIGHER, *LOWER])
 def test_more_of_these_is_better(name: str) -> None:
-    assert EarlyStopping(monitor=name, patience=1).maximises == (name in HIGHER)
+    assert EarlyStopping(monitor=name, patience=1).maximizes == (name in HIGHER)
     for mode in ("min", "max"):
-        assert EarlyStopping(monitor=name, patience=1, mode=mode).maximises == (mode == "max")
+        assert EarlyStopping(monitor=name, patience=1, mode=mode).maximizes == (mode == "max")
 
 
 @pytest.mark.parametrize("name", ["my_metric", "score", "accuracy_error", "gloss", "map_loss"])
 def test_of_other_metrics_it_has_to_be_told(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f'{name}.*Give `mode="max"` or `mode="min"`'):
         EarlyStopping(monitor=name, patience=1)
-    assert EarlyStopping(monitor=name, patience=1, mode="max").maximises
+    assert EarlyStopping(monitor=name, patience=1, mode="max").maximizes
 
 
 @pytest.mark.parametrize(

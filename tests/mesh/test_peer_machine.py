@@ -163,7 +163,7 @@ class PeerMachine(RuleBasedStateMachine):
 
 TestPeers = PeerMachine.TestCase
 TestPeers.settings = settings(
-    max_examples=300,
+    max_examples=150,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -19,6 +19,7 @@ from sparkwright.networks import (
     lenet,
     view_model,
 )
+from sparkwright.networks.metrics import F1
 from sparkwright.networks.training import optimizer_slots
 
 
@@ -191,14 +192,14 @@ def test_how_a_model_is_compiled_is_described() -> None:
     model.compile(
         keras.optimizers.SGD(0.25, momentum=0.5),
         loss=keras.losses.BinaryCrossentropy(),
-        metrics=[keras.metrics.AUC(), "accuracy"],
+        metrics=[keras.metrics.AUC(), "accuracy", F1()],
     )
     spec = describe_model(model)
     assert spec.optimizer == OptimizerSpec(
         kind="SGD", options={"learning_rate": 0.25, "momentum": 0.5}
     )
     output = OutputSpec(
-        layer=spec.layers[-1].name, loss="binary_crossentropy", metrics=("auc", "accuracy")
+        layer=spec.layers[-1].name, loss="binary_crossentropy", metrics=("auc", "accuracy", "f1")
     )
     assert spec.outputs == (output,)
     assert spec.task == "binary"
@@ -211,6 +212,8 @@ def test_how_a_model_is_compiled_is_described() -> None:
         ({"optimizer": lambda: keras.optimizers.SGD(loss_scale_factor=8.0)}, "factor=8"),
         ({"weighted_metrics": lambda: ["mse"]}, "weighted_metrics"),
         ({"loss": lambda: keras.losses.BinaryCrossentropy(label_smoothing=0.1)}, "BinaryCross"),
+        ({"metrics": lambda: [keras.metrics.AUC(name="area")]}, "name='area'"),
+        ({"metrics": lambda: [F1(name="of_both")]}, "name='of_both'"),
     ],
 )
 def test_how_a_model_is_compiled_is_not_dropped(compiled: dict[str, Any], named: str) -> None:

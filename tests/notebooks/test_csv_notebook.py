@@ -8,12 +8,11 @@ import pytest
 from sparkwright.data import TableSchema
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03_csv.ipynb"
 TUMOURS, TEST, PEOPLE = 569, 114, 442  # in scikit-learn's tables; a fifth is kept back
 
 
-@pytest.mark.spark
 def test_two_workers_learn_to_tell_tumours_apart(results):
     assert results["workers"] == 2
     assert results["examples"] == TUMOURS
@@ -21,14 +20,12 @@ def test_two_workers_learn_to_tell_tumours_apart(results):
     assert results["accuracy"] > 0.93
 
 
-@pytest.mark.spark
 def test_the_broken_line_is_named_and_counted(results):
     assert results["skipped"] == {"wrong number of columns": 1}
     # The header, 142 tumours, and then the one that was added.
     assert results["message"].startswith("tumours/part-2.csv, line 144: each record must have 31")
 
 
-@pytest.mark.spark
 def test_the_course_of_diabetes_is_predicted_better_than_by_its_mean(results):
     assert results["people"] == PEOPLE
     assert results["error"] < 0.85 * results["mean_error"]
@@ -36,14 +33,12 @@ def test_the_course_of_diabetes_is_predicted_better_than_by_its_mean(results):
     assert results["features"][:4] == ["age", "sex=1", "sex=2", "bmi"]
 
 
-@pytest.mark.spark
 def test_the_schema_in_the_results_is_one(results):
     schema = TableSchema.from_dict(results["schema"])
     assert schema.labels == {"labels": ("diagnosis",)}
     assert len(schema.feature_names()) == 30
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("caption", "element", "marks"),
     [
@@ -60,20 +55,17 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, element, m
     assert found[0].count(element) >= marks
 
 
-@pytest.mark.spark
 def test_the_picker_leaves_what_it_saw_and_the_code_for_it(html):
-    assert re.search(r"Looked at</span> <b>first \d+ of about \d+ rows", html)
+    assert re.search(r"Preview</span> <b>first \d+ of about \d+ rows", html)
     assert "diagnosis (label)" in html
     assert 'labels="diagnosis"' in html
 
 
-@pytest.mark.spark
 def test_the_evaluation_panels_leave_threshold_and_baseline(html):
     assert "Predicted positive from a score" in html
     assert "Better than always predicting the mean" in html
 
 
-@pytest.mark.spark
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
     assert "1 broken line was left out" in html

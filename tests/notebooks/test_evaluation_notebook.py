@@ -8,19 +8,17 @@ from sklearn.datasets import load_breast_cancer
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_evaluation.ipynb"
 TEST, MALIGNANT, OTHERS = 205, 87, 142  # tumours, those of them malignant; people
 
 
-@pytest.mark.spark
 def test_training_ends_when_it_gets_no_better(results):
     assert results["workers"] == 2
     assert results["stopped_by"] == "patience"
     assert 10 < results["best_epoch"] <= results["epochs"] < 60
 
 
-@pytest.mark.spark
 def test_evaluations_of_one_pass_count_the_same_tumours(results):
     confusion = results["confusion"]
     assert results["examples"] == [TEST] * 3
@@ -30,7 +28,6 @@ def test_evaluations_of_one_pass_count_the_same_tumours(results):
     assert 0 < results["brier_score"] < 0.1
 
 
-@pytest.mark.spark
 def test_a_price_on_misses_finds_more_for_more_false_alarms(results):
     rules = {rule["rule"]: rule for rule in results["rules"]}
     half, priced = rules["one half"], rules["a miss costs ten alarms"]
@@ -41,7 +38,6 @@ def test_a_price_on_misses_finds_more_for_more_false_alarms(results):
     assert rules["missed none"]["threshold"] < 0.5
 
 
-@pytest.mark.spark
 def test_the_worst_mistakes_are_found_again_in_the_table(results):
     assert len(results["worst"]) == 5
     names = load_breast_cancer().target_names[load_breast_cancer().target]
@@ -49,7 +45,6 @@ def test_the_worst_mistakes_are_found_again_in_the_table(results):
         assert {names[int(patient) - 1], taken_for} == {"benign", "malignant"}
 
 
-@pytest.mark.spark
 def test_two_numbers_say_less_than_five(results):
     five, two = results["auc"]
     assert 0.9 < two < five - 0.005
@@ -59,20 +54,17 @@ def test_two_numbers_say_less_than_five(results):
     assert compared["five numbers"]["accuracy"] == results["accuracy"]
 
 
-@pytest.mark.spark
 def test_results_are_read_back_and_add_up(results):
     assert results["read_back"] is True
     assert results["adds_up"] is True
 
 
-@pytest.mark.spark
 def test_the_regression_is_in_the_labels_own_units(results):
     assert results["people"] == OTHERS
     assert 35 < results["regression"]["mean absolute error"] < 60
     assert 0.3 < results["regression"]["R²"] < 0.7
 
 
-@pytest.mark.spark
 def test_the_query_agrees_with_the_evaluation(results):
     benign, malignant = results["sql"]
     assert [benign["diagnosis"], malignant["diagnosis"]] == ["benign", "malignant"]
@@ -82,7 +74,6 @@ def test_the_query_agrees_with_the_evaluation(results):
     assert benign["mean"] < 0.2 < 0.7 < malignant["mean"]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("caption", "times", "has_dots"),
     [
@@ -107,7 +98,6 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, times, has
         assert "<image" in drawing or not has_dots  # many dots are pixels
 
 
-@pytest.mark.spark
 def test_the_report_shows_the_table_before_training_and_both_networks(html, results):
     first = re.search(r'aria-label="First rows".*?<table(.*?)</table>', html, re.DOTALL)
     assert first is not None
@@ -124,7 +114,6 @@ def test_the_report_shows_the_table_before_training_and_both_networks(html, resu
         assert f"{auc:.4f}" in row[1]
 
 
-@pytest.mark.spark
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} tumours" in html
     assert "Matthews correlation" in html

@@ -7,14 +7,13 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_gradient_sharing.ipynb"
 TIMEOUT_S = 280
 EPOCHS, MINIBATCHES, PARAMETERS = 15, 46, 431_080  # of all workers in an epoch; of LeNet
 
 
-@pytest.mark.spark
 def test_both_ways_learn_to_read_digits(results):
     assert results["workers"] == 2
     assert results["averaging_accuracy"] > 0.93
@@ -23,13 +22,11 @@ def test_both_ways_learn_to_read_digits(results):
     assert results["sharing_seconds"] > 0
 
 
-@pytest.mark.spark
 def test_messages_are_small_beside_dense_updates(results):
     assert results["dense_bytes"] == EPOCHS * MINIBATCHES * 4 * PARAMETERS
     assert 0 < 20 * results["message_bytes"] < results["dense_bytes"]
 
 
-@pytest.mark.spark
 def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
     averages = results["sharing_bytes"] - results["message_bytes"]
     assert averages == EPOCHS * 2 * 3 * 4 * PARAMETERS  # two workers, Adam's state with the rest
@@ -37,7 +34,6 @@ def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
     assert results["sharing_bytes"] < results["averaging_bytes"] < results["dense_bytes"]
 
 
-@pytest.mark.spark
 def test_a_new_network_goes_on_from_the_checkpoint(results, html):
     assert "checkpoint-0000000" in html
     # At least those of the worker whose twentieth minibatch made the checkpoint due.
@@ -46,7 +42,6 @@ def test_a_new_network_goes_on_from_the_checkpoint(results, html):
     assert results["resumed_accuracy"] > 0.93
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("caption", "marks"),
     [
@@ -63,7 +58,6 @@ def test_the_report_shows_each_figure_with_its_caption(html, caption, marks):
     assert found[0].count("<use") > marks
 
 
-@pytest.mark.spark
 def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, results):
     # The picker, with what differs from the defaults and with its plan.
     assert "Gradient sharing on Spark." in html
@@ -81,7 +75,6 @@ def test_the_report_shows_the_master_its_messages_and_both_evaluations(html, res
         assert f"{results[f'{name}_accuracy']:.4f}" in row[1]
 
 
-@pytest.mark.spark
 def test_both_runs_have_a_report_together(results):
     html = Path(results["runs_report"]).read_text()
     assert outside_resources(html) == []
@@ -91,7 +84,6 @@ def test_both_runs_have_a_report_together(results):
         assert master in html
 
 
-@pytest.mark.spark
 def test_the_report_has_the_results_in_its_table_and_on_top(html, results):
     side_by_side = html.partition('<h2 id="Side-by-side"')[2]
     for name in ("averaging", "sharing"):

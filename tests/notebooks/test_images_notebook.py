@@ -7,13 +7,12 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_images.ipynb"
 PARAMETERS = 9 * 16 + 16 + 9 * 16 * 32 + 32 + 800 * 64 + 64 + 64 * 10 + 10
 TRAIN, TEST = 1_437, 360  # of scikit-learn's 1,797 digits every fifth is kept back
 
 
-@pytest.mark.spark
 def test_two_workers_learn_from_packed_image_files(results):
     assert results["workers"] == 2
     assert results["accuracy"] > 0.95
@@ -21,14 +20,12 @@ def test_two_workers_learn_from_packed_image_files(results):
     assert results["files"] == -(-(TRAIN + 1) // 64) + -(-TEST // 64)
 
 
-@pytest.mark.spark
 def test_every_image_and_its_variant_is_read_and_the_broken_file_is_counted(results, html):
     assert results["examples"] == 2 * TRAIN
     assert results["skipped"] == {"damaged image": 1}
     assert "7/broken.png" in re.sub(r"\s+", "", html)
 
 
-@pytest.mark.spark
 def test_the_picker_leaves_images_with_their_labels(html):
     pictures = re.search(r'<div class="sparkwright-pictures".*?</div>', html, re.DOTALL)
     assert pictures is not None
@@ -37,7 +34,6 @@ def test_the_picker_leaves_images_with_their_labels(html):
     assert pictures[0].count("<img") == pictures[0].count("data:image/png;base64,") >= 10
 
 
-@pytest.mark.spark
 def test_the_hardest_images_are_shown_worst_first(results, html):
     losses = [one["loss"] for one in results["hardest"]]
     assert losses == sorted(losses, reverse=True)
@@ -48,13 +44,11 @@ def test_the_hardest_images_are_shown_worst_first(results, html):
     assert shown == [str(one["digit"]) for one in results["hardest"]]
 
 
-@pytest.mark.spark
 def test_the_network_is_shown_layer_by_layer(html):
     assert f"{PARAMETERS:,} parameters" in html
     assert "Conv2D" in html
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("caption", "images"),
     [
@@ -68,7 +62,6 @@ def test_the_report_shows_the_images_themselves(html, caption, images):
     assert found[0].count("<image") == images
 
 
-@pytest.mark.spark
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} images" in html
     assert "1 broken file was skipped" in html

@@ -8,11 +8,10 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "06_joins.ipynb"
 
 
-@pytest.mark.spark
 def test_a_network_of_joined_tables_judges_better_than_of_either(results):
     assert results["workers"] == 2
     assert results["accuracy"]["both tables"] > 0.93
@@ -20,14 +19,12 @@ def test_a_network_of_joined_tables_judges_better_than_of_either(results):
     assert results["accuracy"]["machines alone"] < 0.8
 
 
-@pytest.mark.spark
 def test_keys_that_a_table_lacks_are_listed_and_counted(results, html):
     assert results["dropped"] == 12
     assert "Received: 12 not in 'readings'; the first: 1000 (not in 'readings')" in unescape(html)
     assert "12 skipped: 12 missing key" in html
 
 
-@pytest.mark.spark
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     assert any("right (" in found for found in captions)
@@ -40,7 +37,6 @@ def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     assert "import sparkwright" not in html
 
 
-@pytest.mark.spark
 def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(results, html):
     rows = results["rows_of_workers"]
     assert len(rows) == results["workers"]
@@ -50,7 +46,6 @@ def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(r
     assert re.search(r'aria-label="Then: Rows of 2 workers', html)
 
 
-@pytest.mark.spark
 def test_the_network_is_drawn_with_both_of_its_inputs(html):
     graph = re.search(r"<div [^>]*sparkwright-graph.*?</svg>", html, re.DOTALL)
     assert graph is not None
@@ -58,7 +53,6 @@ def test_the_network_is_drawn_with_both_of_its_inputs(html):
         assert layer in graph[0], layer
 
 
-@pytest.mark.spark
 def test_the_panel_compares_the_three_networks(results, html):
     assert "3 results; ★ marks the best of each column." in html
     assert "<b>★ " in html

@@ -9,7 +9,7 @@ from tests.support.hadoop import hadoop_jars
 from sparkwright.errors import SparkwrightError
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "08_models_on_hdfs.ipynb"
 
 
@@ -24,7 +24,6 @@ def hadoop():
         pytest.skip(str(error))
 
 
-@pytest.mark.spark
 def test_a_network_trained_from_hdfs_reads_digits(results):
     assert results["workers"] == 2
     assert results["accuracy"] > 0.93
@@ -32,7 +31,6 @@ def test_a_network_trained_from_hdfs_reads_digits(results):
     assert results["files"]["train"] > 40
 
 
-@pytest.mark.spark
 def test_hadoops_own_client_counts_the_exported_files(results):
     rows = [line.split() for line in results["listing"].splitlines()]
     counted = {path.rpartition("/")[2]: int(files) for _, files, _, path in rows}
@@ -40,7 +38,6 @@ def test_hadoops_own_client_counts_the_exported_files(results):
     assert counted == {name: files + 1 for name, files in results["files"].items()}
 
 
-@pytest.mark.spark
 def test_models_tell_what_they_are(results):
     # The newest first.
     assert list(results["models"].items()) == [
@@ -50,31 +47,26 @@ def test_models_tell_what_they_are(results):
     assert results["info"] == ["eight epochs", "ann", results["accuracy_resumed"], 8]
 
 
-@pytest.mark.spark
 def test_a_loaded_network_goes_on_to_the_same_bits(results):
     assert results["same"] is True
     assert results["same_after"] is True
 
 
-@pytest.mark.spark
 def test_a_lost_datanode_does_not_matter(results):
     assert results["accuracy_after_loss"] == results["accuracy_resumed"]
 
 
-@pytest.mark.spark
 def test_predictions_fit_the_labels_and_lie_in_hdfs(results):
     assert results["predicted"] > 300
     assert results["predicted_right"] > 0.93 * results["predicted"]
     assert results["predictions_written"] == -(-results["predicted"] // 64)
 
 
-@pytest.mark.spark
 def test_nothing_is_left_behind(results):
     assert results["left"] == ["lenet-2.keras"]
     assert results["folder_is_gone"] is True
 
 
-@pytest.mark.spark
 def test_the_report_shows_the_models_and_needs_no_network(html, results):
     assert f"{results['predicted_right']} of {results['predicted']} images are read right." in html
     assert re.search(r"<b>2 models in hdfs://127\.0\.0\.1:\d+/user/ann/models</b>", html)
@@ -88,7 +80,6 @@ def test_the_report_shows_the_models_and_needs_no_network(html, results):
     assert "from IPython" not in html
 
 
-@pytest.mark.spark
 def test_the_report_shows_the_files_and_both_evaluations(html, results):
     # The data picker, which read the first files from HDFS.
     title = r"<strong>Exported minibatches: hdfs://127\.0\.0\.1:\d+/user/ann/digits/train</strong>"
@@ -106,7 +97,6 @@ def test_the_report_shows_the_files_and_both_evaluations(html, results):
     assert f"The 12 examples with the highest loss, of {results['predicted']}." in html
 
 
-@pytest.mark.spark
 def test_the_run_has_a_report_on_hdfs(results):
     _folders, files, size_bytes, path = results["reported"].split()
     assert (files, path) == ("1", "/user/ann/reports")

@@ -8,7 +8,7 @@ import pytest
 import sparkwright as sw
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
 KEYS = {
@@ -17,7 +17,6 @@ KEYS = {
 }
 
 
-@pytest.mark.spark
 def test_two_workers_learn_to_read_digits(results):
     assert results.keys() == KEYS
     assert results["workers"] == 2
@@ -31,14 +30,12 @@ def test_a_reader_sees_the_curve_grow():
     assert '\\"SPARKWRIGHT_DEMO_EPOCHS\\", 50)' in NOTEBOOK.read_text()
 
 
-@pytest.mark.spark
 def test_the_saved_model_can_be_loaded(results):
     model = sw.load_model(results["model"])
     assert model.count_params() == 431_080
     assert model.optimizer.iterations.numpy() > 0  # training can go on
 
 
-@pytest.mark.spark
 def test_the_report_needs_no_network_and_no_code(html):
     assert outside_resources(html) == []
     assert "from IPython" not in html
@@ -52,7 +49,6 @@ def test_the_report_needs_no_network_and_no_code(html):
         assert text in html, text
 
 
-@pytest.mark.spark
 def test_the_report_shows_what_the_widgets_showed(html, results):
     # The data picker: one image of each class at least, and how often each occurs.
     labels = re.findall(r'<img alt="[^"]*, label (\d)"', html)
@@ -72,7 +68,6 @@ def test_the_report_shows_what_the_widgets_showed(html, results):
     assert "The 12 examples with the highest loss, of 373." in html
 
 
-@pytest.mark.spark
 def test_the_run_has_a_report_of_its_own(results):
     html = Path(results["run_report"]).read_text()
     assert outside_resources(html) == []

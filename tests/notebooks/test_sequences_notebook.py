@@ -7,19 +7,17 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "04_sequences.ipynb"
 PARAMETERS = 3 * (1 * 32 + 32 * 32 + 2 * 32) + 32 * 6 + 6  # of the GRU, then of the dense layer
 
 
-@pytest.mark.spark
 def test_two_workers_tell_charts_apart(results):
     assert results["workers"] == 2
     assert results["examples"] == 120
     assert results["accuracy"] >= 0.95
 
 
-@pytest.mark.spark
 def test_the_more_steps_a_mask_lets_through_the_better(results):
     share = {int(steps): found for steps, found in results["accuracy_by_steps"].items()}
     assert list(share) == [10, 20, 30, 40, 50, 60]
@@ -27,7 +25,6 @@ def test_the_more_steps_a_mask_lets_through_the_better(results):
     assert share[60] == results["accuracy"]
 
 
-@pytest.mark.spark
 def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)
     for caption in ("A chart of each kind", "right (", "by the steps seen"):
@@ -38,7 +35,6 @@ def test_the_report_shows_figures_results_and_needs_no_network(html, results):
     assert "import sparkwright" not in html
 
 
-@pytest.mark.spark
 def test_the_widgets_leave_the_network_and_the_hardest_charts(html):
     assert f"{PARAMETERS:,} parameters" in html
     cards = re.search(r"<ol [^>]*sparkwright-worst-list.*?</ol>", html, re.DOTALL)
@@ -46,7 +42,6 @@ def test_the_widgets_leave_the_network_and_the_hardest_charts(html):
     assert cards[0].count("<li>") == cards[0].count("<svg") == 12
 
 
-@pytest.mark.spark
 def test_the_report_of_the_run_needs_no_network_and_has_the_evaluation(reports, results):
     report = (reports / "sequences-run.html").read_text()
     assert outside_resources(report) == []

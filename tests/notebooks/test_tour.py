@@ -9,12 +9,11 @@ import pytest
 import sparkwright as sw
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_tour.ipynb"
 PARAMETERS, TEST = 431_080, 176
 
 
-@pytest.mark.spark
 def test_two_workers_learn_to_read_digits(results):
     assert results["state"] == "done"
     assert results["workers"] == 2
@@ -23,7 +22,6 @@ def test_two_workers_learn_to_read_digits(results):
     assert 0 < results["start_seconds"] < results["seconds"]
 
 
-@pytest.mark.spark
 def test_the_saved_network_and_experiment_can_be_used_again(results):
     assert sw.load_model(results["model"]).count_params() == PARAMETERS
     experiment = sw.Experiment.load(results["experiment"])
@@ -32,7 +30,6 @@ def test_the_saved_network_and_experiment_can_be_used_again(results):
     assert experiment.network.build().count_params() == PARAMETERS
 
 
-@pytest.mark.spark
 def test_the_code_that_is_shown_is_python_and_does_the_same(reports):
     shown = [text for text in printed(reports) if "import sparkwright as sw" in text]
     assert len(shown) == 1
@@ -41,7 +38,6 @@ def test_the_code_that_is_shown_is_python_and_does_the_same(reports):
         assert call in shown[0], call
 
 
-@pytest.mark.spark
 def test_each_widget_leaves_a_copy_of_its_end(reports):
     notebook = nbformat.read(reports / "tour.ipynb", as_version=4)
     html = "".join(
@@ -51,7 +47,7 @@ def test_each_widget_leaves_a_copy_of_its_end(reports):
         for output in cell.outputs
         if "data" in output
     )
-    assert "Handwritten digits: where it stands" in html
+    assert "Handwritten digits: current state" in html
     assert f"{PARAMETERS:,} parameters" in html
     assert re.search(r"<b>Train</b>: done after epoch (\d+) of \1", html)
     assert "<b>Evaluate</b>: 1 evaluated" in html
@@ -59,7 +55,6 @@ def test_each_widget_leaves_a_copy_of_its_end(reports):
     assert "Confusion matrix" in html
 
 
-@pytest.mark.spark
 def test_the_report_has_its_result_on_top_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of {TEST} digits" in html
     assert outside_resources(html) == []

@@ -7,12 +7,11 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "11_transfer_learning.ipynb"
 BASE, LAST = 218_544, 256 * 5 + 5  # parameters
 
 
-@pytest.mark.spark
 def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
     assert results["workers"] == 2
     assert results["pretrained"] > 0.8
@@ -20,13 +19,11 @@ def test_second_task_gains_from_the_first_and_from_fine_tuning(results):
     assert results["accuracy"] > max(0.8, results["frozen"])
 
 
-@pytest.mark.spark
 def test_network_is_shown_with_its_frozen_base(html):
     assert f"{BASE + LAST:,} parameters" in html
     assert re.search(r"mobilenet", html)
 
 
-@pytest.mark.spark
 def test_report_has_its_result_on_top_and_needs_no_network(html, results):
     sentence = f"<strong>Result: {results['accuracy']:.1%} of {results['examples']} test digits"
     assert sentence in html

@@ -8,18 +8,16 @@ import pytest
 
 from sparkwright_widgets._offline_html import outside_resources
 
-pytestmark = pytest.mark.notebook
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_transformer.ipynb"
 
 
-@pytest.mark.spark
 def test_two_workers_learn_to_reverse(results):
     assert results["workers"] == 2
     assert results["accuracy"] > 0.8
     assert 0 < results["message_bytes"] < 4 * results["parameters"] / 16
 
 
-@pytest.mark.spark
 def test_some_head_attends_to_the_opposite_step(results):
     attention = np.array(results["attention"])
     heads, steps, _ = attention.shape
@@ -28,7 +26,6 @@ def test_some_head_attends_to_the_opposite_step(results):
     assert opposite.max(axis=0).mean() > 3 / steps  # of random weights it would be 1 / steps
 
 
-@pytest.mark.spark
 def test_report_shows_predictions_attention_and_needs_no_network(html, results):
     assert f"<strong>Result: {results['accuracy']:.1%} of " in html
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", html, re.DOTALL)

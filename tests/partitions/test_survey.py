@@ -76,7 +76,7 @@ def test_labels_that_are_no_classes_are_refused():
 
 def test_a_survey_says_what_was_counted_and_what_was_sampled():
     assert "all counted" in PartitionSurvey(rows=(3, 1), label_counts=((3, 0), (0, 1))).told
-    assert "Nobody".lower() in PartitionSurvey(rows=(3, 1)).told
+    assert "not counted yet" in PartitionSurvey(rows=(3, 1)).told
     sampled = PartitionSurvey(
         rows=(1000, 500), label_counts=((60, 40), (0, 100)), rows_looked_at=(100, 100)
     )

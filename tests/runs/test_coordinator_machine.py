@@ -477,8 +477,8 @@ class CalledBackAtAveragingsRuns(CalledBackRuns):
     frequency = 2
 
 
-TestRuns = case_of(Runs, examples=200, steps=60)
-TestJoinedRuns = case_of(JoinedRuns, examples=200, steps=60)
-TestJudgedRuns = case_of(JudgedRuns, examples=60, steps=60)
-TestCalledBackRuns = case_of(CalledBackRuns, examples=60, steps=60)
-TestCalledBackAtAveragingsRuns = case_of(CalledBackAtAveragingsRuns, examples=60, steps=60)
+TestRuns = case_of(Runs, examples=100, steps=60)
+TestJoinedRuns = case_of(JoinedRuns, examples=100, steps=60)
+TestJudgedRuns = case_of(JudgedRuns, examples=40, steps=60)
+TestCalledBackRuns = case_of(CalledBackRuns, examples=40, steps=60)
+TestCalledBackAtAveragingsRuns = case_of(CalledBackAtAveragingsRuns, examples=40, steps=60)

@@ -301,6 +301,6 @@ def test_a_result_is_one_line_and_a_dict() -> None:
     found = json.loads(json.dumps(judge.result.to_dict()))
     assert found["scores"] == {"1": 0.5, "2": 0.25}
     assert found["reason"]["kind"] == "patience"
-    assert str(EarlyStoppingResult(monitor="loss", maximises=False, scores={1: NAN})) == (
+    assert str(EarlyStoppingResult(monitor="loss", maximizes=False, scores={1: NAN})) == (
         "no valid score"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs.fit_options import checked_options
-from sparkwright.runs.names import RunNames, name_for
+from sparkwright.runs.names import RunNames
 
 
 def test_names_of_a_session_are_distinct_even_after_all_have_been_drawn():
@@ -30,11 +30,6 @@ def test_a_number_is_added_to_a_name_that_is_in_use():
     assert [names.take("lenet"), names.take("lenet"), names.take("mlp")] == [
         "lenet-2", "lenet-3", "mlp",
     ]  # fmt: skip
-
-
-def test_a_drawn_name_avoids_those_in_use():
-    name = name_for(None, (), random.Random(0))
-    assert name_for(None, {name}, random.Random(0)) != name
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 81, 3])

@@ -39,15 +39,19 @@ def engine_with(**of_launcher: Any) -> PeerEngine:
     start: Any = SimpleNamespace(
         thresholds=(), iterations=0, counter_bytes=8, vector=lambda: np.zeros(1), extras=lambda: []
     )
-    return PeerEngine(
-        run="run-1",
-        launcher=launcher,
+    beginning: Any = SimpleNamespace(
+        id="run-1",
         master=ParameterAveragingTrainingMaster(seed=1),
-        definition=SimpleNamespace(architecture=""),  # pyright: ignore[reportArgumentType]
+        definition=SimpleNamespace(architecture=""),
         start=start,
         epochs=1,
+        initial_epoch=0,
+        resume=None,
+        judged=None,
         callbacks=DriverCallbacks([], None, start, epochs=1),
+        histograms=None,
     )
+    return PeerEngine(beginning, launcher)
 
 
 def phases_of(record: RunRecord) -> list[str]:

@@ -1,7 +1,9 @@
 """One line an epoch outside notebooks; a bar, rewritten in place, on a terminal."""
 
+import contextlib
 import io
 import re
+import threading
 import time
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from tests.waiting import wait_until
 
 from sparkwright.masters.plan import TrainingPlan
+from sparkwright.runs._events import StateChanged
 from sparkwright.runs._progress import ProgressLines, duration
 from sparkwright.runs.record import RunRecord
 
@@ -42,9 +45,12 @@ def train(record: RunRecord, *, epoch: int, worker: int, loss: float = 0.5) -> N
     )
 
 
-def ended(record: RunRecord, state: str = "done", message: str = "done") -> None:
+def ended(
+    record: RunRecord, lines: ProgressLines, state: str = "done", message: str = "done"
+) -> None:
     record.state_changed(state, message)  # pyright: ignore
     record.close()
+    lines.join(10)
 
 
 def plain(text: str) -> list[str]:
@@ -52,16 +58,14 @@ def plain(text: str) -> list[str]:
     return re.sub(r"[\d:,]+(ms|s) - [\d,]+ examples/s", "TIME", text).splitlines()
 
 
-def test_each_epoch_is_one_finished_line_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparkwright.runs._progress._LOOK_S", 0.0)
+def test_each_epoch_is_one_finished_line_in_a_file() -> None:
     stream = io.StringIO()
-    record, _ = begin(stream, validates=True)
+    record, lines = begin(stream, validates=True)
     for epoch in (1, 2):
         for worker in range(2):
             train(record, epoch=epoch, worker=worker, loss=1 / epoch)
-        time.sleep(0.1)
         record.validated(epoch=epoch, loss=0.0004, metrics={"accuracy": 0.5})
-    ended(record)
+    ended(record, lines)
     tail = "val_accuracy: 0.5000 - val_loss: 4.0000e-04"
     assert plain(stream.getvalue()) == [
         "Run brisk-heron: mlp on 2 workers",
@@ -72,9 +76,9 @@ def test_each_epoch_is_one_finished_line_in_a_file(monkeypatch: pytest.MonkeyPat
 
 def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
     stream = io.StringIO()
-    record, _ = begin(stream)
+    record, lines = begin(stream)
     train(record, epoch=1, worker=0)
-    ended(record, "stopped", "stopped; the model holds the last average")
+    ended(record, lines, "stopped", "stopped; the model holds the last average")
     assert plain(stream.getvalue())[1:] == [
         "Epoch 1/2 - 2/4 - TIME - accuracy: 0.7500 - loss: 0.5000",
         "Run brisk-heron: stopped; the model holds the last average",
@@ -83,11 +87,11 @@ def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came() -> None:
 
 def test_queues_and_lost_workers_are_lines_of_their_own() -> None:
     stream = io.StringIO()
-    record, _ = begin(stream)
+    record, lines = begin(stream)
     record.waits_behind(("calm-otter",))
     record.worker_joined(1, host="a", rows=20)
     record.worker_lost(1)
-    ended(record)
+    ended(record, lines)
     assert stream.getvalue().splitlines()[1:] == [
         "Waiting for run calm-otter to end",
         "Worker 1 on a was lost; Spark starts it again",
@@ -98,49 +102,75 @@ def test_queues_and_lost_workers_are_lines_of_their_own() -> None:
 def test_a_failure_is_printed_unless_it_is_raised(attended: bool) -> None:
     stream = io.StringIO()
     record, lines = begin(stream)
-    if attended:
-        with lines.attended():
-            ended(record, "failed", "the disk is full")
-    else:
-        ended(record, "failed", "the disk is full")
+    with lines.attended() if attended else contextlib.nullcontext():
+        ended(record, lines, "failed", "the disk is full")
     assert ("Run brisk-heron: the disk is full" in stream.getvalue()) is not attended
 
 
-def test_a_terminal_shows_a_bar_in_place_while_the_script_waits() -> None:
+@pytest.mark.parametrize(("columns", "bar"), [(100, "━{10}╌{10} "), (40, "")])
+def test_a_terminal_shows_the_epoch_in_place_while_the_script_waits(
+    columns: int, bar: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
     record, lines = begin(stream)
     train(record, epoch=1, worker=0)
     time.sleep(0.5)
     assert "\r" not in stream.getvalue()
     with lines.attended():
-        wait_until(lambda: "━╌" in stream.getvalue(), 10)
-        train(record, epoch=1, worker=1)
-        ended(record)
-    text = stream.getvalue()
-    assert re.search(r"\rEpoch 1/2 ━{10}╌{10} 2/4 - [^\r\n]*\x1b\[K\r", text)
-    assert re.search(r"\rEpoch 1/2 ━{20} 4/4 - [^\r\n]* - loss: 0.5000\x1b\[K\n$", text)
-    assert text.count("\n") == 2
-
-
-def test_a_line_in_place_fits_into_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    stream = Terminal()
-    record, lines = begin(stream)
-    with lines.attended():
-        train(record, epoch=1, worker=0)
         wait_until(lambda: "\rEpoch" in stream.getvalue(), 10)
-    ended(record)
-    painted = re.findall(r"\r([^\r\n]*)\x1b\[K(?=\r|\Z)", stream.getvalue())
-    assert painted
-    assert max(map(len, painted)) < 40
+        train(record, epoch=1, worker=1)
+        ended(record, lines)
+    text = stream.getvalue()
+    assert re.search(rf"\rEpoch 1/2 {bar}2/4 - [^\r\n]*\x1b\[K\r", text)
+    assert re.search(r"\rEpoch 1/2 (━{20} )?4/4 - [^\r\n]* - loss: 0.5000\x1b\[K\n$", text)
+    assert text.count("\n") == 2
+    painted = re.findall(r"\r([^\r\n]*)\x1b\[K(?=\r|\Z)", text)
+    assert max(map(len, painted)) < columns
+
+
+def test_a_blocked_terminal_holds_up_neither_the_run_nor_its_listeners() -> None:
+    """As after Ctrl-S."""
+    may_write = threading.Event()
+
+    class Blocked(io.StringIO):
+        def write(self, text: str) -> int:
+            if "Epoch" in text:
+                may_write.wait(60)
+            return super().write(text)
+
+    stream, heard = Blocked(), list[object]()
+    record, lines = begin(stream)
+    record.add_listener(heard.append)
+    with lines.attended():
+        for worker in range(2):
+            train(record, epoch=1, worker=worker)
+        record.state_changed("done", "done")
+        record.close()
+        assert isinstance(heard[-1], StateChanged)
+    assert "Epoch" not in stream.getvalue()
+    may_write.set()
+    lines.join(10)
+    assert "Epoch 1/2 - 4/4" in stream.getvalue()
+
+
+def test_a_run_that_begins_with_a_later_epoch_shows_only_its_own() -> None:
+    stream = io.StringIO()
+    record, lines = begin(stream, epochs=4)
+    for worker in range(2):
+        train(record, epoch=3, worker=worker)
+    ended(record, lines)
+    assert plain(stream.getvalue())[1:] == [
+        "Epoch 3/4 - 4/4 - TIME - accuracy: 0.7500 - loss: 0.5000"
+    ]
 
 
 def test_a_closed_stream_does_not_end_the_training() -> None:
     stream = io.StringIO()
-    record, _ = begin(stream)
+    record, lines = begin(stream)
     stream.close()
     train(record, epoch=1, worker=0)
-    ended(record)
+    ended(record, lines)
     assert record.status().state == "done"
 
 

@@ -2,8 +2,6 @@ import logging
 import subprocess
 import threading
 
-import pytest
-
 from sparkwright.runs._checkpoint import LatestWriter
 from sparkwright.runs._provenance import WarningKeeper, git_revision
 from sparkwright.runs._run import TrainingRun
@@ -11,46 +9,23 @@ from sparkwright.runs.engine import Outcome
 from sparkwright.runs.record import RunRecord
 from sparkwright.workers.protocol import Progress
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-
-@pytest.fixture
-def clone(tmp_path):
-    """A folder whose `.git` says which branch is checked out."""
-    (tmp_path / ".git" / "refs" / "heads").mkdir(parents=True)
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    (tmp_path / "notebooks").mkdir()
-    return tmp_path
-
-
-PACKED = f"# pack-refs\n{'f' * 40} refs/heads/other\n{COMMIT} refs/heads/main\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"refs/heads/main": f"{COMMIT}\n"}, COMMIT),
-        ({"packed-refs": PACKED}, COMMIT),
-        ({"HEAD": COMMIT}, COMMIT),
-        *(({"HEAD": head}, None) for head in ("", "nonsense", "ref: refs/heads/none")),
-    ],
-)
-def test_the_commit_is_found_from_a_folder_below_if_it_can_be_read(clone, files, found):
-    for name, text in files.items():
-        (clone / ".git" / name).write_text(text)
-    assert git_revision(clone / "notebooks") == found
-
-
-def test_git_itself_agrees_also_in_a_worktree(tmp_path):
+def test_the_commit_is_found_from_a_folder_below_and_in_a_worktree(tmp_path, monkeypatch):
     def git(*arguments):
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
+    assert git_revision(tmp_path) is None
     git("init", "-q")
+    assert git_revision(tmp_path) is None
     git("commit", "-q", "--allow-empty", "-m", "first")
     git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
-    assert git_revision(tmp_path / "side") == git_revision(tmp_path) == git("rev-parse", "HEAD")
+    (tmp_path / "side" / "notebooks").mkdir()
+    commit = git("rev-parse", "HEAD")
+    assert git_revision(tmp_path / "side" / "notebooks") == git_revision(tmp_path) == commit
+    monkeypatch.setenv("PATH", "")
+    assert git_revision(tmp_path) is None
 
 
 def test_warnings_are_kept_once_each_and_only_within_the_block():

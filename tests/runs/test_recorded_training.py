@@ -1,14 +1,17 @@
 """Real training is stored, whatever the store does."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
+import keras
 import pytest
 from tests.runs.recorded import train as record_run
 from tests.spark.helpers import dense
 from tests.workers.test_training import averaging, fit as train
 
 import sparkwright as sw
+from sparkwright.runs.begin import _compiled
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -37,11 +40,16 @@ def test_training_is_stored_with_the_settings_of_its_network(
     assert (found.name, found.state, found.epoch) == (run.name, "done", 2)
     history = run.epoch_history.history
     assert found.metrics == pytest.approx({name: values[-1] for name, values in history.items()})
-    assert list(found.epoch_losses.values()) == pytest.approx(history["loss"])
     assert found.status.validation == run.status.validation
     assert found.configuration["optimizer"]["learning_rate"] > 0
     assert found.configuration["loss"]
     assert found.configuration["master"] == run.configuration["master"]
+
+
+def test_functions_among_losses_are_stored_by_their_names() -> None:
+    loss = {"a": dense, "b": ["mse", keras.losses.MeanSquaredError()]}
+    compiled = _compiled(SimpleNamespace(loss=loss))
+    assert compiled == {"loss": {"a": "dense", "b": ["mse", "mean_squared_error"]}}
 
 
 @pytest.mark.parametrize(("variable", "options"), [("off", {}), ("", {"record": False})])

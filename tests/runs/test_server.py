@@ -503,6 +503,15 @@ def test_it_is_known_when_each_worker_was_last_heard(site: Make) -> None:
     wait_until(one_is_later, 5.0)
 
 
+def test_every_worker_is_asked_for_histograms(site: Make) -> None:
+    here = site(2)
+    assert not here.server.request_histograms()
+    workers = here.training()
+    assert here.server.request_histograms()
+    for worker in workers:
+        worker.take("histograms")
+
+
 # -- the end --------------------------------------------------------------------------------
 
 

@@ -543,7 +543,7 @@ class CalledBackRuns(CalledBack, Runs):
         self.check_the_answers(self.coordinator.progress)
 
 
-TestRuns = case_of(Runs, examples=200)
-TestJoinedRuns = case_of(JoinedRuns, examples=200)
-TestJudgedRuns = case_of(JudgedRuns, examples=60)
-TestCalledBackRuns = case_of(CalledBackRuns, examples=60)
+TestRuns = case_of(Runs, examples=100)
+TestJoinedRuns = case_of(JoinedRuns, examples=100)
+TestJudgedRuns = case_of(JudgedRuns, examples=40)
+TestCalledBackRuns = case_of(CalledBackRuns, examples=40)

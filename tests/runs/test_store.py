@@ -1,4 +1,4 @@
-import logging
+import contextlib
 import math
 import os
 import sqlite3
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from tests.runs.recorded import begin, train, until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, _run_file
-from sparkwright.runs._curve_summary import POINTS, CurveSummary
-from sparkwright.runs._process import SILENT_S, Process
+from sparkwright.runs._recorder import POINTS, Curve
 from sparkwright.runs._run_file import default_path, opened
+from sparkwright.runs.store import SILENT_S, Process
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "new" / "runs.sqlite")
+    return RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
 
 
 @pytest.fixture
@@ -53,20 +54,14 @@ def test_an_ended_run_is_stored_with_metrics_curve_and_settings(store: RunStore)
     assert (found.epoch, found.epochs, found.workers, found.has_ended) == (3, 3, 2, True)
     assert found.metrics == pytest.approx(run._record.epoch_logs(3))
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= found.metrics.keys()
-    assert found.epoch_losses == pytest.approx({1: 2.05, 2: 1.05, 3: 2 / 3 + 0.05})
     assert found.configuration["master"] == {"batch_size_per_worker": 10}
-    assert found.started_at == run.started_at
-    assert found.ended_at == run.ended_at
+    assert (found.started_at, found.ended_at) == (run.started_at, run.ended_at)
     assert found.sparkline[0] == pytest.approx(2.05)
     assert found.seconds == pytest.approx(run.seconds)
-
-
-def test_a_stored_run_has_the_status_and_the_log_of_a_training_run(store: RunStore) -> None:
-    run = train(store)
-    found = store.run(run.name)
-    status, live = found.status, run.status
+    # As a run that goes on has them:
+    status = found.status
     assert (status.state, status.epoch, len(status.workers)) == ("done", 3, 2)
-    assert status.validation == live.validation
+    assert status.validation == run.status.validation
     rows = found.log.rows()
     assert rows["step"].tolist() == list(range(1, 31))
     assert rows["loss"] == pytest.approx(run.history.groupby("step")["loss"].mean().to_numpy())
@@ -75,16 +70,14 @@ def test_a_stored_run_has_the_status_and_the_log_of_a_training_run(store: RunSto
 
 
 def test_a_failed_run_keeps_its_error(store: RunStore) -> None:
-    run = train(store, error=ValueError("no such column"))
-    found = store.run(run.name)
+    found = store.run(train(store, error=ValueError("no such column")).name)
     assert (found.state, found.message) == ("failed", "no such column")
     assert "ValueError: no such column" in str(found.error)
 
 
 def test_the_latest_of_runs_of_one_name_counts(store: RunStore) -> None:
-    path = store.path
-    train(store, name="same")
-    train(RunStore(path), name="other")
+    for name in ("same", "other"):
+        train(store, name=name)
     latest, first = store.runs()
     store.rename(latest, "same")
     assert store.run("same").id == latest.id
@@ -101,19 +94,25 @@ def test_runs_are_tagged_renamed_and_deleted(store: RunStore) -> None:
     assert store.rename(name, "brisk heron").name == "brisk heron"
     store.delete("brisk heron")
     assert store.runs() == ()
-    for table in ("points", "epochs", "validation"):
-        assert store.select(f"SELECT * FROM {table}") == []
+    assert store.select("SELECT * FROM runs") == []
+
+
+def test_tags_that_several_threads_add_at_once_are_all_kept(store: RunStore) -> None:
+    name = train(store).name
+    tags = [f"tag {number:02}" for number in range(16)]
+    with ThreadPoolExecutor(len(tags)) as threads:
+        list(threads.map(lambda tag: store.tag(name, tag), tags))
+    assert store.run(name).tags == tuple(tags)
 
 
 def test_an_unknown_run_names_the_latest_ones(store: RunStore) -> None:
     name = train(store).name
-    with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
-        store.run("nobody")
-    with pytest.raises(ConfigurationError):
-        store.delete(name, "nobody")
-    assert len(store.runs()) == 1
+    for change in (store.run, store.tag, lambda unknown: store.delete(name, unknown)):
+        with pytest.raises(ConfigurationError, match=rf"Received: 'nobody'.* '{name}'"):
+            change("nobody")
     with pytest.raises(ConfigurationError, match="one line"):
         store.rename(name, "two\nlines")
+    assert [run.name for run in store.runs()] == [name]
 
 
 def test_runs_become_a_data_frame_with_the_settings_that_differ(store: RunStore) -> None:
@@ -180,51 +179,46 @@ def test_rows_that_were_dropped_do_not_stay_in_the_curve(store: RunStore) -> Non
     run.log.append({**again, "loss": again["loss"] + 1})  # a worker that began anew
     engine.may_end.set()
     assert recorder.wait(30)
-    assert store.run(run.name).epoch_losses == pytest.approx({1: 2.55, 2: 1.55, 3: 2 / 3 + 0.55})
+    assert store.run(run.name).log.rows()["loss"][::10] == pytest.approx([2.55, 1.55, 2 / 3 + 0.55])
 
 
-@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
-def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
-    store: RunStore,
-    trouble: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
     monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
-    lock = None
-    if trouble == "no folder":
-        store.path.parent.write_text("a file")
-    else:
-        with opened(store.path, write=True) as connection:
-            connection.execute("PRAGMA user_version = 1")
-        if trouble == "no database":
-            store.path.write_text("something else " * 100)
-        lock = sqlite3.connect(store.path)
-        if trouble == "newer":
-            lock.execute("PRAGMA user_version = 99")
-        if trouble == "locked":
-            lock.execute("BEGIN EXCLUSIVE")
-    run, engine, recorder = begin(store)
-    caplog.set_level(logging.WARNING)
-    until(lambda: run.warnings)
-    engine.may_end.set()
-    assert run.wait(10) is None
-    assert recorder.wait(30)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("trouble", ["locked", "no folder", "newer", "no database"])
+def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
+    store: RunStore, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with contextlib.ExitStack() as stack:
+        if trouble == "no folder":
+            store.path.parent.write_text("a file")
+        else:
+            with opened(store.path, write=True):
+                pass
+            lock = stack.enter_context(contextlib.closing(sqlite3.connect(store.path)))
+            if trouble == "no database":
+                store.path.write_text("something else " * 100)
+            else:
+                newer = "PRAGMA user_version = 99"
+                lock.execute(newer if trouble == "newer" else "BEGIN EXCLUSIVE")
+        run, engine, recorder = begin(store)
+        until(lambda: run.warnings)
+        engine.may_end.set()
+        assert run.wait(10) is None
+        assert recorder.wait(30)
     assert run.status.state == "done"
     (warning,) = (text for text in caplog.messages if "is not stored" in text)
     assert warning in run.warnings
     assert "trains on" in warning
     assert "SPARKWRIGHT_RUNS" in warning
-    if lock is not None:
-        lock.close()
 
 
-def test_a_lock_that_is_released_loses_nothing(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_run_file, "BUSY_S", 0.05)
-    monkeypatch.setattr("sparkwright.runs._recorder._SOONEST_S", 0.01)
+@pytest.mark.usefixtures("impatient")
+def test_a_lock_that_is_released_loses_nothing(store: RunStore) -> None:
     first = train(store)
     lock = sqlite3.connect(store.path)
     lock.execute("BEGIN IMMEDIATE")
@@ -298,7 +292,7 @@ run.wait()
 
 
 @pytest.mark.parametrize(
-    ("place", "pid_alive", "started", "silent_s", "lives"),
+    ("place", "is_there", "started", "silent_s", "is_alive"),
     [
         ("here", True, 0.0, 9999.0, True),  # a debugger, or a computer that slept
         ("here", True, -3600.0, 0.0, False),  # another process got the number
@@ -308,18 +302,17 @@ run.wait()
     ],
 )
 def test_a_process_is_looked_for_where_that_is_possible(
-    place: str, pid_alive: bool, started: float, silent_s: float, lives: bool
+    place: str, is_there: bool, started: float, silent_s: float, is_alive: bool
 ) -> None:
-    this = Process.this()
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    process = Process(
-        host=this.host,
-        place=this.place if place == "here" else "elsewhere",
-        pid=this.pid if pid_alive else gone.pid,
-        started=this.started + started,
-    )
-    assert process.lives(silent_s=silent_s) is lives
+    process = Process.this()
+    process = process._replace(started=process.started + started)
+    if place == "elsewhere":
+        process = process._replace(place=place)
+    if not is_there:
+        process = process._replace(pid=gone.pid)
+    assert process.is_alive(silent_s=silent_s) is is_alive
 
 
 # -- the file -------------------------------------------------------------------------------
@@ -343,17 +336,11 @@ def test_tests_never_store_runs_in_the_home_folder() -> None:
     assert not RunStore().path.is_relative_to(Path.home() / ".local")
 
 
-def test_a_file_of_a_newer_version_is_not_read(store: RunStore) -> None:
+def test_a_file_of_another_version_is_not_read(store: RunStore) -> None:
     with opened(store.path, write=True) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    with pytest.raises(OSError, match="newer version"):
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(OSError, match=r"Received: version 99\."):
         store.runs()
-
-
-def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "a folder?#%20" / "rüns.sqlite")
-    train(store)
-    assert len(store.runs()) == 1
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
@@ -367,40 +354,29 @@ def test_runs_are_read_where_nothing_may_be_written(store: RunStore) -> None:
 # -- the curve ------------------------------------------------------------------------------
 
 
-def rows_of(steps: Any, losses: Any, worker: int = 0) -> dict[str, Any]:
-    count = len(steps)
-    return {
-        "worker": np.full(count, worker),
-        "epoch": np.ones(count, int),
-        "round": np.ones(count, int),
-        "step": np.asarray(steps),
-        "loss": np.asarray(losses, float),
-        "examples": np.full(count, 32),
-        "time_s": np.asarray(steps) * 0.1,
-        "examples_per_s": np.full(count, 100.0),
-    }
+def rows_of(steps: Any, losses: Any) -> dict[str, Any]:
+    steps = np.asarray(steps)
+    constant = {"worker": 0, "epoch": 1, "round": 1, "examples": 32, "examples_per_s": 100.0}
+    columns = {name: np.full(len(steps), value) for name, value in constant.items()}
+    return {**columns, "step": steps, "loss": np.asarray(losses, float), "time_s": steps * 0.1}
 
 
 @pytest.mark.parametrize("steps", [1, 10, POINTS, POINTS + 1, 100_003])
 def test_a_curve_has_few_points_and_keeps_its_mean(steps: int) -> None:
     losses = np.random.default_rng(0).normal(size=steps)
-    summary = CurveSummary()
+    curve = Curve()
     for part in np.array_split(np.arange(1, steps + 1), 7):
-        if len(part):
-            summary.add(rows_of(part, losses[part - 1]))
-    found = summary.points()
-    assert len(found["step"]) <= POINTS
-    assert len(found["step"]) >= min(steps, POINTS // 2)
+        curve.add(rows_of(part, losses[part - 1]))
+    found = curve.columns()
+    assert min(steps, POINTS // 2) <= len(found["step"]) <= POINTS
     assert found["step"][-1] == steps
-    assert found["examples"].sum() == 32 * steps
-    mean = np.average(found["loss"], weights=found["examples"])
-    assert mean == pytest.approx(losses.mean())
-    assert len(summary.sparkline()) <= 60
+    assert sum(found["examples"]) == 32 * steps
+    assert np.average(found["loss"], weights=found["examples"]) == pytest.approx(losses.mean())
 
 
 def test_a_loss_that_is_not_finite_stays_one_and_an_unreported_one_is_left_out() -> None:
     rows = rows_of([1, 2, 3], [1.0, math.nan, math.nan])
     rows["examples_per_s"][2] = math.nan
-    summary = CurveSummary()
-    summary.add(rows)
-    assert np.isnan(summary.points()["loss"]).tolist() == [False, True]
+    curve = Curve()
+    curve.add(rows)
+    assert np.isnan(curve.columns()["loss"]).tolist() == [False, True]

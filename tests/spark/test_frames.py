@@ -105,3 +105,22 @@ def test_unsuitable_columns_fail_on_the_driver(
     with pytest.raises(sw.DataError, match=message):
         network(spark).start(frame, display=False, **options)
     assert jobs.getJobIdsForGroup(None) == before
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((np.zeros((4, 3)), np.zeros(4, int)), r"data: features 'features' .*Received: \(3\)"),
+        ((np.zeros((4, 4)), np.full(4, 3)), r"data: labels 'labels' .*from 3 to 3"),
+        ((np.zeros((4, 4)),), "data: labels are needed"),
+        (flowers(4).drop(columns="a"), r"data must have the columns .* without 'a'\."),
+    ],
+)
+def test_validation_data_is_checked_on_the_driver(
+    spark: Any, validation: Any, message: str
+) -> None:
+    jobs = spark.sparkContext.statusTracker()
+    before = jobs.getJobIdsForGroup(None)
+    with pytest.raises(sw.DataError, match=f"validation {message}"):
+        network(spark).start(flowers(), label="species", validation=validation, display=False)
+    assert jobs.getJobIdsForGroup(None) == before

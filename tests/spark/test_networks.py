@@ -120,7 +120,7 @@ def test_evaluation_and_score_equal_those_on_one_machine(
     evaluation_only = sw.SparkNetwork(spark, model)
     x, y = blobs.features["features"], blobs.labels["labels"]
     expected = sw.Evaluation.from_predictions(y, model.predict(x, verbose=0))
-    found = evaluation_only.evaluate(blobs, batch_size=7)
+    found = evaluation_only.evaluate(x, y, batch_size=7)
     np.testing.assert_array_equal(found.confusion, expected.confusion)
     assert found.accuracy == pytest.approx(model.evaluate(x, y, verbose=0)[1], abs=1e-6)
     assert found.f1() == pytest.approx(expected.f1(), abs=1e-9)

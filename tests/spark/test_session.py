@@ -21,10 +21,17 @@ def test_the_active_session_is_respected_and_differences_are_named(
     spark: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        again = sw.start_spark(workers=2, settings={"spark.task.maxFailures": 9})
+        again = sw.start_spark(workers=5, settings={"spark.task.maxFailures": 9})
     assert again is spark
     assert "'spark.task.maxFailures': '4'" in caplog.text
+    assert "'spark.master': 'local-cluster[5,1,1024]'" in caplog.text
     assert "spark.stop()" in caplog.text
+
+
+def test_a_session_that_was_stopped_is_named() -> None:
+    stopped = Mock(sparkContext=Mock(_jsc=None))
+    with pytest.raises(sw.ConfigurationError, match="a session that was stopped"):
+        sw.SparkNetwork(stopped, sw.networks.lenet()).predict([[0.0]])
 
 
 def test_the_sessions_settings_suit_training(spark: Any) -> None:

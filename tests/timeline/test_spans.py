@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.timeline.spans import append, append_rounds
 
 from sparkwright.errors import DataError, NetworkError
@@ -37,6 +37,7 @@ def totals_of(frame):
     return {(lane, codes[name]): value for (lane, name), value in summed.items() if value}
 
 
+@settings(max_examples=50)
 @given(messages, st.integers(0, 30))
 def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
     timeline = store_of(sent, exact_limit).timeline()
@@ -53,6 +54,7 @@ def test_no_second_is_lost_however_little_is_kept_exactly(sent, exact_limit):
     assert timeline.tallies.count.sum() == sum(len(rows) for _, rows in sent)
 
 
+@settings(max_examples=50)
 @given(messages, st.booleans())
 def test_what_is_added_up_lies_where_it_happened(sent, coarser):
     rest = store_of(sent, 0).timeline().rest

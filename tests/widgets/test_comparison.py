@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.runs.recorded import until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
@@ -96,9 +97,25 @@ def test_three_runs_are_shown_live_until_the_last_has_ended(fake, comms):
     assert "application/vnd.jupyter.widget-view+json" in bundle
     html = bundle["text/html"]
     assert html.count("<svg") == 1
-    assert "after 10 steps; run 2 " in html
+    assert "at step 8; run 2 " in html
     assert "0.5" in shown.texts["table"]
     assert "run 3" in bundle["text/plain"]
+    shown.close()
+
+
+def test_a_compared_run_that_begins_anew_is_read_anew(fake, comms):
+    runs = [trained(fake, state="training"), trained(fake, factor=3.0)]
+    shown = compare_runs(runs, names=["again", "done"])
+    until(lambda: shown._next_row == [20, 20])
+    runs[0].log.clear()
+    for step in (1, 2):
+        runs[0].report(0, step, 7.0)
+    runs[0].set(state="done")
+    assert shown.wait(10)
+    assert "problem" not in shown.texts
+    lines = shown.read(lambda feed: feed.lines())
+    assert lines[0].tolist() == [[1.5, 7.0]]
+    assert lines[1][-1, 0] > 2
     shown.close()
 
 
@@ -122,7 +139,7 @@ def test_a_copy_made_at_once_shows_all_runs_that_have_ended(fake, comms, monkeyp
     finally:
         gate.set()
         shown.close()
-    assert "after 10 steps; second " in html
+    assert "at step 8; second " in html
 
 
 def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):
@@ -134,7 +151,7 @@ def test_runs_without_points_and_with_nan_can_be_compared(fake, comms):
     assert shown.wait(10)
     html = shown._repr_mimebundle_()["text/html"]
     assert "<b>" not in html.replace("<b>0", "")
-    assert "&lt;b&gt; nan after 1 steps" in html
+    assert "&lt;b&gt; nan at step 1" in html
     assert "problem" not in shown.texts
     shown.close()
 

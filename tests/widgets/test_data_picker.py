@@ -203,8 +203,8 @@ def test_numbers_that_are_categories_stay_so_while_they_are_features(picker, tmp
     picker.columns.task.value = "classification"
     assert picker.settle()
     assert picker.source.categories == ("zip", "town")
-    assert "as a category" in picker.columns.boxes["zip"].description
-    assert "as a category" not in picker.columns.boxes["size"].description
+    assert "categorical" in picker.columns.boxes["zip"].description
+    assert "categorical" not in picker.columns.boxes["size"].description
     picker.columns.boxes["zip"].value = False
     assert picker.settle()
     assert picker.source.categories == ("town",)
@@ -245,11 +245,15 @@ def test_problems_have_buttons_that_solve_them(picker, tmp_path):
     path.write_text("\n".join(["size,age,rooms,empty,kind", *rows]))
     type_url(picker, str(path))
     found = fixes_of(picker)
-    assert {"Fill with 0", "Leave out 'empty'"} <= set(found)
+    assert {"Fill with 0", "Exclude 'empty'"} <= set(found)
     assert {"Treat 'many' as missing", "Skip 10 rows"} <= set(found)
     skipped = fixes(picker.preview.problems[-1], replace(picker.preview, is_estimate=True))
     assert "Skip such rows" in [fix.label for fix in skipped]
-    for label in ("Leave out 'empty'", "Treat 'many' as missing", "Fill with 0"):
+    for problem in picker.preview.problems:  # whatever their sentences are
+        assert fixes(replace(problem, sentence="?"), picker.preview) == fixes(
+            problem, picker.preview
+        )
+    for label in ("Exclude 'empty'", "Treat 'many' as missing", "Fill with 0"):
         fixes_of(picker)[label].click()
         assert picker.settle()
     assert fixes_of(picker) == {}
@@ -324,7 +328,7 @@ def test_folders_are_listed_and_a_split_chosen_during_a_look(picker, table, slow
     picker.place.fold.button.click()
     assert picker.place.settle()
     assert Path(table).name in picker.place.list.options[0][0]
-    assert "Looking at the data" in picker.doing.value
+    assert "Reading the preview" in picker.doing.value
     go_on.set()
     assert picker.settle()
     assert (picker.source.label, picker.source.split.test) == ("<b>kind</b>", 0.4)

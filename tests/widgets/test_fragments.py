@@ -8,11 +8,11 @@ import pytest
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._contract import Sharing
 from sparkwright_widgets._curve import NotFinite
-from sparkwright_widgets._fragments import users_code, users_frames
 from sparkwright_widgets._reports._facts import facts_of
 from sparkwright_widgets._reports._verdict import verdict_block
 from sparkwright_widgets._still import Still
 from sparkwright_widgets._summary import summary
+from sparkwright_widgets._traceback import users_code, users_frames
 
 
 @pytest.mark.parametrize("name", ["_format", "_table"])
@@ -39,7 +39,7 @@ def test_a_message_that_only_repeats_the_state_is_left_out(run):
     assert fragments.state_line("LeNet", run.status).lower().count("training") == 2  # class, word
 
 
-def test_what_users_and_workers_write_is_escaped_and_without_terminal_colours(run, fake):
+def test_what_users_and_workers_write_is_escaped_and_without_terminal_colors(run, fake):
     worker = fake.FakeWorker(worker=0, host="<b>host</b>")
     run.set(state="failed", message="<script>", error="\x1b[31m<b>\x1b[0m &", workers=(worker,))
     html = fragments.failure(run.status) + fragments.state_line("<i>", run.status)

@@ -82,7 +82,7 @@ def test_take_now_asks_the_run_and_says_so_if_nobody_trains(run, view):
     assert view.doing.value == ""
     run.asks = False
     view.button.click()
-    assert "No worker trains now" in view.doing.value
+    assert "No worker is training" in view.doing.value
 
 
 def test_a_saved_notebook_keeps_the_picture(run, view):

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkwright import EarlyStopping, ReduceOnPlateau, SparkSettings
+from sparkwright import EarlyStopping, Experiment, ReduceOnPlateau, SparkSettings
 from sparkwright_widgets._launch_panel import LaunchPanel
 
 
@@ -79,7 +79,7 @@ def test_what_begins_a_run_may_ask_whether_stop_was_pressed(panel, begun, run):
     panel._begin = begin
     panel.start_button.click()
     assert panel.settle(5)
-    assert "Stopped before the run began" in panel.doing.value
+    assert "Stopped before the run started" in panel.doing.value
     assert panel.error.value == ""
     assert panel.run is None
     assert not panel.start_button.disabled
@@ -127,9 +127,9 @@ def test_a_mistake_in_a_field_disables_start_until_it_is_mended(panel):
     assert not panel.start_button.disabled
 
 
-def test_early_stopping_keeps_the_options_that_are_not_edited(begun, comms):
+def test_early_stopping_keeps_the_options_that_are_not_edited(panel):
     given = EarlyStopping(patience=2, keep_best=None, monitor="accuracy")
-    panel = LaunchPanel(begin=begun, early_stopping=given)
+    panel.experiment = Experiment(early_stopping=given)
     assert panel.experiment.early_stopping == given
     typed(panel, "early_stopping", "patience", "4")
     assert panel.experiment.early_stopping == replace(given, patience=4)
@@ -138,7 +138,6 @@ def test_early_stopping_keeps_the_options_that_are_not_edited(begun, comms):
     typed(panel, "early_stopping", False)
     assert panel.experiment.early_stopping is None
     assert panel.problem is None
-    panel.close()
 
 
 def test_an_edit_while_a_run_starts_leaves_the_buttons_as_they_are(panel, begun):
@@ -203,10 +202,9 @@ def test_resume_needs_a_checkpoint_and_hands_it_on(panel, begun):
     assert begun.asked == [(5, "hdfs://n/checkpoints")]
 
 
-def test_settings_of_spark_come_back_as_they_were_given(begun, comms):
+def test_settings_of_spark_come_back_as_they_were_given(panel):
     settings = SparkSettings(
         workers=4, memory_per_worker_mb=2048, master="spark://m:7077", settings={"spark.a": "b"}
     )
-    panel = LaunchPanel(begin=begun, settings=settings)
+    panel.experiment = Experiment(spark=settings)
     assert panel.experiment.spark == settings
-    panel.close()

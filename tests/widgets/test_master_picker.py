@@ -235,20 +235,20 @@ def test_closing_frees_the_widgets_of_both_kinds() -> None:
 
 def test_the_plan_follows_data_network_and_form() -> None:
     picker = TrainingMasterPicker()
-    assert "How many workers there are is not known" in picker.outlook
+    assert "The number of workers is not known" in picker.outlook
     picker.set_context(rows=[1000, 0, 510], slots=2)
     assert "Workers: 2" in picker.outlook
-    assert "Rounds an epoch: 10" in picker.outlook
-    assert "Examples a round: 160" in picker.outlook
+    assert "Rounds per epoch: 10" in picker.outlook
+    assert "Examples per round: 160" in picker.outlook
     assert "measure it" in picker.outlook
     field(picker, "averaging_frequency").control.value = "24"
-    assert "Rounds an epoch: 2" in picker.outlook
+    assert "Rounds per epoch: 2" in picker.outlook
     picker.set_context(rows=[1000, 0, 510], slots=2, network=network())
-    assert "Sent a round, by each: 180 B" in picker.outlook  # 15 parameters, thrice with Adam's
+    assert "Sent per round and worker: 180 B" in picker.outlook  # 15 parameters, thrice with Adam's
     assert "It pays if one minibatch takes" in picker.outlook
     picker.assumptions.fields["step_ms"].control.value = "200"
     assert "Scales well. 24 minibatches of 200 ms take 4.8 s" in picker.outlook
-    assert "Beside one worker: 2.0 times as fast" in picker.outlook
+    assert "Speed-up over one worker: 2.0 times" in picker.outlook
     assert "200 ms" in picker.plan.value
 
 
@@ -332,8 +332,8 @@ def test_any_surroundings_give_an_outlook(
         rows=None if rows is None else tuple(rows), slots=slots, step_s=step_s, vector_bytes=size
     )
     found = around.prospect(master, parallel=parallel)
-    outlook = _picker.Outlook.of(found, slots=slots, cores=2 if parallel else None)
-    assert outlook.sentence.endswith(".")
+    outlook = _picker.Outlook(found=found, slots=slots, cores=2 if parallel else None)
+    assert outlook.verdict[-1].endswith(".")
     for label, value in outlook.figures:
         assert label in outlook.html()
         assert value in outlook.text()

@@ -25,7 +25,19 @@ def test_a_round_is_reported_once_every_worker_has_gone_past_it():
 def test_examples_weigh_the_mean():
     means = RoundMeans()
     means.add(rows((0, 1, 1, 1, 1.0, 30), (0, 1, 1, 2, 4.0, 10)))
-    assert means.finish().tolist() == [[2.0, 1.75]]
+    assert means.finish()[0, 1] == 1.75
+
+
+def test_a_mean_stands_in_the_middle_of_the_steps_that_it_is_of():
+    means = RoundMeans()
+    found = []
+    for round, steps in ((1, (1, 2, 3)), (1, (4, 5)), (2, (6, 7, 8, 9, 10))):
+        found += means.add(rows(*((0, 1, round, step, 10.0 - step, 32) for step in steps))).tolist()
+    found += means.add(
+        rows((0, 1, 3, 11, -1.0, 32))
+    ).tolist()  # few examples: the mean of it and round 2
+    found += means.finish().tolist()
+    assert found == [[3.0, 7.0], [8.0, 2.0], [8.5, 1.5]]
 
 
 def test_a_silent_worker_holds_the_others_up_for_a_few_rounds_only():

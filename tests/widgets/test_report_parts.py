@@ -18,7 +18,7 @@ from sparkwright_widgets._reports._page import (
 )
 from sparkwright_widgets._reports._parameters import (
     parameter_value,
-    parameterised,
+    parameterized,
     parameters_of,
 )
 from sparkwright_widgets._reports._pdf import find_chromium
@@ -104,7 +104,7 @@ def test_parameters_are_set_right_after_their_defaults():
     notebook = new_notebook(
         cells=[new_code_cell("0"), tagged("a, b = 1, 2\nc: int = 3"), new_code_cell("a")]
     )
-    done = parameterised(notebook, {"b": "it's", "c": None})
+    done = parameterized(notebook, {"b": "it's", "c": None})
     assert len(notebook.cells) == 3
     values = {}
     exec(done.cells[2].source, values)
@@ -113,13 +113,13 @@ def test_parameters_are_set_right_after_their_defaults():
 
 def test_an_exported_experiment_takes_parameters():
     notebook = nbformat.reads(json.dumps(Experiment(epochs=3).to_notebook()), 4)
-    done = parameterised(notebook, {"epochs": 9, "training_seed": 2})
+    done = parameterized(notebook, {"epochs": 9, "training_seed": 2})
     code = [cell.source for cell in done.cells if cell.cell_type == "code"]
     assert code[0].endswith("epochs = 3")
     assert "epochs = 9" in code[1]
     assert code[2].startswith("import sparkwright")
     with pytest.raises(ConfigurationError, match=r"Received: epoch\. It sets split_seed, workers"):
-        parameterised(notebook, {"epoch": 9})
+        parameterized(notebook, {"epoch": 9})
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_an_exported_experiment_takes_parameters():
 )
 def test_parameters_that_nobody_asks_for_are_refused(cells, words):
     with pytest.raises(ConfigurationError, match=words):
-        parameterised(new_notebook(cells=cells), {"b": 2})
+        parameterized(new_notebook(cells=cells), {"b": 2})
 
 
 def test_a_notebook_tells_of_its_execution():

@@ -92,7 +92,7 @@ def test_a_report_tells_all_that_is_known_and_needs_no_network(trained):
     for words in (
         "<title>Ants &amp; bees</title>",
         "Best validation accuracy 0.9 in epoch 2 of 3; all 3 epochs were trained.",
-        *("How it learnt", "Evaluation", "Data", "Network", "Environment", "Warnings"),
+        *("How it learned", "Evaluation", "Data", "Network", "Environment", "Warnings"),
         "3 classes of “labels”, each with 30 examples in train.",
         "The network “tiny” has 2 layers and 15 parameters.",
         "master = sw.ParameterAveragingTrainingMaster()",

@@ -167,6 +167,21 @@ def test_a_run_of_another_kernel_appears_and_ends_by_itself(store, table, monkey
     until(lambda: texts(shown)[0][1] == "✓ Done")
 
 
+def test_the_chart_of_a_run_that_goes_on_is_kept_and_follows_it(store, table):
+    _, engine, recorder = begin(store, name="elsewhere", epochs=4)
+    until(lambda: store.runs() and store.runs()[0].epoch == 4)
+    shown = table()
+    shown.select("elsewhere")
+    (comparison,) = shown.comparison.children
+    assert comparison.wait(20)
+    engine.may_end.set()
+    assert recorder.wait(20)
+    shown.refresh()
+    assert shown.comparison.children == (comparison,)  # zoom and hidden lines stay
+    assert "done" in comparison.block().text
+    assert "problem" not in comparison.texts
+
+
 def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._runs_table._LOOK_EVERY_S", 0.05)
     _, engine, recorder = begin(store, name="elsewhere")
@@ -174,7 +189,7 @@ def test_a_run_whose_process_dies_is_shown_as_ended_by_itself(store, table, monk
     monkeypatch.setattr(recorder, "_write", lambda: True)  # the file does not change any more
     shown = table()
     assert texts(shown)[0][1] == "▶ Training"
-    monkeypatch.setattr("sparkwright.runs._process.Process.lives", lambda self, **_: False)
+    monkeypatch.setattr("sparkwright.runs.store.Process.is_alive", lambda self, **_: False)
     until(lambda: texts(shown)[0][1] == "✕ Ended with its kernel")
     engine.may_end.set()
     assert recorder.wait(20)

@@ -28,7 +28,7 @@ def test_the_mean_is_that_of_ten_minibatches_of_each_worker(sharing_run):
     curve = Curve(sharing=True)
     curve.add_rows(sharing_run.log.rows())
     curve.finish()
-    assert curve.lines()[MEAN].tolist() == [[10, 1.5], [20, 0.5]]
+    assert curve.lines()[MEAN].tolist() == [[5.5, 1.5], [15.5, 0.5]]
 
 
 def test_the_mean_never_turns_back_when_one_worker_did_more_than_its_share(sharing_run):
@@ -40,7 +40,7 @@ def test_the_mean_never_turns_back_when_one_worker_did_more_than_its_share(shari
     curve = Curve(sharing=True)
     curve.add_rows(sharing_run.log.rows())
     curve.finish()
-    assert curve.lines()[MEAN][:, 0].tolist() == [10, 20, 30, 30]
+    assert curve.lines()[MEAN][:, 0].tolist() == [5.5, 15.5, 25.5, 25.5]
 
 
 def test_lines_of_messages_stay_apart_from_those_of_the_loss(sharing_run):

@@ -47,7 +47,7 @@ def test_one_wrong_name_among_right_ones_is_refused() -> None:
 
 
 def test_training_needs_labels_unless_there_is_no_loss() -> None:
-    with pytest.raises(DataError, match="training needs labels"):
+    with pytest.raises(DataError, match="labels are needed"):
         layout(model_of(["all"]), PAIR)
     assert layout(model_of(["all"]), PAIR, training=False).order == ["features/features"]
     assert layout(model_of(["all"], loss=None), PAIR).order == ["features/features"]

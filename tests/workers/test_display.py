@@ -52,6 +52,7 @@ def test_runs_of_a_session_have_distinct_names() -> None:
     ("labels", "loss", "message"),
     [
         (np.arange(40) % 10, "sparse_categorical_crossentropy", "Received: labels from 0 to 9"),
+        (np.arange(40) % 3 + 0.5, "sparse_categorical_crossentropy", "Received: 0.5. Number"),
         (np.arange(40) % 3 - 1, "sparse_categorical_crossentropy", "labels from -1 to 1"),
         (np.eye(3)[np.arange(40) % 3], "sparse_categorical_crossentropy", "one-hot ones"),
         (np.eye(10)[np.arange(40) % 10], "categorical_crossentropy", r"Received: \(10\)"),
@@ -66,9 +67,12 @@ def test_labels_that_do_not_fit_are_refused_before_a_run_begins(
 ) -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile("sgd", loss)
-    data = sw.DataSet(np.zeros((40, 4), np.float32), labels)
+    features, master = np.zeros((40, 4), np.float32), sw.ParameterAveragingTrainingMaster()
+    data = sw.DataSet(features, labels)
+    with pytest.raises(sw.DataError, match=message):
+        sw.SparkNetwork(None, model, master).start(features, labels)
     with (
-        sw.ParallelWrapper(model, sw.ParameterAveragingTrainingMaster(), workers=1) as wrapper,
+        sw.ParallelWrapper(model, master, workers=1) as wrapper,
         pytest.raises(sw.DataError, match=message) as caught,
     ):
         wrapper.start(data, display=False)
@@ -80,5 +84,6 @@ def test_an_unbuilt_network_is_refused_in_our_words() -> None:
     from sparkwright.networks import ModelDefinition
 
     model = keras.Sequential([keras.layers.Dense(3)])
+    assert "not built" in repr(sw.SparkNetwork(None, model))
     with pytest.raises(sw.ConfigurationError, match=r"must be built .* Received: .* `keras.Input`"):
         ModelDefinition.of(model)

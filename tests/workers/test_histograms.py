@@ -1,4 +1,6 @@
+import threading
 import time
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -13,6 +15,7 @@ from sparkwright.errors import ConfigurationError, NetworkError
 from sparkwright.masters.histograms import HistogramSchedule
 from sparkwright.mesh.framing import Message
 from sparkwright.runs.histograms import RunHistograms
+from sparkwright.workers._histogram_taker import HistogramTaker
 from sparkwright.workers._wire import pack
 from sparkwright.workers.histograms import Histogram, HistogramsTaken, variable_names
 
@@ -81,6 +84,17 @@ def test_histograms_are_due_at_intervals_on_request_and_after_a_rewind():
     assert schedule.is_due(4, asked=False)
     assert not HistogramSchedule(None).is_due(1000, asked=False)
     assert HistogramSchedule(None).is_due(1, asked=True)
+
+
+def test_a_request_is_taken_by_the_lowest_worker_of_the_group_and_dropped_by_others():
+    asked = threading.Event()
+    settings = SimpleNamespace(worker=1, histograms=None)
+    control, replica = SimpleNamespace(histograms_asked=asked), SimpleNamespace(model=network())
+    taker = HistogramTaker(settings, replica, None, control, None)
+    for workers, is_due in (((0, 1), False), ((1, 2), True)):
+        asked.set()
+        group = SimpleNamespace(seats=[SimpleNamespace(worker=worker) for worker in workers])
+        assert taker.is_due(group, 5) is asked.is_set() is is_due
 
 
 def trained(kind, workers, histograms, **options):

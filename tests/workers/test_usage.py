@@ -1,5 +1,4 @@
 import os
-import sys
 import time
 
 import psutil
@@ -50,11 +49,6 @@ def test_nothing_is_measured_again_within_two_seconds():
     assert meter.readings() == {}
 
 
-@pytest.fixture
-def no_pynvml(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-
-
 def smi(tmp_path, monkeypatch, script):
     path = tmp_path / "nvidia-smi"
     path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n{script}\n')
@@ -73,7 +67,7 @@ def measured(meter, clock, times):
 
 
 def test_a_gpu_is_asked_by_its_address_and_its_answer_comes_with_the_next_readings(
-    tmp_path, monkeypatch, no_pynvml
+    tmp_path, monkeypatch
 ):
     smi(tmp_path, monkeypatch, "echo '37, 2048'")
     clock = Clock()
@@ -84,7 +78,7 @@ def test_a_gpu_is_asked_by_its_address_and_its_answer_comes_with_the_next_readin
 
 
 @pytest.mark.parametrize("script", ["exit 9", "echo '[N/A], [N/A]'"])
-def test_a_gpu_that_cannot_be_measured_is_not_asked_again(tmp_path, monkeypatch, no_pynvml, script):
+def test_a_gpu_that_cannot_be_measured_is_not_asked_again(tmp_path, monkeypatch, script):
     smi(tmp_path, monkeypatch, script)
     clock = Clock()
     for found in measured(UsageMeter("GPU 0", clock=clock), clock, 4):

@@ -63,6 +63,11 @@ def distinct_names(runs: Sequence[ComparedRun]) -> list[str]:
         title if titles.count(title) == 1 else f"{run.id}: {title}"
         for run, title in zip(runs, titles, strict=True)
     ]
+    return numbered(names)
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Distinct names: equal ones are numbered."""
     return [
         name if names.count(name) == 1 else f"{number}. {name}"
         for number, name in enumerate(names, start=1)

@@ -49,15 +49,16 @@ class Curve:
 
     Args:
         sharing: whether the run shares gradients: the mean is then that of some minibatches.
+        numbers: of the quantities; default: numbers of its own.
     """
 
-    def __init__(self, *, sharing: bool = False) -> None:
+    def __init__(self, *, sharing: bool = False, numbers: QuantityNumbers | None = None) -> None:
         self.not_finite: NotFinite | None = None
         self.mean_loss: float | None = None  # of the last complete round
         self._means = RoundMeans()
         self._mean_step = 0.0  # where the mean's line ends
         self._sharing = sharing
-        self._numbers = QuantityNumbers()
+        self._numbers = QuantityNumbers() if numbers is None else numbers
         self._quantities = QuantityMeans(self._numbers)
         self._lines = Lines()
         self._epoch = 0

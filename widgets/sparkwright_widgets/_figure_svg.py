@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INK = "#010203"  # drawn in this color, a thing takes the color of the text around it
 
 # Okabe and Ito's colors, distinguishable with any kind of color vision; as in drawing.mjs.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 MARKERS = "os^DXP"
 _BEST = "★ "  # begins the cells that are shown bold
 

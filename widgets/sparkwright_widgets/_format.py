@@ -1,7 +1,7 @@
 """Numbers, durations and texts as a reader wants them. Pure.
 
 Everything that becomes HTML goes through `escaped`; text that came from a worker or from Keras
-goes through `plain` first, because it may carry terminal colours.
+goes through `plain` first, because it may carry terminal colors.
 """
 
 import html
@@ -41,6 +41,16 @@ def count_text(value: float) -> str:
         '12,000'
     """
     return f"{value:,.0f}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    Example:
+        >>> counted(1, "worker"), counted(2, "worker")
+        ('1 worker', '2 workers')
+    """
+    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"
 
 
 def rate_text(examples_per_s: float) -> str:

@@ -25,10 +25,8 @@ _NONE = (
 class HistogramView(Part):
     """Histograms of a layer over time, the latest in front, and what they cost.
 
-    It follows the run until its end. *Take now* asks for histograms after the next averaging.
-
-    Args:
-        run: what `network.start(…)` returned.
+    It follows `run`, of `network.start(…)`, until its end. *Take now* asks for histograms after the
+    next averaging.
 
     Raises:
         ConfigurationError: if `run` is no run.
@@ -46,7 +44,7 @@ class HistogramView(Part):
         self._lock = threading.RLock()  # the run's follower and the user choose
         self._closing, self._offering = threading.Event(), False
         super().__init__("Histograms")
-        self.what = Dropdown(description="Of what", options=[])
+        self.what = Dropdown(description="Values", options=[])
         self.layer = Dropdown(description="Layer", options=[])
         for choice in (self.what, self.layer):
             choice.observe(self.guarded(self._chosen), "value")
@@ -65,7 +63,7 @@ class HistogramView(Part):
     def take(self) -> None:
         """Ask the run for histograms."""
         asked = self._run.request_histograms()
-        self.say("" if asked else "No worker trains now, so none can be taken.")
+        self.say("" if asked else "No worker is training, so no histogram can be taken.")
 
     def refresh(self) -> None:
         """Show what has been taken by now."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright import Experiment, SparkSettings
+from sparkwright import Experiment
 from sparkwright.errors import ConfigurationError
-from sparkwright.masters import EarlyStopping, ReduceOnPlateau
 from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
 from sparkwright_widgets._block import Block
@@ -42,7 +41,7 @@ _CHECKPOINT = Option(
     optional=True,
     none_text="none",
     label="URL of a checkpoint",
-    help="Of one, or of a folder with several: then the newest counts.",
+    help="A checkpoint, or a folder of checkpoints: then the newest is used.",
 )
 Begin = Callable[["LaunchPanel", str | None], TrainingRun]
 
@@ -63,13 +62,8 @@ class LaunchPanel(Part):
         data: what to train on.
         epochs: passes over the data; default 5.
         validation: data for the loss after each epoch; default None.
-        early_stopping: when to end earlier; default None.
-        reduce_on_plateau: when to lower the learning rate; default None.
-        settings: how Spark is started; default: two workers on this machine. They are shown as
-            long as there is no session.
         begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
             start), on a thread of its own.
-        with_buttons: whether Start and Stop are shown; default True.
     """
 
     def __init__(
@@ -79,11 +73,7 @@ class LaunchPanel(Part):
         *,
         epochs: int = 5,
         validation: Any | None = None,
-        early_stopping: EarlyStopping | None = None,
-        reduce_on_plateau: ReduceOnPlateau | None = None,
-        settings: SparkSettings | None = None,
         begin: Begin | None = None,
-        with_buttons: bool = True,
     ) -> None:
         self._network, self._data, self._validation = network, data, validation
         self._begin = self._begin_given if begin is None else begin
@@ -96,30 +86,25 @@ class LaunchPanel(Part):
         self._on_starting: list[Callable[[], None]] = []
         self._on_run: list[Callable[[TrainingRun], None]] = []
         self._on_end: list[Callable[[TrainingRun], None]] = []
-        super().__init__("Train", styles=("launch_panel.css",))
+        super().__init__("Train")
 
-        experiment = Experiment(
-            spark=SparkSettings() if settings is None else settings,
-            epochs=epochs,
-            early_stopping=early_stopping,
-            reduce_on_plateau=reduce_on_plateau,
-        )
+        experiment = Experiment(epochs=epochs)
         self.spark_form = ConfigurationForm(experiment.spark)
         self.spark_state = widgets.HTML()
         self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])
         # Alone, the panel validates on the data that it was given.
         names = [name for name in RUN_OPTIONS if network is None or name != "validate_on"]
         self.run_form = ConfigurationForm(experiment, names=names)
-        self.spark_form.on_change(lambda _path: self._spark_edited())
+        self.spark_form.on_change(lambda _path: self._edited())
         self.run_form.on_change(lambda _path: self._edited())
         self.validation_note = widgets.HTML()
         self.start_button = self.new_button(
-            "Start", self.start, "Begin to train", icon="play", button_style="primary"
+            "Start", self.start, "Start training", icon="play", button_style="primary"
         )
         self.stop_button = self.new_button(
             "Stop",
             self.stop,
-            "End the training soon, and keep the network as trained so far",
+            "Stop training soon and keep the network trained so far",
             icon="stop",
             disabled=True,
         )
@@ -128,22 +113,21 @@ class LaunchPanel(Part):
         self.resume_button = self.new_button(
             "Resume",
             lambda: self.start(self.resume),
-            "Continue from the checkpoint",
+            "Resume training from the checkpoint",
             icon="repeat",
             disabled=True,
         )
-        resume = Fold("Go on from a checkpoint", [self.resume_form, row(self.resume_button)])
+        resume = Fold("Resume from a checkpoint", [self.resume_form, row(self.resume_button)])
         # Alone, the panel trains the network that it was given: there is no other.
-        self.weights_choice = Checkbox(value=False, description="Go on with the trained weights")
+        self.weights_choice = Checkbox(value=False, description="Start from trained weights")
         self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
         self.place = widgets.VBox()
-        buttons = row(self.start_button, self.stop_button)
-        buttons.layout.display = None if with_buttons else "none"
+        self.buttons = row(self.start_button, self.stop_button)
         self.show(
             self.why,
             self.place,
-            buttons,
+            self.buttons,
             self.run_form,
             self.validation_note,
             self.weights_choice,
@@ -157,10 +141,7 @@ class LaunchPanel(Part):
 
     @property
     def experiment(self) -> Experiment:
-        """An experiment with what is chosen here: `RUN_OPTIONS` and `spark`.
-
-        Of a form with an invalid value, the most recent valid one.
-        """
+        """An experiment with the valid values of `RUN_OPTIONS` and `spark` chosen here."""
         return replace(self.run_form.value, spark=self.spark_form.value)
 
     @experiment.setter
@@ -168,15 +149,6 @@ class LaunchPanel(Part):
         self.spark_form.set(experiment.spark)
         self.run_form.set(experiment)
         self._show_state()
-
-    @property
-    def keeps_weights(self) -> bool:
-        """Whether the next run goes on with the network there is; else its weights are fresh."""
-        return self.weights_choice.value
-
-    @keeps_weights.setter
-    def keeps_weights(self, keeps: bool) -> None:
-        self.weights_choice.value = keeps
 
     @property
     def resume(self) -> str | None:
@@ -204,8 +176,8 @@ class LaunchPanel(Part):
 
     def set_weights(self, told: str | None) -> None:
         """Offer to go on with the weights of a network; None: there is none yet."""
-        what = "the trained weights, once there are some" if told is None else f"those of {told}"
-        self.weights_choice.description = f"Go on with {what}"
+        what = "trained weights (none yet)" if told is None else f"the weights of {told}"
+        self.weights_choice.description = f"Start from {what}"
         self.weights_choice.disabled = told is None
         if told is None:
             self.weights_choice.value = False
@@ -213,29 +185,24 @@ class LaunchPanel(Part):
     def set_spark(self, spark: Any | None) -> None:
         """Show the session that is used; None: it will be started with the settings."""
         if spark is None:
-            text = "Spark is not running yet. Start begins it with these settings."
+            text = "Spark is not running. Start launches it with these settings."
         else:
             context = spark.sparkContext
-            text = f"Spark {spark.version} runs at {context.master}, with its own settings."
+            text = f"Spark {spark.version} is running at {context.master} with its own settings."
         self.spark_state.value = advice(text)
         self.spark_form.layout.display = None if spark is None else "none"
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
-        self._has_spark = spark is not None
         self._compare_workers()
 
     # --- acting
 
     def start(self, resume: str | None = None) -> None:
-        """Begin a run, on a thread of its own; returns at once.
-
-        Args:
-            resume: URL of a checkpoint to go on from; default None: from the start.
-        """
+        """Begin a run, from a checkpoint if `resume` is its URL, on a thread of its own."""
         if self.problem is not None or not self._enter():
             self._show_state()
             return
         began = self.in_background(
-            "Starting: Spark, the data, the network",
+            "Starting Spark, loading the data, building the network",
             lambda: self._begin(self, resume),
             self._has_begun,
             finally_=self._leave,
@@ -246,16 +213,13 @@ class LaunchPanel(Part):
     def start_now(self, resume: str | None = None) -> TrainingRun:
         """Begin a run and return it; blocks until it has begun. For a notebook's cell.
 
-        Args:
-            resume: URL of a checkpoint to go on from; default None: from the start.
-
         Raises:
-            ConfigurationError: if nothing can be started now, or a run goes on already.
+            ConfigurationError: if nothing can be started now, or another run is in progress.
         """
         if self.problem is not None or not self._enter():
             raise ConfigurationError(
-                "a run must be ready to start, and no other go on. Received: "
-                f"{self.problem or 'a run that goes on'}."
+                "there must be no problem and no other run in progress. Received: "
+                f"{self.problem or 'a run in progress'}."
             )
         try:
             run = self._begin(self, resume)
@@ -265,7 +229,7 @@ class LaunchPanel(Part):
         return run
 
     def stop(self) -> None:
-        """End the run soon, keeping what has been learnt; one that starts ends when it begins."""
+        """End the run soon, keeping what was learned; one that starts ends when it begins."""
         self._stop_asked = True
         if self.run is not None and not self.run.finished:
             self.run.stop()
@@ -287,13 +251,9 @@ class LaunchPanel(Part):
         return self._starting
 
     def check_not_stopped(self) -> None:
-        """For what begins a run, between its steps.
-
-        Raises:
-            StoppedBeforeItBeganError: if Stop was pressed meanwhile.
-        """
+        """Raise StoppedBeforeItBeganError if Stop was pressed while the run starts."""
         if self._stop_asked:
-            raise StoppedBeforeItBeganError("Stopped before the run began.")
+            raise StoppedBeforeItBeganError("Stopped before the run started.")
 
     def on_starting(self, callback: Callable[[], None]) -> None:
         """Call `callback()` when a run begins to start, and when that is over."""
@@ -355,15 +315,13 @@ class LaunchPanel(Part):
                 return False
             self._starting, self._stop_asked = True, False
         self._show_state()
-        for callback in list(self._on_starting):
-            callback()
+        self._call(self._on_starting)
         return True
 
     def _leave(self) -> None:
         self._starting = False
         self._show_state()
-        for callback in list(self._on_starting):
-            callback()
+        self._call(self._on_starting)
 
     def show_error(self, error: BaseException) -> None:
         """Show what went wrong; that Stop did what it should is no error."""
@@ -379,19 +337,13 @@ class LaunchPanel(Part):
         self._show_state()
         self._call(self._on_end, run)
 
-    def _call(self, callbacks: list[Callable[[TrainingRun], None]], run: TrainingRun) -> None:
+    def _call(self, callbacks: list[Callable[..., None]], *arguments: Any) -> None:
         """Each is called, whatever another one raises: the run goes on in any case."""
         for callback in list(callbacks):
             try:
-                callback(run)
+                callback(*arguments)
             except Exception as error:
                 self.show_error(error)
-
-    _has_spark = False
-
-    def _spark_edited(self) -> None:
-        self._compare_workers()
-        self._edited()
 
     def _compare_workers(self) -> None:
         """Show at the number of executors that they are too few for the training master."""
@@ -402,11 +354,12 @@ class LaunchPanel(Part):
             f"The training master asks for {count_text(wanted)} workers, which need a task slot "
             f"each. Received: {count_text(slots)} slots. Use more executors, or fewer workers."
         )
-        is_short = is_known and not self._has_spark and wanted > slots
+        is_short = is_known and self.spark_form.layout.display is None and wanted > slots
         if self.spark_form.valid is not None:
             self.spark_form.field("workers").complain(sentence if is_short else "")
 
     def _edited(self) -> None:
+        self._compare_workers()
         self._show_state()
         self._changed()
 

@@ -10,6 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
 import anywidget
@@ -34,16 +35,7 @@ MODULES = tuple(
 
 def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
     """Describe quantities and their numbers for the page."""
-    return [
-        {
-            "number": number,
-            "label": quantity.label,
-            "log": quantity.log,
-            "band": None if quantity.band is None else quantity.band.to_dict(),
-            "note": quantity.note,
-        }
-        for number, quantity in quantities
-    ]
+    return [{"number": number, **asdict(quantity)} for number, quantity in quantities]
 
 
 class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
@@ -55,24 +47,12 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     Attributes:
         texts: HTML by the name of its place; the page knows the places and their order.
         has_ended: whether all runs have ended and the page shows their final state.
-        stop_word: what stands on the Stop button; "" for no button. It is enabled if "Stop".
-        stop_help: what Stop does.
-        log_scale: whether the axis of values is logarithmic; set in the page, as the next four.
-        quantity: the number of the curve shown, 0 the loss.
-        x_axis: "step", "epoch" or "time".
-        smoothing: weight of the moving average, from 0 to below 1.
-        each_worker: whether each worker has a line; else all of them have a band.
-        quantities: what can be chosen, in this order; see `choices`. One of them, no choice.
+        stop_word: the text of the Stop button; "" for no button. It is enabled if "Stop".
+        log_scale: set in the page, as `quantity` (0: the loss), `x_axis` ("step", "epoch" or
+            "time"), `smoothing` (from 0 to below 1) and `each_worker` (else they have a band).
         epochs_done: completed epochs, with the completed part of the current one.
-        mean_name: name of the line of the mean.
         line_names: names of the lines where these are runs; default none: they are workers.
         summary: one line that describes the curve, for screen readers.
-
-    Args:
-        feed: the points, which `update` changes.
-        what: what it is, for messages, such as "panel".
-        every_s: how long to wait between two looks.
-        traits: initial values of attributes.
     """
 
     # Texts, not paths: a path would be watched for changes, and the watching keeps every
@@ -115,9 +95,7 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         with self._feed_lock:
             change(self.feed)
             self._tell(self.feed.append())
-
-    def offer(self, quantities: Sequence[tuple[int, Quantity]]) -> None:
-        """Let readers choose among these quantities."""
+            quantities = self.feed.quantities()
         self.quantities = choices(quantities)
 
     def read(self, question: Callable[[Feed], Any]) -> Any:

@@ -20,12 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._contract import Rows, Validation
-from ._curve import CLOCK, MEAN, Curve
+from ._curve import CLOCK, MEAN, VALIDATION, Curve
 from ._lines import FloatPoints, Lines
-from ._means import Clock, QuantityMeans
-from ._quantities import LINES_APART, VALIDATION_APART, Quantity, QuantityNumbers
+from ._means import QuantityMeans
+from ._quantities import (
+    LINES_APART,
+    VALIDATION_APART,
+    VALIDATION_PLACE,
+    Quantity,
+    QuantityNumbers,
+)
 
 _MOST_POINTS = 80_000  # of one message: 12 bytes each
+_OTHER = -(2**31)  # no line
 
 
 class Message(NamedTuple):
@@ -71,6 +78,10 @@ class PointFeed:
             for number, part in enumerate(_cut(points))
         ]
 
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        """Number and description of what has lines, the loss first, whether it has any or not."""
+        raise NotImplementedError
+
     def _kept(self) -> FloatPoints:
         raise NotImplementedError
 
@@ -113,6 +124,9 @@ class LossFeed(PointFeed):
         self.curve = Curve(sharing=self._sharing)
         self._restart()
 
+    def quantities(self) -> list[tuple[int, Quantity]]:
+        return self.curve.quantities()
+
     def _kept(self) -> FloatPoints:
         return self.curve.points()
 
@@ -126,84 +140,88 @@ class ComparisonFeed(PointFeed):
     """Feeds a chart with the loss of several runs and with what else they log.
 
     The loss is the mean of each round, as in the panel of one run; other quantities are means over
-    the workers, the throughput is that of all of them.
-
-    Args:
-        sharing: of each run, whether it shares gradients.
+    the workers, the throughput is that of all of them. `sharing`: of each run.
     """
 
     def __init__(self, sharing: Sequence[bool]) -> None:
         super().__init__()
         self._sharing = tuple(sharing)
         self._numbers = QuantityNumbers()
-        self._forget()
+        self._runs = [_Compared(each, self._numbers) for each in sharing]
 
     @property
     def mean_losses(self) -> list[float | None]:
         """Of each run, the loss of its last complete round."""
-        return [curve.mean_loss for curve in self._curves]
+        return [run.curve.mean_loss for run in self._runs]
 
     def add_rows(self, run: int, rows: Rows, *, workers: int) -> None:
         """Take new rows of the log of run number `run`, which has so many workers."""
-        if not len(rows["step"]):
-            return
-        self._add_means(run, self._curves[run].add_rows(rows))
-        steps, seconds = self._clocks[run].add(rows)
-        self._add(self._lines.add(np.full(len(steps), CLOCK - run), steps, seconds))
-        self._add_quantities(run, self._means[run].add(_as_one_worker(rows, workers)))
+        if len(rows["step"]):
+            self._add_curve(run, self._runs[run].curve.add_rows(rows))
+            self._add_quantities(run, self._runs[run].means.add(_as_one_worker(rows, workers)))
 
     def add_validation(self, run: int, points: Sequence[Validation]) -> None:
         """Take new validation results of run number `run`."""
-        found = [(0, point.step, point.loss) for point in points]
-        for point in points:
-            for name, value in point.metrics.items():
-                if number := self._numbers.of(name):
-                    found.append((number * LINES_APART, point.step, value))
-        lines, x, y = np.array(found, np.float64).reshape(-1, 3).T
-        self._add(self._lines.add(lines + VALIDATION_APART + run, x, y))
+        self._add_curve(run, self._runs[run].curve.add_validation(points))
 
     def finish(self, run: int) -> None:
         """Run number `run` has ended: nothing of it will be added."""
-        self._add_means(run, self._curves[run].finish())
-        self._add_quantities(run, self._means[run].finish())
+        self._add_curve(run, self._runs[run].curve.finish())
+        self._add_quantities(run, self._runs[run].means.finish())
 
-    def restart(self) -> None:
-        """Forget all curves: one of the runs has begun anew, and all are to be read again."""
-        self._forget()
+    def restart(self, run: int) -> None:
+        """Forget the curves of run number `run`, which is read anew."""
+        self._runs[run] = _Compared(self._sharing[run], self._numbers)
         self._restart()
 
     def quantities(self) -> list[tuple[int, Quantity]]:
-        """Number and description of what has lines, the loss first, whether it has any or not."""
-        lines = self._lines.order()
+        lines = (line for run in self._runs for line in run.lines.order())
         return self._numbers.listed({0} | {max(0, line // LINES_APART) for line in lines})
 
     def lines(self) -> dict[int, FloatPoints]:
         """The lines of the loss: of run k number k, of its validation data VALIDATION_APART + k."""
-        order = self._lines.order()
-        return {line: self._lines[line] for line in order if 0 <= line < LINES_APART}
+        found = {line: run.lines[line] for run in self._runs for line in run.lines.order()}
+        return {line: found[line] for line in sorted(found) if 0 <= line < LINES_APART}
 
     def _kept(self) -> FloatPoints:
-        return self._lines.points()
+        return np.concatenate([run.lines.points() for run in self._runs])
 
-    def _forget(self) -> None:
-        self._lines = Lines()
-        self._curves = [Curve(sharing=sharing) for sharing in self._sharing]
-        self._means = [QuantityMeans(self._numbers) for _ in self._sharing]
-        self._clocks = [Clock() for _ in self._sharing]
-        self._reached: dict[int, float] = {}  # line -> where it ends
-
-    def _add_means(self, run: int, points: FloatPoints) -> None:
-        points = points[points[:, 0] == MEAN]
-        self._add(self._lines.add(np.full(len(points), run), points[:, 1], points[:, 2]))
+    def _add_curve(self, run: int, points: FloatPoints) -> None:
+        """Add the mean, the clock, and the validation data's lines of a run's own curve."""
+        line = points[:, 0].astype(np.int64)
+        validation = VALIDATION_APART + run
+        numbers = np.select(
+            [
+                line == MEAN,
+                line == CLOCK,
+                line == VALIDATION,
+                line % LINES_APART == VALIDATION_PLACE,
+            ],
+            [run, CLOCK - run, validation, line - VALIDATION_PLACE + validation],
+            _OTHER,
+        )
+        known = numbers != _OTHER
+        self._add(self._runs[run].lines.add(numbers[known], *points[known, 1:].T))
 
     def _add_quantities(self, run: int, points: NDArray[np.float64]) -> None:
+        reached = self._runs[run].reached
         for line in np.unique(points[:, 0]):
             x, y = points[points[:, 0] == line, 1:].T
             number = int(line) + run
-            # A worker that tells late must not turn the line back.
-            x = np.maximum.accumulate(np.append(self._reached.get(number, 0.0), x))[1:]
-            self._reached[number] = float(x[-1])
-            self._add(self._lines.add(np.full(len(x), number), x, y))
+            # A worker that reports late must not turn the line back.
+            x = np.maximum.accumulate(np.append(reached.get(number, 0.0), x))[1:]
+            reached[number] = float(x[-1])
+            self._add(self._runs[run].lines.add(np.full(len(x), number), x, y))
+
+
+class _Compared:
+    """The curves of one of several runs."""
+
+    def __init__(self, sharing: bool, numbers: QuantityNumbers) -> None:
+        self.curve = Curve(sharing=sharing, numbers=numbers)
+        self.means = QuantityMeans(numbers)
+        self.lines = Lines()
+        self.reached: dict[int, float] = {}  # line -> where it ends
 
 
 def _as_one_worker(rows: Rows, workers: int) -> Rows:

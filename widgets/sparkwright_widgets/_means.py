@@ -68,28 +68,26 @@ class Clock:
 class RoundMeans:
     """Turns rows of the log into one (step, mean loss) point a round.
 
-    The point of a round with few examples, the last of an epoch, is the mean of it and the round
-    before it.
+    A point stands in the middle of its steps: at their end, the mean of a falling loss would lie
+    above the losses there. The point of a round with few examples, the last of an epoch, is the
+    mean of it and the round before it.
     """
 
     def __init__(self, *, patience_rounds: int = 8) -> None:
         self._patience_rounds = patience_rounds
-        # Per open round: its last step, the sum of loss * examples, the examples.
-        self._open: dict[int, tuple[float, float, float]] = {}
+        # Per open round: its first and last step, the sum of loss * examples, the examples.
+        self._open: dict[int, tuple[float, float, float, float]] = {}
         self._newest: dict[int, int] = {}  # worker -> the latest round it has reported
         self._reported = -1  # rounds up to this one are closed; what still arrives is left out
-        self._last = (0.0, 0.0)  # the sums of the round closed last
+        self._last = (0.0, 0.0, 0.0)  # the first step and the sums of the round closed last
         self._most = 0.0  # examples of any round
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the rounds that they complete.
+        """Take new rows, return the points of the rounds that they complete, (k, 2) float64.
 
-        Args:
-            rows: columns `worker`, `epoch`, `round`, `step`, `loss`, `examples` of equal length.
-
-        Returns:
-            (k, 2) float64: last step of the round, mean loss weighted by examples (nan if any
-            of its losses is).
+        A point is the middle of the round's steps, and the mean loss weighted by examples (nan if
+        any
+        of its losses is).
         """
         rounds = rows["epoch"].astype(np.int64) << 32 | rows["round"].astype(np.int64)
         for worker in np.unique(rows["worker"]):
@@ -99,12 +97,16 @@ class RoundMeans:
         examples = np.maximum(rows["examples"].astype(np.float64), 1e-9)
         totals = np.bincount(group, weights=rows["loss"] * examples, minlength=len(keys))
         weights = np.bincount(group, weights=examples, minlength=len(keys))
-        steps = np.zeros(len(keys))
-        np.maximum.at(steps, group, rows["step"])
-        for key, step, total, weight in zip(keys.tolist(), steps, totals, weights, strict=True):
+        for number, key in enumerate(keys.tolist()):
             if key > self._reported:
-                old_step, old_total, old_weight = self._open.get(key, (0.0, 0.0, 0.0))
-                self._open[key] = (max(old_step, step), old_total + total, old_weight + weight)
+                steps = rows["step"][group == number]
+                first, last, total, weight = self._open.get(key, (np.inf, 0.0, 0.0, 0.0))
+                self._open[key] = (
+                    min(first, steps.min()),
+                    max(last, steps.max()),
+                    total + totals[number],
+                    weight + weights[number],
+                )
         return self._close(self._complete())
 
     def finish(self) -> NDArray[np.float64]:
@@ -121,13 +123,13 @@ class RoundMeans:
     def _close(self, keys: list[int]) -> NDArray[np.float64]:
         points = np.empty((len(keys), 2))
         for row, key in enumerate(keys):
-            step, total, weight = self._open.pop(key)
+            first, last, total, weight = self._open.pop(key)
             self._most = max(self._most, weight)
-            last_total, last_weight = self._last
-            self._last = (total, weight)
-            if weight < _PART_OF_A_WHOLE * self._most and np.isfinite(last_total + total):
-                total, weight = total + last_total, weight + last_weight
-            points[row] = step, total / weight
+            first_before, total_before, weight_before = self._last
+            self._last = (first, total, weight)
+            if weight < _PART_OF_A_WHOLE * self._most and np.isfinite(total_before + total):
+                first, total, weight = first_before, total + total_before, weight + weight_before
+            points[row] = (first + last) / 2, total / weight
             self._reported = key
         return points
 
@@ -136,10 +138,7 @@ class QuantityMeans:
     """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
 
     A stretch is reported when its worker has begun the next one, so that the points do not depend
-    on how the rows were cut.
-
-    Args:
-        numbers: gives the quantities their numbers.
+    on how the rows were cut. `numbers` gives the quantities their numbers.
     """
 
     def __init__(self, numbers: QuantityNumbers) -> None:
@@ -148,14 +147,11 @@ class QuantityMeans:
         self._due_s = -np.inf  # when they are looked at again, by the clock of the log
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the stretches that they end.
+        """Take new rows, return the points of the stretches that they end, (k, 3) float64.
 
-        Args:
-            rows: columns `worker`, `step`, `time_s` and those of quantities, which may be missing,
-                of equal length; without `time_s` there are no points.
-
-        Returns:
-            (k, 3) float64. What is not finite is left out; where nothing is left there is no point.
+        Columns of quantities may be missing; without `time_s` there are no points. What is not
+        finite
+        is left out; where nothing is left there is no point.
         """
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))

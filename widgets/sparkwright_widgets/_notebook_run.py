@@ -51,7 +51,7 @@ class NotebookFailure:
         source: the first lines of that cell.
         reason: one line.
         details: the last lines of the traceback, or of what the kernel's process wrote, without
-            terminal colours; may be empty.
+            terminal colors; may be empty.
         was_interrupted: whether a person (or a signal) ended it.
     """
 

@@ -24,14 +24,10 @@ _STOP_SHARING = "End the run soon: the workers average their networks, and that 
 
 
 class LivePanel(LiveChart[LossFeed]):
-    """Shows a run while it trains and what came of it afterwards.
+    """Shows a run while it trains and its result afterwards.
 
     Displayed at the top level of an output it also leaves a static copy, for saved and exported
-    notebooks; `panel_for` keeps that copy up to date.
-
-    Args:
-        run: the run to show; let go of when it has ended.
-        has_stop: whether there is a Stop button; default True.
+    notebooks; `panel_for` keeps that copy up to date. The run is released when it has ended.
     """
 
     def __init__(self, run: Run, *, has_stop: bool = True) -> None:
@@ -122,7 +118,6 @@ class LivePanel(LiveChart[LossFeed]):
                 feed.finish()
 
         self.update(take)
-        self.offer(self.read(lambda feed: feed.curve.quantities()))
         self._status = status
         now_s = time.monotonic()
         if has_ended or now_s >= self._text_due_s:

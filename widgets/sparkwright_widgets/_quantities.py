@@ -6,7 +6,7 @@ their workers; those of quantity n begin at n * LINES_APART. All of them are exa
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 LINES_APART = 65536
 
@@ -21,46 +21,25 @@ MOST_METRICS = 64  # a line's number has to stay exact
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Band:
-    """Between which values a quantity usually lies while all is well.
-
-    Attributes:
-        low: from here,
-        high: to here.
-        target: the value to aim at.
-        label: what is written into the band.
-    """
+    """The values from `low` to `high` that a quantity usually has while training goes well."""
 
     low: float
     target: float
     high: float
-    label: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    label: str  # the text in the band
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quantity:
-    """A column of the log that has lines of its own.
-
-    Attributes:
-        column: its name in the log.
-        label: its name for readers, with the unit.
-        factor: from the column's unit to the label's.
-        takes: what stands for a stretch of time: the mean of its values or the last one.
-        log: whether its axis is always logarithmic.
-        band: where it should lie; None: nothing is known.
-        note: a sentence or two for readers; default none.
-    """
+    """A column of the log that has lines of its own."""
 
     column: str
-    label: str
-    factor: float = 1.0
-    takes: Literal["mean", "last"] = "mean"
-    log: bool = False
+    label: str  # with the unit
+    factor: float = 1.0  # from the column's unit to the label's
+    takes: Literal["mean", "last"] = "mean"  # of the values in a stretch of time
+    log: bool = False  # whether its axis is always logarithmic
     band: Band | None = None
-    note: str = ""
+    note: str = ""  # a sentence or two for readers
 
 
 LOSS = Quantity(column="loss", label="loss")

@@ -18,7 +18,7 @@ from sparkwright.storage.files import write_bytes
 from ._format import duration_text, short_number
 from ._notebook_run import NotebookFailure, failure_in, has_been_executed, run_notebook, time_taken
 from ._offline_html import offline_html, outside_resources
-from ._reports._parameters import parameterised, parameters_of
+from ._reports._parameters import parameterized, parameters_of
 from ._reports._pdf import find_chromium, pdf_of
 from ._table import text_table
 
@@ -132,7 +132,7 @@ def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> Notebo
             f"`--as-executed` needs a notebook that was run. Received: {path}, without outputs. "
             "Run it and save it, or leave `--as-executed` out."
         )
-    return parameterised(notebook, parameters) if parameters else notebook
+    return parameterized(notebook, parameters) if parameters else notebook
 
 
 def _path_of_executed(notebook: Path, output: Path) -> Path:

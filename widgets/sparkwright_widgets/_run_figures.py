@@ -8,7 +8,7 @@ import numpy as np
 from sparkwright.evaluation.reports import Figure, Table
 
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints, QuantityLines
-from ._figure_svg import COLOURS, INK, MARKERS, Line, draw_lines
+from ._figure_svg import COLORS, INK, MARKERS, Line, draw_lines
 from ._format import count_text, number_text, short_number
 from ._quantities import VALIDATION_APART, VALIDATION_PLACE, Quantity
 
@@ -106,7 +106,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
             Line(
                 label=name + (", validation" if is_validation else ""),
                 points=points,
-                color=COLOURS[run % 6],
+                color=COLORS[run % 6],
                 style="--" if is_validation else "-",
                 marker=MARKERS[(run + run // 6) % 6],
                 marks=1,
@@ -114,7 +114,7 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
         )
     columns = 2 if max(map(len, names), default=0) > 14 else 4
     ends = [
-        f"{name} {number_text(float(lines[run][-1, 1]))} after {lines[run][-1, 0]:,.0f} steps"
+        f"{name} {number_text(float(lines[run][-1, 1]))} at step {lines[run][-1, 0]:,.0f}"
         for run, name in enumerate(names)
         if run in lines
     ]
@@ -140,8 +140,8 @@ def _worker_line(worker: int, points: FloatPoints) -> Line:
     return Line(
         label=f"worker {worker}",
         points=points,
-        color=COLOURS[worker % len(COLOURS)],
-        marker=MARKERS[(worker + worker // len(COLOURS)) % len(MARKERS)],
+        color=COLORS[worker % len(COLORS)],
+        marker=MARKERS[(worker + worker // len(COLORS)) % len(MARKERS)],
         marks=1,
         width=0.8,
         alpha=0.65,
@@ -162,10 +162,11 @@ def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
     if len(points) == 0:
         return "Loss curve without any finite value."
     workers = sum(line >= 0 for line in lines)
+    steps = max(line[-1, 0] for number, line in lines.items() if number >= MEAN)
     first, last, lowest = points[0, 1], points[-1, 1], points[:, 1].min()
     return (
         f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
-        f"{points[-1, 0]:,.0f} steps: the mean goes from {number_text(float(first))} to "
+        f"{steps:,.0f} steps: the mean goes from {number_text(float(first))} to "
         f"{number_text(float(last))}, its lowest value is {number_text(float(lowest))}."
     )
 

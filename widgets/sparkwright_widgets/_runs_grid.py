@@ -14,7 +14,7 @@ from . import _fragments as fragments
 from ._any_page import HeardFromAnyPage
 from ._assets import asset, joined_module
 from ._block import Block
-from ._format import escaped, loss_text, rate_text, short_value
+from ._format import escaped, loss_text, number_text, rate_text, short_value
 from ._table import Markup, html_table, text_table
 
 # Heading, and whether its column holds text.
@@ -89,7 +89,7 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
         {"html": state, "text": f"{icon} {word}", "sort": word, "title": run.message},
         {"html": sparkline(run.sparkline), "text": "", "sort": None},
         {"text": loss_text(loss), "sort": _sortable(loss)},
-        {"text": f"{name} {value:.4g}" if name else "—", "sort": _sortable(value)},
+        {"text": f"{name} {number_text(value)}" if name else "—", "sort": _sortable(value)},
         {"text": rate_text(run.examples_per_s or math.nan), "sort": run.examples_per_s or None},
         {
             "time": run.started_at.timestamp(),
@@ -110,13 +110,7 @@ def validation_metric(run: StoredRun) -> tuple[str, float]:
 
 
 class RunsGrid(HeardFromAnyPage, anywidget.AnyWidget):
-    """The table in the page.
-
-    Attributes:
-        heads: of each column, its name and whether it holds text.
-        rows: of each run, its id and cells.
-        selected: ids of the runs that are ticked, in that order.
-    """
+    """The table in the page, with the ids of the ticked runs in `selected`, in that order."""
 
     _esm = joined_module("runs_table.mjs")
     _css = asset("panel.css") + asset("runs_table.css")

@@ -4,23 +4,21 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import ipywidgets as widgets
 
 from sparkwright.runs import RunStore, RunTable, StoredRun
 
 from ._block import Block
-from ._format import count_text, escaped
+from ._comparison_table import numbered
+from ._format import count_text, counted, escaped
 from ._runs_grid import RunsGrid
 from ._ui import Confirmation, Part, Text, close_all, row
 from .comparison import RunComparison
 
 # How often the file is looked at: a run that trains writes every 2 to 15 s.
 _LOOK_EVERY_S = 2.0
-_DRAW_EVERY_S = 10.0
 MOST_COMPARED = 12
-_LABELLED: dict[str, Any] = {"style": {"description_width": "initial"}}
 
 
 class RunsTable(Part):
@@ -38,16 +36,17 @@ class RunsTable(Part):
         self.store = store if isinstance(store, RunStore) else RunStore(store)
         self._limit = limit
         self._runs = RunTable()
-        self._compared: tuple[Any, ...] = ()
+        self._compared: list[tuple[str, str]] = []  # id and name of each run in the chart
+        self._drawn: Sequence[StoredRun] = ()
         self._looking = threading.RLock()
-        self._closing, self._wake = threading.Event(), threading.Event()
+        self._closing = threading.Event()
         self.grid = RunsGrid()
         self.find_field = Text(value="", placeholder="name, tag or title", description="Find")
         self.refresh_button = self.new_button("Refresh", self.refresh)
         self.found = widgets.HTML()
-        self.name_field = Text(value="", description="Name", **_LABELLED)
+        self.name_field = Text(value="", description="Name")
         self.rename_button = self.new_button("Rename", self._rename)
-        self.tag_field = Text(value="", description="Tag", **_LABELLED)
+        self.tag_field = Text(value="", description="Tag")
         self.tag_button = self.new_button("Add tag", lambda: self._tag(self.store.tag))
         self.untag_button = self.new_button("Remove tag", lambda: self._tag(self.store.untag))
         self.delete_button = self.new_button("Delete …", self._ask_to_delete)
@@ -115,7 +114,6 @@ class RunsTable(Part):
     def close(self) -> None:
         """End the thread and free the widgets."""
         self._closing.set()
-        self._wake.set()
         super().close()
 
     # --- following the file
@@ -167,10 +165,10 @@ class RunsTable(Part):
         runs = self.selected
         goes_on = any(not run.has_ended for run in runs)
         self.deleting.ask(
-            f"Delete {_several(runs)}? That cannot be undone."
-            + (" A run that goes on trains on, and is not stored any more." if goes_on else ""),
-            yes="Delete for good",
-            no="Keep",
+            f"Delete {_several(runs)}? This cannot be undone."
+            + (" A run in progress continues, but is no longer stored." if goes_on else ""),
+            yes="Delete permanently",
+            no="Cancel",
             then=lambda: self._delete(runs),
             button=self.delete_button,
         )
@@ -195,8 +193,8 @@ class RunsTable(Part):
     def _found(self) -> str:
         shown, every = len(self.runs), len(self._runs)
         if not every:
-            return f"No runs are stored in {self.store.path} yet. Training stores them."
-        runs = f"{count_text(every)} run{'' if every == 1 else 's'}"
+            return f"No runs are stored in {self.store.path} yet. Training runs are stored there."
+        runs = counted(every, "run")
         chosen = len(self.grid.selected)
         told = runs if shown == every else f"{count_text(shown)} of {runs}"
         told += f"; {count_text(chosen)} selected" if chosen else "; select some to compare them"
@@ -205,30 +203,20 @@ class RunsTable(Part):
         )
 
     def _show_comparison(self, runs: Sequence[StoredRun]) -> None:
-        # Drawn anew as a run goes on, but not with each write.
-        state = tuple(
-            (run.id, run.name, run.state, run.heard_at.timestamp() // _DRAW_EVERY_S) for run in runs
-        )
-        if state == self._compared:
-            return
-        self._compared = state
-        old = self.comparison.children
-        names = _distinct([run.name for run in runs])
-        self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
-        for each in old:
-            close_all(each)
+        names = numbered([run.name for run in runs])
+        shown = [(run.id, name) for run, name in zip(runs, names, strict=True)]
+        if shown != self._compared:
+            self._compared, old = shown, self.comparison.children
+            self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
+            for each in old:
+                close_all(each)
+        elif runs != self._drawn:
+            self.comparison.children[0].replace(runs)
+        self._drawn = runs
 
     def _still(self) -> Block | None:
         return self.grid.block() if self.grid.rows else None
 
 
 def _several(runs: Sequence[StoredRun]) -> str:
-    return f"run {runs[0].name}" if len(runs) == 1 else f"{count_text(len(runs))} runs"
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Distinct names: equal names of several runs are numbered."""
-    return [
-        name if names.count(name) == 1 else f"{number}. {name}"
-        for number, name in enumerate(names, start=1)
-    ]
+    return f"run {runs[0].name}" if len(runs) == 1 else counted(len(runs), "run")

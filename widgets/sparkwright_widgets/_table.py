@@ -5,6 +5,8 @@ Cells are text unless they are `Markup`, which is trusted HTML made by this pack
 
 from collections.abc import Collection, Sequence
 
+from sparkwright.evaluation.reports import aligned
+
 from ._format import escaped
 
 
@@ -67,13 +69,5 @@ def text_table(
         0        600
         10      1200
     """
-    cells = [[str(value) for value in row] for row in [heads, *rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    lines = (
-        "  ".join(
-            value.ljust(width) if column == 0 or column in text_columns else value.rjust(width)
-            for column, (value, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    cells = [list(map(str, row)) for row in [heads, *rows]]
+    return "\n".join(aligned(cells, text_columns))

@@ -14,7 +14,7 @@ from sparkwright.evaluation.plots import STYLES
 
 from ._assets import asset
 from ._block import Block, fold, table_block
-from ._figure_svg import COLOURS, inline_svg
+from ._figure_svg import COLORS, inline_svg
 from ._format import count_text, escaped, number_text
 
 Look = Literal["automatic", "image", "sequence", "row"]
@@ -185,7 +185,7 @@ def _sparkline(features: Array, alt: str) -> str:
         known = values[np.isfinite(values)]
         span = np.ptp(known) if known.size else 0.0
         heights = (values - known.min()) / span if span > 0 else np.full(len(values), 0.5)
-        axes.plot(chosen, heights, STYLES[channel], color=COLOURS[channel], linewidth=1.2)
+        axes.plot(chosen, heights, STYLES[channel], color=COLORS[channel], linewidth=1.2)
     channels = f"{steps.shape[1]} channel{'s' if steps.shape[1] != 1 else ''}"
     svg = inline_svg(figure, alt=f"{alt}: {len(steps)} steps, {channels}")
     return f"{svg}<span>{len(steps)} steps, {channels}</span>"

@@ -1,5 +1,6 @@
 """Several runs in one chart, live while they go on, and a static copy of it."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ._table import html_table, text_table
 
 _LOOK_EVERY_S = 0.5
 _READ_WITHIN_S = 10.0
-_MOST_RUNS = 12  # colours and markers are told apart up to here
+_MOST_RUNS = 12  # colors and markers are told apart up to here
 
 
 def compare_runs(
@@ -71,6 +72,13 @@ class RunComparison(LiveChart[ComparisonFeed]):
         self._show_table()
         self._start(name="sparkwright-comparison")
 
+    def replace(self, runs: Sequence[ComparedRun]) -> None:
+        """Show newer states of the same runs once all have been read; the zoom stays."""
+        self.wait(_READ_WITHIN_S)
+        self._runs = list(runs)
+        self._next_row = [sys.maxsize] * len(runs)  # more than any log has: read it anew
+        self._look()
+
     def block(self) -> Block:
         """What it shows now, to be kept; runs that have all ended are shown whole."""
         if all(run is None or run.finished for run in list(self._runs)):
@@ -102,21 +110,24 @@ class RunComparison(LiveChart[ComparisonFeed]):
             return
         has_ended = run.finished  # asked first: what came before it is then in the log
         status = run.status
-        if len(run.log) < self._next_row[number]:
-            raise RuntimeError("a compared run has begun anew; compare the runs again.")
+        # A run that trains anew, after losing what it had, forgets its history.
+        has_restarted = len(run.log) < self._next_row[number]
+        if has_restarted:
+            self._next_row[number] = self._next_point[number] = 0
         rows = run.log.rows(self._next_row[number])
         points = status.validation[self._next_point[number] :]
         self._next_row[number] += len(rows["step"])
         self._next_point[number] += len(points)
 
         def take(feed: ComparisonFeed) -> None:
+            if has_restarted:
+                feed.restart(number)
             feed.add_rows(number, rows, workers=len(status.workers))
             feed.add_validation(number, points)
             if has_ended:
                 feed.finish(number)
 
         self.update(take)
-        self.offer(self.read(lambda feed: feed.quantities()))
         self._statuses[number] = status
         if has_ended:
             self._runs[number] = None

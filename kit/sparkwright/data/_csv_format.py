@@ -30,8 +30,8 @@ class CsvFormat(Configuration):
 
     header: bool = option(
         default=True,
-        label="First line names the columns",
-        help="Otherwise they are column_0, column_1, and so on.",
+        label="Header line",
+        help="Names the columns. Without: column_0, column_1, and so on.",
     )
     column_names: tuple[str, ...] | None = option(
         default=None,
@@ -40,26 +40,27 @@ class CsvFormat(Configuration):
     )
     delimiter: str = option(
         default=",",
-        label="Between values",
+        label="Delimiter",
         words=(("tab", "\t"), ("space", " ")),
         help="One ASCII character between fields.",
     )
     quote: str | None = option(
         default='"',
-        label="Around values",
+        label="Quote character",
         none_text="no quotes",
         help="One ASCII character around fields. None: no quotes.",
     )
     skip_lines: int = option(
-        default=0, minimum=0, help="Lines to leave out at the beginning of each file."
+        default=0, minimum=0, help="Lines to skip at the beginning of each file."
     )
     newlines_in_values: bool = option(
         default=False,
-        label="Values in quotes may go over several lines",
-        help="Such files cannot be read in parts.",
+        label="Line breaks in quoted values",
+        help="Each such file is read by one task.",
     )
     encoding: str = option(
-        default="utf-8", help="Of the text, as utf-8 or latin-1. A byte order mark is left out."
+        default="utf-8",
+        help="Text encoding, such as utf-8 or latin-1. A byte order mark is removed.",
     )
     missing_values: tuple[str, ...] = option(
         default=MISSING_VALUES, help="Texts that stand for a missing value; '' is an empty field."

@@ -206,12 +206,16 @@ def conversion_fault(
 ) -> Fault:
     """The `bad` values of a column, which could not be converted; `ids` are their records."""
 
+    def received(row: int) -> str:
+        return text[int(np.searchsorted(ids, row))].as_py()
+
     def value(row: int) -> str:
-        return repr(text[int(np.searchsorted(ids, row))].as_py())[:80]
+        return repr(received(row))[:80]
 
     if is_text:
         return Fault(
             reason="not in the encoding",
+            column=name,
             rows=ids[bad],
             message=lambda row: (
                 f"column {name!r} must be UTF-8. Received: {value(row)}. Give the file's "
@@ -220,6 +224,8 @@ def conversion_fault(
         )
     return Fault(
         reason="not a number",
+        column=name,
+        received=received,
         rows=ids[bad],
         message=lambda row: f"column {name!r} must hold numbers. Received: {value(row)}. {remedy}",
     )

@@ -143,24 +143,30 @@ class DataProblem:
     Attributes:
         severity: "error": loading or training would fail. "warning": look at it.
         sentence: what, where, and what to do.
+        code: identifies the kind of problem, such as "missing value"; empty: no known fix.
         column: the column that it is about; empty: none.
+        received: the invalid text; empty: unknown.
+        count: number of rows in the preview that have the problem.
         can_skip: whether `on_error="skip"` leaves out what has it.
     """
 
     severity: Literal["error", "warning"]
     sentence: str
+    code: str = ""
     column: str = ""
+    received: str = ""
+    count: int = 1
     can_skip: bool = False
 
     @classmethod
-    def error(cls, sentence: str, column: str = "", *, can_skip: bool = False) -> "DataProblem":
+    def error(cls, sentence: str, **about: Any) -> "DataProblem":
         """Something that keeps the data from being loaded or trained on."""
-        return cls(severity="error", sentence=sentence, column=column, can_skip=can_skip)
+        return cls(severity="error", sentence=sentence, **about)
 
     @classmethod
-    def warning(cls, sentence: str, column: str = "") -> "DataProblem":
+    def warning(cls, sentence: str, **about: Any) -> "DataProblem":
         """Something to look at."""
-        return cls(severity="warning", sentence=sentence, column=column)
+        return cls(severity="warning", sentence=sentence, **about)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

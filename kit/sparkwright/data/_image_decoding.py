@@ -29,7 +29,7 @@ class ImageOptions(Configuration):
 
     size: tuple[int, int] = option(form=False, help="(height, width) in pixels.")
     channels: int = option(default=3, choices=(3, 1), help="3 (RGB) or 1 (gray).")
-    scale: bool = option(default=True, help="As float32 from 0 to 1, or uint8 from 0 to 255.")
+    scale: bool = option(default=True, help="float32 from 0 to 1; otherwise uint8 from 0 to 255.")
     resize: str = option(default="bilinear", choices=_FILTERS, help="Pillow's filter.")
     upright: bool = option(default=False, help="Rotate by the EXIF orientation.")
     draft: bool = option(default=False, help="Decode JPEGs at a half, a quarter or an eighth.")

@@ -75,7 +75,7 @@ def preview(
     check_count("rows", rows, minimum=0)
     check_count("sample_bytes", sample_bytes)
     if source.info.needs_url and not source.url.strip():
-        return DataPreview(source=source, note="Say where the data is.")
+        return DataPreview(source=source, note="Enter the location of the data.")
     what = source.url or "the bundled digits"
     return within(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
 
@@ -140,7 +140,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
         case "sequence_file" | "map_file":
             return _of_records(source, rows)
         case "table":
-            return DataPreview(source=source, note="A table is seen when Spark loads it.")
+            return DataPreview(source=source, note="Spark tables have no preview.")
         case _:
             return table_preview(source, rows, sample_bytes)
 

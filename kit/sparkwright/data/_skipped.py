@@ -1,5 +1,6 @@
 """Problems counted by reason, with the first few named: what was skipped, what is invalid."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -58,8 +59,7 @@ class Skipped:
         return sum(self.counts.values())
 
     def __add__(self, other: "Skipped") -> "Skipped":
-        reasons = dict.fromkeys([*self.counts, *other.counts])
-        counts = {r: self.counts.get(r, 0) + other.counts.get(r, 0) for r in reasons}
+        counts = dict(Counter(self.counts) + Counter(other.counts))
         return Skipped(counts=counts, first=(self.first + other.first)[:_NAMED])
 
     def __str__(self) -> str:

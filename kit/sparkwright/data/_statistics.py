@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.errors import DataError
+from sparkwright.evaluation.numbers import number_text
 from sparkwright.options import check_count
 
 from ._moments import Per, merge_readings
@@ -99,11 +100,12 @@ class DataStatistics:
 
     def __repr__(self) -> str:
         frame = DataStatistics(columns=self.columns).to_frame()
-        return f"DataStatistics of {len(self)} columns\n{frame.to_string(max_rows=40)}"
+        table = frame.to_string(max_rows=40, float_format=number_text)
+        return f"DataStatistics of {len(self)} columns\n{table}"
 
     def _repr_html_(self) -> str:
         frame = DataStatistics(columns=self.columns).to_frame()
-        return frame.to_html(max_rows=40, index=False, float_format="{:.6g}".format)
+        return frame.to_html(max_rows=40, index=False, float_format=number_text)
 
 
 def statistics_of(

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
@@ -33,7 +32,6 @@ _OTHER_FILES = 8  # whose columns are compared
 _WHOLE = 1 << 62  # bytes of a piece
 _LONGEST_TEXT = 200
 _OPENERS = {"parquet": open_parquet, "arrow": open_arrow}
-_COLUMN = re.compile(r"column '(.*?)'")
 _error, _warning = DataProblem.error, DataProblem.warning
 
 
@@ -117,30 +115,38 @@ class Findings(SkipLog):
 
     def __init__(self) -> None:
         super().__init__("skip")
-        self.counts: Counter[str] = Counter()
-        self._found: dict[tuple[str, str], str] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._found: dict[tuple[str, str], DataProblem] = {}
 
-    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+    def skip(
+        self,
+        reason: str,
+        message: str,
+        *,
+        count: int = 1,
+        is_wanted: bool = False,
+        column: str = "",
+        received: str = "",
+    ) -> None:
         """Keep the first message for each reason and column."""
-        self.counts[reason] += count
-        column = _COLUMN.search(message)
-        if message != reason:
-            self._found.setdefault((reason, column[1] if column else ""), message)
+        self.counts[reason, column] += count
+        if message != reason and (reason, column) not in self._found:
+            kind, can_skip = (_warning, False) if is_wanted else (_error, True)
+            self._found[reason, column] = kind(
+                message, code=reason, column=column, received=received, can_skip=can_skip
+            )
 
     @property
     def problems(self) -> list[DataProblem]:
-        """Errors, and warnings about what is left out on request."""
-        alone = Counter(reason for reason, _ in self._found)
+        """Errors and warnings, each with how often it occurs."""
         found: list[DataProblem] = []
-        for (reason, column), message in self._found.items():
-            count = self.counts[reason]
-            more = f" {count:,} times in all." if alone[reason] == 1 and count > 1 else ""
-            found.append(_error(message + more, column, can_skip=True))
-        wanted = {match[1]: m for m in self.skipped.first if (match := _COLUMN.search(m))}
-        return found + [
-            _warning(f"{message} Such rows are left out.", column)
-            for column, message in wanted.items()
-        ]
+        for key, problem in self._found.items():
+            count = self.counts[key]
+            unit = "rows" if problem.column else "times"
+            more = f" {count:,} {unit} in all." if count > 1 else ""
+            more += "" if problem.can_skip else " Such rows are left out."
+            found.append(replace(problem, sentence=problem.sentence + more, count=count))
+        return found
 
 
 def _opened(source: DataSource, url: str | None = None) -> TableSource:
@@ -192,7 +198,7 @@ class _Beginning:
                 is_whole = False
             if self.read or not is_whole:
                 break
-        bad = self.log.counts.total() - self.log.counts["empty file"]
+        bad = self.log.counts.total() - self.log.counts["empty file", ""]
         self.looked_at = self.rows + bad
         found = self.read + bad if is_whole else _parquet_rows(table, self.piece.url)
         share = sum(file.size_bytes for file in table.files) / max(1, self.piece.size_bytes)
@@ -309,12 +315,7 @@ def _one_row_each(faults: Sequence[Fault]) -> Iterator[Fault]:
         rows: list[int] = fault.rows.tolist()
         row = next((row for row in rows if row not in taken), rows[0])
         taken.add(row)
-        more = f" {len(rows):,} rows in all." if len(rows) > 1 else ""
-        yield replace(
-            fault,
-            rows=np.array([row]),
-            message=lambda row, fault=fault, more=more: fault.message(row) + more,
-        )
+        yield replace(fault, rows=np.array([row]), stands_for=len(rows))
 
 
 def _sequence_problems(source: DataSource) -> list[DataProblem]:

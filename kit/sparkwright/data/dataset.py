@@ -247,13 +247,19 @@ def _named(
 
 
 def _checked(name: str, array: Array, *, texts: bool = False) -> Array:
-    if texts and array.dtype.kind in "OSTU" and array.ndim and 0 not in array.shape[1:]:
+    is_text = array.dtype.kind in "OSTU"
+    if texts and is_text and array.ndim and 0 not in array.shape[1:]:
         return as_texts(name, array)
     if array.ndim == 0 or array.dtype.kind not in "biuf" or 0 in array.shape[1:]:
         raise DataError(
             "each array of a DataSet must be numeric, or text among the features, with at least "
             "one axis (the examples), and other axes longer than 0. Received: "
             f"{name!r} with shape {array.shape} and dtype {array.dtype}."
+            + (
+                " Number classes: `np.unique(labels, return_inverse=True)`."
+                if is_text and not texts
+                else ""
+            )
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

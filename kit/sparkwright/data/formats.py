@@ -47,17 +47,19 @@ SourceFormat = Literal[
 class ImageChoice(Configuration):
     """Size and label of `from_images`, as options that forms can show."""
 
-    height: int = option(default=64, minimum=1, unit="pixels", help="All images get this size.")
+    height: int = option(
+        default=64, minimum=1, unit="pixels", help="Images are resized to this size."
+    )
     width: int = option(default=64, minimum=1, unit="pixels")
     label_from: Literal["folder", "name", "mask", "none"] = option(
         default="folder",
-        label="Label comes from",
+        label="Label source",
         help="The file's folder, a part of its name, a mask (an image beside it), or none.",
     )
     pattern: str = option(
         default="_",
-        label="Split names at",
-        help="A regular expression; used with name: cat_017.jpg is a cat.",
+        label="Name separator",
+        help="Regular expression that splits names: cat_017.jpg has the class cat.",
         group="Labels",
     )
     position: int = option(
@@ -65,21 +67,21 @@ class ImageChoice(Configuration):
     )
     mask_folder: str | None = option(
         default=None,
-        label="Folder of masks",
-        help="Its name, beside the image's folder.",
+        label="Mask folder",
+        help="Name of a folder next to the image folder.",
         none_text="the image's own",
         group="Labels",
     )
     mask_suffix: str = option(
         default="",
-        label="End of masks' names",
-        help="As in a_mask.png, which belongs to a.jpg.",
+        label="Mask suffix",
+        help="Such as _mask: a_mask.png is the mask of a.jpg.",
         group="Labels",
     )
     mask_binary: bool = option(
         default=False,
-        label="Masks are yes or no",
-        help="Otherwise the value of a pixel is its class.",
+        label="Binary masks",
+        help="Otherwise each pixel value is a class.",
         group="Labels",
     )
 
@@ -109,39 +111,39 @@ _DECLARED = {
 # What forms show of arguments that no configuration declares, beside type and default.
 _TEXTS: dict[str, dict[str, Any]] = {
     "align": _text(
-        "Features and labels",
-        "Where their lengths differ: an error, begin together, or end together.",
+        "Alignment of labels",
+        "If lengths differ: raise an error, align the first steps, or align the last steps.",
     ),
     "compression": _text(
-        help="auto: by the names' endings.", choices=("auto", "gzip", "zlib"), none_text="none"
+        help="auto: by file extension.", choices=("auto", "gzip", "zlib"), none_text="none"
     ),
-    "label_per": _text("A label for each", "sequence: the last line's label counts for all of it."),
+    "label_per": _text("Label per", "sequence: the label of the last line."),
     "labels_url": _text(
-        "Files with the labels",
-        "A folder of their own, one file for each sequence.",
+        "Label files",
+        "Folder with one label file per sequence.",
         none_text="in the same files",
     ),
     "length": _text(
-        help="Shorter sequences are padded, and masked.",
+        help="Shorter sequences are padded and masked.",
         minimum=1,
-        none_text="that of the longest",
+        none_text="the longest sequence",
         unit="steps",
     ),
     "missing": _text(
         "Missing values",
-        "error: stop. skip: leave such rows out. mean, median: fill in that of the training data, "
-        "column by column. A number: fill it in.",
+        "error: stop. skip: drop such rows. mean, median: fill with that of each column of the "
+        "training data. A number: fill with it.",
     ),
-    "on_error": _text("Invalid data", "raise: stop and name it. skip: leave it out and count it."),
+    "on_error": _text("Invalid data", "raise: stop with an error. skip: drop and count it."),
     "one_hot": _text(
-        "Classes as vectors of 0 and 1",
-        "Needed by the loss categorical_crossentropy; the sparse one takes numbers.",
+        "One-hot labels",
+        "Required by categorical_crossentropy; the sparse loss takes class numbers.",
     ),
-    "pair_by": _text("Files belong together by", "Used with files of labels."),
-    "recursive": _text("With sub-folders"),
-    "truncate": _text("Cut longer ones", "Otherwise they are an error."),
+    "pair_by": _text("Pair files by", "Used with label files."),
+    "recursive": _text("Include subfolders"),
+    "truncate": _text("Truncate longer sequences", "Otherwise they are an error."),
     "weights": _text(
-        "Column of example weights",
+        "Sample weight column",
         "Examples with a larger weight count more in the loss.",
         none_text="none",
     ),
@@ -201,7 +203,7 @@ def _options(
 
 _TABLE: dict[str, Any] = {"columns": True, "labelled": True, "can_infer": True}
 _OF_COLUMNS: dict[str, Any] = {
-    "advice": "Tables that know their columns: a file, a folder or a pattern.",
+    "advice": "Columnar files: a file, a folder or a pattern.",
     "names": ("missing", "on_error", "one_hot"),
     "further": ("weights",),
     **_TABLE,
@@ -210,14 +212,14 @@ _OF_COLUMNS: dict[str, Any] = {
 FORMATS: dict[SourceFormat, FormatInfo] = {
     "digits": FormatInfo(
         reader=digits,
-        title="Handwritten digits (bundled, to try things out)",
-        advice="1,797 gray images of 28 x 28 pixels in ten classes. Nothing to download.",
+        title="Handwritten digits (bundled example)",
+        advice="1,797 gray images of 28 x 28 pixels in ten classes. No download.",
         names=(),
         needs_url=False,
     ),
     "csv": FormatInfo(
         reader=from_csv,
-        title="CSV: an example a line",
+        title="CSV (one example per line)",
         advice="Text files of columns: a file, a folder, or a pattern such as data/*.csv.",
         names=("header", "delimiter", "missing", "on_error", "one_hot"),
         further=(
@@ -239,15 +241,15 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "images": FormatInfo(
         reader=from_images,
         title="Images in folders",
-        advice="A folder for each class is the usual way: cats/1.jpg, dogs/2.jpg.",
+        advice="Usually one folder per class: cats/1.jpg, dogs/2.jpg.",
         names=("height", "width", "channels", *IMAGE_OPTIONS[2:], "one_hot", "on_error"),
         further=("resize", "scale", "upright", "recursive"),
         endings=IMAGE_EXTENSIONS,
     ),
     "csv_sequences": FormatInfo(
         reader=from_csv_sequences,
-        title="Sequences: a CSV file each",
-        advice="A folder with one file for each sequence, a line a step.",
+        title="CSV sequences (one file per sequence)",
+        advice="A folder with one file per sequence and one line per step.",
         names=(
             *("header", "delimiter", "label_per", "labels_url", "length", "truncate"),
             *("on_error", "one_hot"),
@@ -259,12 +261,12 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "minibatches": FormatInfo(
         reader=from_minibatches,
         title="Exported minibatches",
-        advice="A folder that data.export(…) has written.",
+        advice="A folder written by data.export(…).",
     ),
     "tfrecord": FormatInfo(
         reader=from_tfrecord,
         title="TFRecord",
-        advice="Files of tf.train.Example; those of write_tfrecord need no choice of features.",
+        advice="Files of tf.train.Example. Those of write_tfrecord need no selected features.",
         names=("compression", "on_error"),
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
         columns=True,
@@ -272,18 +274,18 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "sequence_file": FormatInfo(
         reader=from_sequence_file,
         title="Hadoop SequenceFile",
-        advice="Files that write_sequence_file has written.",
+        advice="Files written by write_sequence_file.",
         endings=("seq",),
     ),
     "map_file": FormatInfo(
         reader=from_map_file,
         title="Hadoop MapFile",
-        advice="Folders that write_map_file has written.",
+        advice="Folders written by write_map_file.",
     ),
     "table": FormatInfo(
         reader=from_dataframe,
-        title="Table of the Spark session",
-        advice="The name of a table or temporary view; its columns must be numbers.",
+        title="Spark table",
+        advice="Name of a table or temporary view of numeric columns.",
         names=(),
         further=("weights",),
         columns=True,

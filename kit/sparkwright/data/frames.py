@@ -8,6 +8,7 @@ from sparkwright.errors import DataError
 
 from ._arrow_columns import column_of
 from ._column_choice import ColumnChoice, Columns
+from ._columnar import is_nested
 from ._table_schema import TableSchema, listed
 from .dataset import DataSet
 from .pieces import SkipLog
@@ -80,6 +81,24 @@ class FrameColumns:
                 f'{listed(columns)}. Name it: `fit(frame, label="…")`.'
             )
         return names
+
+
+def columns_of_frame(data: Any) -> list[str] | None:
+    """The columns of a DataFrame of pandas or Spark; None: it is none."""
+    columns = getattr(data, "columns", None)
+    return None if columns is None or callable(columns) else list(map(str, columns))
+
+
+def check_validation_columns(validation: Any, schema: TableSchema | None) -> None:
+    """Raise DataError if a DataFrame that validates lacks columns of the training data."""
+    known = columns_of_frame(validation)
+    if schema is None or known is None or "features" in known:
+        return
+    if missing := [n for n in schema.used if n not in (*known, schema.weights)]:
+        raise DataError(
+            f"validation data must have the columns of the training data. Received: {listed(known)}"
+            f", without {listed(missing)}. Add or rename these columns."
+        )
 
 
 def schema_of_frame(
@@ -159,11 +178,7 @@ def kind_of(kind: Any) -> Kind:
     types: Any = pa.types
     if kind is None:
         return "other"
-    if types.is_dictionary(kind):
-        return kind_of(kind.value_type)
-    if isinstance(kind, pa.FixedShapeTensorType):
-        return "number"
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if types.is_dictionary(kind) or is_nested(kind):
         return kind_of(kind.value_type)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "number"
@@ -185,6 +200,32 @@ def text_inputs(kinds: Mapping[str, Any], features: Mapping[str, Sequence[str]])
         if all(kind_of(kinds[n]) == "text" for n in names)
         for name in names
     }
+
+
+def refuse_missing(table: Any, schema: TableSchema, *, library: Library) -> None:
+    """Raise DataError naming the columns with missing values, unless the schema says what to do."""
+    if schema.missing != "error":
+        return
+    import pyarrow.compute
+
+    functions: Any = pyarrow.compute
+    counts = {
+        name: functions.sum(functions.is_null(table.column(name), nan_is_null=True)).as_py()
+        for name in schema.used
+    }
+    if not any(counts.values()):
+        return
+    received = ", ".join(f"{name!r}: {count}" for name, count in counts.items() if count)
+    remedy = (
+        "Fill them (`frame.fillna(…)`) or drop them (`frame.dropna()`)."
+        if library == "Spark"
+        else "Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), or read the DataFrame "
+        'with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
+    )
+    raise DataError(
+        f"columns for training must have no missing values. Received: {received}, of "
+        f"{table.num_rows} rows{' of a batch' if library == 'Spark' else ''}. {remedy}"
+    )
 
 
 def examples_of(

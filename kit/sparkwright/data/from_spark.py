@@ -18,6 +18,7 @@ from .frames import (
     FrameColumns,
     examples_of,
     refuse,
+    refuse_missing,
     refuse_unsuitable,
     schema_of_frame,
     text_inputs,
@@ -82,25 +83,6 @@ def from_dataframe(
     return _in_arrow(selected, partial(_dataset_of, groups=groups, weights=weights))
 
 
-def from_features_and_label(
-    frame: "DataFrame", *, weights: str | None = None
-) -> DistributedDataSet:
-    """A DataFrame with Spark ML's column names: `features`, and `label` if it has labels."""
-    if "features" not in frame.columns:
-        raise DataError(
-            "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
-            f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
-            '`fit(frame, label="…")`, or `sparkwright.data.from_dataframe(frame, features=…, '
-            "labels=…)`."
-        )
-    return from_dataframe(
-        frame,
-        features="features",
-        labels="label" if "label" in frame.columns else (),
-        weights=weights,
-    )
-
-
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
     """The type of each column in Arrow (None: it has none), vectors as arrays, and its name."""
     import pyarrow as pa
@@ -142,10 +124,16 @@ def from_frame(
     if schema is not None and chosen.is_default and set(schema.used) <= set(frame.columns):
         return _by_schema(frame, schema)
     if chosen.is_default and "features" in frame.columns:
-        return from_features_and_label(frame, weights=chosen.weights)
+        labels = "label" if "label" in frame.columns else ()
+        return from_dataframe(frame, features="features", labels=labels, weights=chosen.weights)
+    if chosen.is_default and "label" not in frame.columns:
+        raise DataError(
+            "a DataFrame must have a column `features` (numbers, arrays or vectors), and a column "
+            f"`label` if there are labels. Received: columns {frame.columns}. Or name the columns: "
+            '`fit(frame, label="…")`, or `sparkwright.data.from_dataframe(frame, features=…, '
+            "labels=…)`."
+        )
     kinds, shown = arrow_kinds(frame)
-    if chosen.is_default and "label" not in kinds:
-        return from_features_and_label(frame)  # raises
     known = schema_of_frame(
         kinds, shown, chosen, library="Spark", values=lambda names: _distinct(frame, names)
     )
@@ -171,6 +159,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
     refuse_unsuitable(numbers, shown, library="Spark")
 
     def examples(batch: Any) -> DataSet | None:
+        refuse_missing(batch, schema, library="Spark")
         log = SkipLog("raise", refuse)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 
@@ -226,14 +215,8 @@ def _one_example(record: Any) -> DataSet:
 def _column_groups(
     columns: Sequence[str] | Mapping[str, Sequence[str]], default: str
 ) -> dict[str, list[str]]:
-    if isinstance(columns, Mapping):
-        return {name: _names(group) for name, group in columns.items()}
-    names = _names(columns)
-    return {default: names} if names else {}
-
-
-def _names(columns: Sequence[str]) -> list[str]:
-    return [columns] if isinstance(columns, str) else list(columns)
+    groups = columns if isinstance(columns, Mapping) else {default: columns} if columns else {}
+    return {n: [names] if isinstance(names, str) else list(names) for n, names in groups.items()}
 
 
 def _dataset_of(
@@ -263,7 +246,7 @@ def dense(column: Any, called: str) -> Any:
     Raises:
         DataError: naming it as `called`, for missing values, other types, unequal lengths.
     """
-    if not _is_list(column):
+    if not is_nested(column.type):
         return numbers_of(column, called)
     lengths = lengths_of(column, called)
     if len(set(lengths.tolist())) > 1:
@@ -283,7 +266,7 @@ def dense(column: Any, called: str) -> Any:
 def lengths_of(column: Any, called: str) -> Any:
     """(rows,) length of each row's array; 0 for numbers. Raises as `dense`."""
     _refuse_missing(column, called)
-    if not _is_list(column):
+    if not is_nested(column.type):
         return np.zeros(len(column), np.int64)
     return np.diff(column.offsets.to_numpy()).astype(np.int64)
 
@@ -307,9 +290,3 @@ def _refuse_missing(column: Any, called: str) -> None:
             f"{len(column)}. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
             "`pyspark.sql.functions.transform` with `coalesce`)."
         )
-
-
-def _is_list(column: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(column.type) or pa.types.is_large_list(column.type)

@@ -176,50 +176,58 @@ def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
     is_class = is_label and source.task == "classification"
     example = clipped(column.most_frequent[0][0], limit=40) if column.most_frequent else ""
     is_row_number = low is not None and several == count > 9 and column.maximum == low + count - 1
-    for applies, problem, rest in (
-        (not count, _error, "holds no value. Leave it out."),
+    for applies, problem, code, rest in (
+        (not count, _error, "empty column", "has no values. Exclude it."),
         (
             column.has_decimal_commas and not is_class,
             _error,
+            "decimal comma",
             f"holds numbers with a decimal comma, such as {example!r}, which are read as text. "
-            "Write the file anew with decimal points, or leave the column out.",
+            "Write the file with decimal points, or exclude the column.",
         ),
         (
             column.kind == "text" and is_label and not is_class,
             _error,
-            f"holds text, such as {example!r}. Choose the task classification.",
+            "label of text",
+            f"holds text, such as {example!r}. Use classification.",
         ),
         (
             column.kind == "text" and not is_label and not is_category,
             _error,
-            f"holds text, such as {example!r}. Make it a category, or leave it out.",
+            "feature of text",
+            f"holds text, such as {example!r}. Treat it as categorical, or exclude it.",
         ),
         (
             is_class and several > (20 if column.kind == "number" else _MANY_CLASSES),
             _warning,
-            f"has {several:,} different values in {count:,} rows. Is it a number to predict? "
-            "Choose the task regression.",
+            "many classes",
+            f"has {several:,} distinct values in {count:,} rows. If it is a quantity, use "
+            "regression.",
         ),
         (
             not is_label and several == 1 < count,
             _warning,
-            f"is always {example!r}. It is of no use; leave it out.",
+            "constant column",
+            f"has the constant value {example!r}. Exclude it.",
         ),
         (
             is_category and several > max(20, min(_MANY_CATEGORIES, count // 2)),
             _warning,
-            f"has {several:,} different values in {count:,} rows: is it a name or a number of the "
-            "row? Leave it out.",
+            "many categories",
+            f"has {several:,} distinct values in {count:,} rows. If it identifies the row, exclude "
+            "it.",
         ),
         (
             not is_label and column.kind == "integer" and is_row_number,
             _warning,
-            "only counts the rows. Leave it out.",
+            "row numbers",
+            "only numbers the rows. Exclude it.",
         ),
     ):
         if applies:
             what = "label" if is_label else "category" if is_category else "column"
-            return problem(f"The {what} {column.name!r} {rest}", column.name)
+            sentence = f"The {what} {column.name!r} {rest}"
+            return problem(sentence, code=code, column=column.name)
     return None
 
 
@@ -234,7 +242,9 @@ def copies(
         if other != column.name and column.distinct > 1:
             what = "the label" if other == source.label else "the column"
             yield _warning(
-                f"The column {column.name!r} repeats {what} {other!r}. Leave it out.", column.name
+                f"The column {column.name!r} duplicates {what} {other!r}. Exclude it.",
+                code="repeated column",
+                column=column.name,
             )
 
 
@@ -251,22 +261,26 @@ def label_problems(
     if len(labels) == 1:
         name, count = labels[0]
         sentence = (
-            f"All {count:,} {unit}s that were looked at are of one class, {name!r}. "
-            "A classification needs two at least."
+            f"All {count:,} {unit}s in the preview have the class {name!r}. "
+            "Classification needs at least two classes."
         )
         if is_all:
             return [_error(sentence)]
-        return [_warning(f"{sentence} If the data is sorted by class, others may follow.")]
+        return [_warning(f"{sentence} Data that is sorted by class may have others further on.")]
     once = [name for name, count in labels if count == 1]
     if is_all and once:
         more = f" and {len(once) - 1} more occur" if len(once) > 1 else " occurs"
-        return [_warning(f"The class {once[0]!r}{more} only once. It cannot be in every part.")]
+        return [
+            _warning(
+                f"The class {once[0]!r}{more} only once. It cannot be in every part of the split."
+            )
+        ]
     if labels and labels[0][1] > 20 * labels[-1][1]:
         most, least = labels[0], labels[-1]
         return [
             _warning(
                 f"The class {most[0]!r} occurs {most[1] / least[1]:,.0f} times as often as "
-                f"{least[0]!r}. Accuracy is then misleading; look at each class."
+                f"{least[0]!r}. Accuracy can be misleading; check the metrics of each class."
             )
         ]
     return []

@@ -19,7 +19,14 @@ from ._table_files import ColumnOptions
 from ._table_schema import Statistic, TableSchema, listed
 from ._table_source import LocalTable, check_no_choice
 from .dataset import Array, DataSet
-from .frames import FrameColumns, examples_of, refuse, refuse_unsuitable, schema_of_frame
+from .frames import (
+    FrameColumns,
+    examples_of,
+    refuse,
+    refuse_missing,
+    refuse_unsuitable,
+    schema_of_frame,
+)
 from .pieces import SkipLog
 from .wording import with_options_of
 
@@ -138,28 +145,28 @@ def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> 
         )
     weights = None if weights is None else _array("weights", weights)
     if not is_pandas(x):
-        return _arrays(_arrays_of("features", x), _arrays_of("labels", y), weights)
-    names = [] if y is None else [_label_name(y, x, schema)]
-    if not is_pandas(y, "DataFrame", "Series") and np.asarray(y).dtype.kind not in "OSU":
+        data = DataSet(_arrays_of("features", x), _arrays_of("labels", y), weights=weights)
+        return LocalData(data=data, skipped=Skipped())
+    is_text = y is not None and np.asarray(y).dtype.kind in "OSU"
+    if not (is_text or is_pandas(y, "DataFrame", "Series")):
         read = _of_frame(x, FrameColumns(label=()), schema and schema.without_labels())
-        made = _arrays(read.data.features, _arrays_of("labels", y), weights)
-        return replace(read, data=made.data)
+        data = DataSet(read.data.features, _arrays_of("labels", y), weights=weights)
+        return replace(read, data=data)
     import pandas as pd
 
-    beside: Any = y if is_pandas(y, "DataFrame", "Series") else pd.Series(y, name=names[0])
-    if len(beside) != len(x):
+    labels: Any = y if is_pandas(y) else pd.Series(y).to_frame(_label_name(y, x, schema))
+    if len(labels) != len(x):
         raise DataError(
             "features and labels must have the same number of examples. Received: "
-            f"{len(x)} features and {len(beside)} labels."
+            f"{len(x)} features and {len(labels)} labels."
         )
-    labels = beside.to_frame(names[0]) if is_pandas(beside, "Series") else beside
     both = pd.concat([x.reset_index(drop=True), labels.reset_index(drop=True)], axis=1)
     known = schema if schema is not None and set(schema.used) <= set(map(str, both)) else None
     chosen = FrameColumns(label=None if known else tuple(map(str, labels.columns)))
     read = _of_frame(both, chosen, known)
-    if weights is not None:
-        read = replace(read, data=_arrays(read.data.features, read.data.labels, weights).data)
-    return read
+    if weights is None:
+        return read
+    return replace(read, data=DataSet(read.data.features, read.data.labels, weights=weights))
 
 
 def _label_name(y: Any, x: Any, schema: TableSchema | None) -> str:
@@ -168,10 +175,6 @@ def _label_name(y: Any, x: Any, schema: TableSchema | None) -> str:
     name = known[0] if len(known) == 1 else getattr(y, "name", None)
     taken = set(map(str, x.columns))
     return str(name) if name is not None and str(name) not in taken else "label"
-
-
-def _arrays(features: Any, labels: Any, weights: Any) -> LocalData:
-    return LocalData(data=DataSet(features, labels, weights=weights), skipped=Skipped())
 
 
 def _arrays_of(group: str, value: Any) -> dict[str, Array] | None:
@@ -241,14 +244,7 @@ def _shapes(table: Any, kinds: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _read(table: Any, schema: TableSchema) -> LocalTable:
-    missing = {name: table.column(name).null_count for name in schema.used}
-    if schema.missing == "error" and any(missing.values()):
-        counts = ", ".join(f"{name!r}: {count}" for name, count in missing.items() if count)
-        raise DataError(
-            f"columns for training must have no missing values. Received: {counts}, of "
-            f"{table.num_rows} rows. Fill them (`frame.fillna(…)`), drop them (`frame.dropna()`), "
-            'or read the DataFrame with `sparkwright.data.read_pandas(frame, …, missing="median")`.'
-        )
+    refuse_missing(table, schema, library="pandas")
     log = SkipLog("raise", refuse)
     found = (
         None

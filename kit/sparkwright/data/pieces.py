@@ -39,13 +39,32 @@ class SkipLog:
         self.raises, self._told = on_error == "raise", told
         self.skipped = Skipped()
 
-    def skip(self, reason: str, message: str, *, count: int = 1) -> None:
+    def skip(
+        self,
+        reason: str,
+        message: str,
+        *,
+        count: int = 1,
+        is_wanted: bool = False,
+        column: str = "",
+        received: str = "",
+    ) -> None:
         """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
+
+        Args:
+            reason: a few words, the same for all items of a kind.
+            message: rule, value received, remedy.
+            count: how many items.
+            is_wanted: whether they are left out on request, which is never an error.
+            column: the column with the invalid values, for previews; default: none.
+            received: the invalid text, for previews; default: not known.
 
         Raises:
             DataError: `message`, with `on_error="raise"`.
         """
-        if self._told is not None:
+        if is_wanted:
+            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+        elif self._told is not None:
             self._told(reason, message)
         elif self.raises:
             raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')

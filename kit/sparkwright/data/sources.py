@@ -46,23 +46,23 @@ class DataSplit(Configuration):
         default=0.1,
         minimum=0.0,
         maximum=0.9,
-        label="Share for validation",
-        help="Watched while training, as by early stopping. 0: none.",
+        label="Validation fraction",
+        help="Evaluated after each epoch, such as for early stopping. 0: none.",
     )
     test: float = option(
         default=0.1,
         minimum=0.0,
         maximum=0.9,
-        label="Share for the test",
-        help="Kept for the end: what the network never saw. 0: none.",
+        label="Test fraction",
+        help="Evaluated after training only. 0: none.",
     )
     kind: Literal["random", "stratified"] = option(
         default="random",
-        label="Drawn",
-        help="random: sizes vary by chance, and nothing is counted. stratified: each part has its "
-        "share of every class; counts the classes first.",
+        label="Sampling",
+        help="random: sizes vary slightly. stratified: each part has the same proportion of every "
+        "class, which are counted first.",
     )
-    seed: int = option(default=0, minimum=0, help="The same seed gives the same parts.")
+    seed: int = option(default=0, minimum=0, help="The same seed gives the same split.")
 
     def _check(self) -> None:
         if self.validation + self.test > 0.95 + 1e-9:
@@ -221,21 +221,23 @@ class DataSource(Configuration):
         """What is missing or does not go together, in a sentence; None: it can be loaded."""
         info = self.info
         if info.needs_url and not self.url.strip():
-            what = "the table's name" if self.format == "table" else "a path, or a URL as hdfs://…"
-            return f"Say where the data is: {what}."
-        if info.labelled and self.label is None and self.task != "other":
-            return 'Choose the column with the label, or the task "other" for data without one.'
-        if self.label is not None and self.label in self.features:
-            return (
-                f"The label {self.label!r} is among the features. The network would just copy it."
+            what = (
+                "the table's name"
+                if self.format == "table"
+                else "a path, or a URL such as hdfs://…"
             )
+            return f"Enter the location of the data: {what}."
+        if info.labelled and self.label is None and self.task != "other":
+            return 'Select the label column, or the task "other" for data without labels.'
+        if self.label is not None and self.label in self.features:
+            return f"The label {self.label!r} must not be among the features."
         strangers = [each for each in self.categories if each not in self.features]
         if self.features and strangers:
-            return f"The category {strangers[0]!r} is not among the features."
+            return f"The category {strangers[0]!r} must be among the features."
         if self.format == "table" and not self.features:
-            return "Choose the features: a table of Spark has no columns of its own accord."
+            return "Select the features of the Spark table: there is no default."
         if self.format == "tfrecord" and self.label is not None and not self.features:
-            return "Choose the features too, or neither features nor label."
+            return "Select the features as well, or neither features nor label."
         try:
             _ = self.arguments
             if self.format == "csv":

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
-from sparkwright.data._skipped import Skipped
 from sparkwright.data._table_schema import Missing, TableSchema, listed
 from sparkwright.data.classes import one_hot
 from sparkwright.data.dataset import Array, DataSet
@@ -27,12 +26,18 @@ class Fault:
         rows: their indices.
         message: index -> rule, what was received, remedy.
         is_wanted: left out on request (`missing="skip"`), so never an error.
+        column: the column with the invalid values; empty: the whole row.
+        received: index -> the invalid text; None: not kept.
+        stands_for: number of rows that each of `rows` represents.
     """
 
     reason: str
     rows: NDArray[np.int64]
     message: Callable[[int], str]
     is_wanted: bool = False
+    column: str = ""
+    received: Callable[[int], str] | None = None
+    stands_for: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -319,8 +324,9 @@ class Columns:
 
         if mask.any():
             rows = np.flatnonzero(mask)
-            fault = Fault(reason=reason, rows=rows, message=message, is_wanted=is_wanted)
-            self.faults.append(fault)
+            self.faults.append(
+                Fault(reason=reason, rows=rows, message=message, is_wanted=is_wanted, column=name)
+            )
 
 
 def _are_finite(values: Array) -> bool:
@@ -347,10 +353,11 @@ def report(
         named = errors[:1] if len(errors) else named
     for row in named.tolist():
         fault = faults[first[row]]
-        _tell(fault, f"{where(row)}: {fault.message(row)}", 1, log)
+        received = "" if fault.received is None else fault.received(row)
+        _report_one(fault, f"{where(row)}: {fault.message(row)}", 1, log, received)
     rest = first[bad[len(named) :]]
     for index in np.unique(rest).tolist():
-        _tell(faults[index], faults[index].reason, int((rest == index).sum()), log)
+        _report_one(faults[index], faults[index].reason, int((rest == index).sum()), log)
     good = np.ones(rows, np.bool_)
     good[bad] = False
     return good
@@ -363,11 +370,15 @@ def taken(made: Any, good: Mask | None) -> Any:
     return made.take(good) if good.any() else None
 
 
-def _tell(fault: Fault, message: str, count: int, log: SkipLog) -> None:
-    if fault.is_wanted:
-        log.skipped = log.skipped + Skipped.of(fault.reason, message, count=count)
-    else:
-        log.skip(fault.reason, message, count=count)
+def _report_one(fault: Fault, message: str, rows: int, log: SkipLog, received: str = "") -> None:
+    log.skip(
+        fault.reason,
+        message,
+        count=rows * fault.stands_for,
+        is_wanted=fault.is_wanted,
+        column=fault.column,
+        received=received,
+    )
 
 
 def unreadable(piece: Piece) -> str:

@@ -11,6 +11,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from .abstract import Batch
 from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
 from .class_figures import rate_text, rates_figure
+from .numbers import number_text
 from .rates import BinaryCounts, BinaryRates, averaged
 from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
@@ -186,7 +187,7 @@ class EvaluationBinary(BinaryRates):
     def __repr__(self) -> str:
         return (
             f"EvaluationBinary({self.rows} examples, {self.outputs} outputs, "
-            f"accuracy={self.accuracy():.4f})"
+            f"accuracy={number_text(self.accuracy())})"
         )
 
     def _report(self, most: int) -> Report:
@@ -222,7 +223,7 @@ class EvaluationBinary(BinaryRates):
         columns |= {name: [rate_text(value) for value in each] for name, each in rates.items()}
         if self.roc is not None:
             areas = [roc.auc for roc in self.roc.rocs] or [self.roc.auc()] * self.outputs
-            columns["AUC"] = [f"{area:.4f}" for area in areas]
+            columns["AUC"] = [number_text(area) for area in areas]
         rows = [[str(column[k]) for column in columns.values()] for k in chosen]
         return Table([list(columns), *rows])
 

@@ -20,6 +20,7 @@ from .calibration_figures import (
     reliability_figure,
 )
 from .checks import check_count, number_of, state
+from .numbers import number_text
 from .plots import COLORS
 from .reports import Figure, Report, Table
 from .rows import labeled_rows
@@ -257,7 +258,7 @@ class EvaluationCalibration(AbstractEvaluation):
     def __repr__(self) -> str:
         return (
             f"EvaluationCalibration({self.examples} examples, {self.classes} classes, "
-            f"expected_calibration_error={self.expected_calibration_error():.4f})"
+            f"expected_calibration_error={number_text(self.expected_calibration_error())})"
         )
 
     def _report(self, most: int) -> Report:
@@ -265,7 +266,7 @@ class EvaluationCalibration(AbstractEvaluation):
         errors = (self.expected_calibration_error, self.maximum_calibration_error, self.brier_score)
         for k in range(self.classes if self.classes <= most else 0):
             counts = (f"{self.label_counts[k]:,}", f"{self.prediction_counts[k]:,}")
-            rows.append([self.names[k], *counts, *(f"{error(of=k):.4f}" for error in errors)])
+            rows.append([self.names[k], *counts, *(number_text(error(of=k)) for error in errors)])
         return Report(
             title=f"Calibration of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(),

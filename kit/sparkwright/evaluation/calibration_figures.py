@@ -85,7 +85,7 @@ def _draw_reliability(axes: Any, curves: Sequence[Reliability], bins: int, share
             "color": color,
             "marker": "o",
             "markersize": 4,
-            "label": f"{name} (error {error:.3f})",
+            "label": f"{name} (error {number_text(error)})",
         }
         axes.plot(diagram.mean_predicted, diagram.fraction_positive, **line)
         if len(curves) == 1:
@@ -127,7 +127,8 @@ def _verdict(diagram: ReliabilityDiagram) -> str:
     bias = float(np.sum(weights * (diagram.mean_predicted - diagram.fraction_positive)))
     if abs(bias) < 0.005:
         return "On the whole probabilities are neither too high nor too low."
-    return f"Probabilities are too {'high' if bias > 0 else 'low'}, on average by {abs(bias):.4f}."
+    side = "high" if bias > 0 else "low"
+    return f"Probabilities are too {side}, on average by {number_text(abs(bias))}."
 
 
 def _bin_table(diagram: ReliabilityDiagram, bins: int, share: str) -> Table:
@@ -138,9 +139,9 @@ def _bin_table(diagram: ReliabilityDiagram, bins: int, share: str) -> Table:
         [
             f"{diagram.bins[k] / bins:.3g} to {(diagram.bins[k] + 1) / bins:.3g}",
             f"{diagram.counts[k]:,}",
-            f"{diagram.mean_predicted[k]:.4f}",
-            f"{diagram.fraction_positive[k]:.4f}",
-            f"{gaps[k]:+.4f}",
+            number_text(float(diagram.mean_predicted[k])),
+            number_text(float(diagram.fraction_positive[k])),
+            f"{'+' if gaps[k] > 0 else ''}{number_text(float(gaps[k]))}",
         ]
         for k in chosen.tolist()
     ]

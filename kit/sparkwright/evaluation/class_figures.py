@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .numbers import short_count
+from .numbers import number_text, short_count
 from .plots import draw_bars, finish, short_name
 from .rates import BinaryCounts, Rates
 from .reports import MOST_ROWS, Figure, Table
@@ -105,7 +105,7 @@ def rates_table(
 
 def rate_text(rate: float) -> str:
     """Four decimals; "—" for 0/0."""
-    return "—" if np.isnan(rate) else f"{rate:.4f}"
+    return "—" if np.isnan(rate) else number_text(rate)
 
 
 def _rates_sentence(f1: Rates, names: Sequence[str], what: str, shown: int) -> str:
@@ -113,11 +113,10 @@ def _rates_sentence(f1: Rates, names: Sequence[str], what: str, shown: int) -> s
         return f"No {what} was there or was predicted."
     worst, best = int(np.nanargmin(f1)), int(np.nanargmax(f1))
     if worst == best or f1[worst] == f1[best]:
-        sentence = f"F1 is {f1[best]:.4f}" + (" throughout" if len(names) > 1 else "")
+        sentence = f"F1 is {number_text(f1[best])}" + (" throughout" if len(names) > 1 else "")
     else:
-        sentence = (
-            f"F1 goes from {f1[worst]:.4f} ({names[worst]}) to {f1[best]:.4f} ({names[best]})"
-        )
+        ends = (f"{number_text(f1[k])} ({names[k]})" for k in (worst, best))
+        sentence = f"F1 goes from {' to '.join(ends)}"
     if shown < len(names):
         plural = "classes" if what == "class" else f"{what}s"
         sentence += f"; shown are the {shown} of {len(names):,} {plural} with the lowest"

@@ -13,6 +13,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from .abstract import AbstractEvaluation, Batch
 from .checks import Counts, check_count, check_threshold, checked_counts, number_of, state
 from .class_figures import confusion_figure, rates_figure, rates_table
+from .numbers import number_text
 from .prediction_errors import PredictionError, errors_of, most_certain
 from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
@@ -283,7 +284,7 @@ class Evaluation(BinaryRates):
     def __repr__(self) -> str:
         return (
             f"Evaluation({self.examples} examples, {self.classes} classes, "
-            f"accuracy={self.accuracy:.4f})"
+            f"accuracy={number_text(self.accuracy)})"
         )
 
     def figures(self) -> list[Figure | Table]:
@@ -324,8 +325,8 @@ class Evaluation(BinaryRates):
     def _errors(self, most: int) -> Table:
         names, kept = self.names, self.kept_errors
         rows = [
-            [error.place, names[error.actual], names[error.predicted], f"{error.probability:.4f}"]
-            for error in kept[:most]
+            [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
+            for each in kept[:most]
         ]
         title = f"The most certain errors ({len(rows)} of {len(kept)} that were kept)"
         heads = ["record", "actual", "predicted", "probability"]

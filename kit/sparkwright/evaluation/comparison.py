@@ -138,7 +138,7 @@ def comparison_figures(
     for which, area, label in _CURVES:
         areas = [(r.auc if which == "roc" else r.average_precision, name) for name, r in named]
         best, name = max(areas, key=lambda pair: pair[0])
-        caption = f"The largest {area}{what} is {best:.4f} ({name})."
+        caption = f"The largest {area}{what} is {number_text(best)} ({name})."
         found.append(curves_figure(named, which, caption=caption, what="results", label=label))
     return found
 

@@ -13,6 +13,7 @@ from sparkwright.options import check_choice
 from .abstract import AbstractEvaluation, Batch
 from .checks import Counts, check_count, checked_counts, reading, state
 from .classification import Evaluation
+from .numbers import number_text, short_number
 from .reports import Figure, Report
 from .roc_counts import Areas, Criterion, Scores, SortedScores, ThresholdCounts, auc_numerator
 from .roc_curves import PrecisionRecallCurve, RocCurve, check_no_nan
@@ -182,7 +183,7 @@ class RocReadings(AbstractEvaluation):
         lacking = "positives" if not self.positives else "" if self.negatives else "negatives"
         note = f"(0/0: there are no {lacking})" if lacking else ""
         found = [
-            (name, f"{value:.4f}", note if name == "AUC" or lacking == "positives" else "")
+            (name, number_text(value), note if name == "AUC" or lacking == "positives" else "")
             for name, value in self.headline().items()
         ]
         if self.positives and self.negatives:
@@ -190,8 +191,8 @@ class RocReadings(AbstractEvaluation):
             gaps = counts.recall() - counts.false_positive_rate()
             for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
                 best = int(values.argmax())
-                threshold = f"{counts.thresholds[best]:.6g}"
-                found.append((name, f"{values[best]:.4f}", f"from a score of {threshold} on"))
+                threshold = short_number(counts.thresholds[best], 6)
+                found.append((name, number_text(values[best]), f"from a score of {threshold} on"))
         return Report(
             title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "
             f"({self._kind()})",

@@ -9,6 +9,7 @@ from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import LARGEST_COUNT, check_count, number_of, state
+from .numbers import number_text
 from .rates import Average, averaged
 from .reports import Figure, Report, Table
 from .roc import ROC, float_scores
@@ -134,14 +135,14 @@ class RocColumns(AbstractEvaluation):
 
         Columns without positives or without negatives have no curve.
         """
-        title = f"ROC, mean AUC {self.auc():.4f}"
+        title = f"ROC, mean AUC {number_text(self.auc())}"
         return self._figure("roc").plot(axes, title=title)
 
     plot = plot_roc
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
         """Draw a precision-recall curve for each column; as `plot_roc`."""
-        title = f"Precision and recall, mean AUPRC {self.auprc():.4f}"
+        title = f"Precision and recall, mean AUPRC {number_text(self.auprc())}"
         return self._figure("precision_recall").plot(axes, title=title)
 
     def figures(self) -> list[Figure]:
@@ -160,7 +161,8 @@ class RocColumns(AbstractEvaluation):
         return curves_figure(
             named,
             which,
-            caption=f"The mean {what} is {mean:.4f}; the lowest is {lowest:.4f} ({name}).",
+            caption=f"The mean {what} is {number_text(mean)}; "
+            f"the lowest is {number_text(lowest)} ({name}).",
             what=self._columns,
             label="ROC curves" if which == "roc" else "Precision-recall curves",
         )
@@ -182,8 +184,8 @@ class RocColumns(AbstractEvaluation):
         rows = [["", "positive", "negative", "AUC", "AUPRC"]]
         if len(self.rocs) <= most:
             rows += [
-                [name, str(roc.positives), str(roc.negatives), f"{roc.auc:.4f}", f"{roc.auprc:.4f}"]
-                for name, roc in zip(self.output_names, self.rocs, strict=False)
+                [name, f"{r.positives}", f"{r.negatives}", number_text(r.auc), number_text(r.auprc)]
+                for name, r in zip(self.output_names, self.rocs, strict=False)
             ]
         return Report(
             title=f"ROC of {self.rows:,} examples, {len(self.rocs)} {self._columns} "

@@ -52,8 +52,9 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
                 linewidth=0,
                 label=f"{bounds.confidence:.0%} of resampled curves",
             )
-        area = f"AUC {roc.auc:.4f}" if which == "roc" else f"AUPRC {roc.auprc:.4f}"
-        axes.plot(*_ascending(roc, which), color=COLORS[0], linewidth=1.8, label=area)
+        name, area = ("AUC", roc.auc) if which == "roc" else ("AUPRC", roc.auprc)
+        line = {"color": COLORS[0], "linewidth": 1.8, "label": f"{name} {number_text(area)}"}
+        axes.plot(*_ascending(roc, which), **line)
         if roc.positives and roc.negatives:
             point = roc.precision_recall_curve().point_at_threshold(roc.best_threshold("f1"))
             place = (point.false_positive_rate, point.recall)
@@ -65,7 +66,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
     curve = roc.precision_recall_curve(_TABLE_POINTS)
     points = [curve.point_at_threshold(float(t)) for t in curve.thresholds[-2::-1]]
-    rows = [[number_text(p.threshold), *(f"{share:.4f}" for share in p[1:])] for p in points]
+    rows = [list(map(number_text, point)) for point in points]
     return Figure(
         kind=which.replace("_", "-"),
         label=_LABELS[which],
@@ -81,7 +82,13 @@ def curves_figure(named: Named, which: Which, *, caption: str, what: str, label:
     head = "result" if what == "results" else ""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [
-        [name, f"{r.positives:,}", f"{r.negatives:,}", f"{r.auc:.4f}", f"{r.average_precision:.4f}"]
+        [
+            name,
+            f"{r.positives:,}",
+            f"{r.negatives:,}",
+            number_text(r.auc),
+            number_text(r.average_precision),
+        ]
         for name, r in ordered[:MOST_ROWS]
     ]
     return Figure(
@@ -113,7 +120,7 @@ def _draw_curves(axes: Any, named: Named, which: Which, what: str) -> None:
                 color=COLORS[number % len(COLORS)],
                 linestyle=STYLES[number % len(STYLES)],
                 linewidth=1.8,
-                label=f"{short_name(name)}  {area:.4f}",
+                label=f"{short_name(name)}  {number_text(area)}",
             )
     _dress(axes, which, None)
 
@@ -137,12 +144,12 @@ def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
 
 
 def _caption(roc: "RocReadings", bounds: RocBand | None, which: Which, guess: float) -> str:
-    if which == "roc":
-        text, guessing = f"AUC {roc.auc:.4f}", "0.5"
-        interval = None if bounds is None else bounds.auc
-    else:
-        text, guessing = f"Average precision {roc.average_precision:.4f}", f"{guess:.4f}"
-        interval = None if bounds is None else bounds.average_precision
-    if bounds is not None and interval is not None:
-        text += f" ({bounds.confidence:.0%} interval {interval[0]:.4f} to {interval[1]:.4f})"
+    key = "auc" if which == "roc" else "average_precision"
+    name, guessing = "AUC", "0.5"
+    if which == "precision_recall":
+        name, guessing = "Average precision", number_text(guess)
+    text = f"{name} {number_text(getattr(roc, key))}"
+    if bounds is not None:
+        ends = " to ".join(map(number_text, getattr(bounds, key)))
+        text += f" ({bounds.confidence:.0%} interval {ends})"
     return f"{text}; guessing gives {guessing}."

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparkwright.errors import DataError
 
 from .checks import LARGEST_COUNT, check_count
+from .numbers import number_text
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -185,6 +186,6 @@ class WorstExamples:
         return iter(self.examples)
 
     def __repr__(self) -> str:
-        losses = ", ".join(f"{example.score:.4g}" for example in self.examples[:3])
+        losses = ", ".join(number_text(example.score) for example in self.examples[:3])
         more = ", …" if len(self.examples) > 3 else ""
         return f"WorstExamples({len(self)} of {self.scored} examples; losses {losses}{more})"

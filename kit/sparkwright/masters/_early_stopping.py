@@ -1,4 +1,4 @@
-"""When a run ends before its last epoch, and which of its states it leaves behind."""
+"""What a run does when its score on the validation data no longer improves: end, or go slower."""
 
 import re
 from typing import ClassVar, Literal
@@ -26,7 +26,54 @@ _BETTER_IF_LOWER = {
 
 
 @configuration
-class EarlyStopping(Configuration):
+class MonitoredScore(Configuration):
+    """A score on the validation data, and what counts as an improvement of it."""
+
+    monitor: str = option(
+        default="loss",
+        label="Score",
+        help='"loss", or the name of a compiled metric such as accuracy; always of the validation '
+        "data.",
+    )
+    mode: Mode = option(
+        default="auto",
+        label="Better is",
+        help='Which scores are better, "min" or "max"; "auto" goes by the name of the score.',
+    )
+    min_improvement: float = option(
+        default=0.0,
+        minimum=0,
+        label="Smallest improvement",
+        help="A score has to be better by more than this to count as an improvement; only with "
+        "`patience`.",
+    )
+
+    def _check(self) -> None:
+        name = self.monitor
+        if not name.strip():
+            raise ConfigurationError(
+                '`monitor` must be "loss" or the name of a compiled metric. Received: '
+                f"monitor={name!r}."
+            )
+        if name.startswith("val_"):
+            raise ConfigurationError(
+                "`monitor` always means the validation data, so its name has no prefix. Received: "
+                f"monitor={name!r}. Give {name.removeprefix('val_')!r}."
+            )
+        if self.mode == "auto" and _higher_is_better(name) is None:
+            raise ConfigurationError(
+                '`mode="auto"` does not know whether more or less of this metric is better. '
+                f'Received: monitor={name!r}. Give `mode="max"` or `mode="min"`.'
+            )
+
+    @property
+    def maximizes(self) -> bool:
+        """Whether higher scores are better."""
+        return self.mode == "max" or (self.mode == "auto" and bool(_higher_is_better(self.monitor)))
+
+
+@configuration
+class EarlyStopping(MonitoredScore):
     """When a run ends early, and which of its states the model holds afterwards.
 
     At least one of `max_epochs`, `max_seconds`, `target`, `patience` and `max_loss` must be given;
@@ -34,7 +81,7 @@ class EarlyStopping(Configuration):
     network on the validation data, at the end of an epoch.
 
     Example:
-        >>> EarlyStopping(monitor="accuracy", patience=3).maximises
+        >>> EarlyStopping(monitor="accuracy", patience=3).maximizes
         True
         >>> EarlyStopping(max_epochs=50, target=0.1).target_is_reached(0.09)
         True
@@ -50,17 +97,6 @@ class EarlyStopping(Configuration):
         label="Without improvement, end after",
         help="End after so many evaluations in a row without improvement. The usual condition: 3 "
         "to 10. Needs validation data.",
-    )
-    monitor: str = option(
-        default="loss",
-        label="Score",
-        help='"loss", or the name of a compiled metric such as accuracy; always of the validation '
-        "data.",
-    )
-    mode: Mode = option(
-        default="auto",
-        label="Better is",
-        help='Which scores are better, "min" or "max"; "auto" goes by the name of the score.',
     )
     max_epochs: int | None = option(
         default=None,
@@ -84,13 +120,6 @@ class EarlyStopping(Configuration):
         none_text="none",
         label="End at this score",
         help="End when a score is this good. Needs validation data.",
-    )
-    min_improvement: float = option(
-        default=0.0,
-        minimum=0,
-        label="Smallest improvement",
-        help="A score has to be better by more than this to count as an improvement; only with "
-        "`patience`.",
     )
     max_loss: float | None = option(
         default=None,
@@ -130,7 +159,7 @@ class EarlyStopping(Configuration):
     def _check(self) -> None:
         for name in ("keep_best", "save_last"):
             _check_place(name, getattr(self, name))
-        check_monitor(self.monitor, self.mode)
+        MonitoredScore._check(self)  # `slots=True` breaks `super()`
         if all(getattr(self, name) is None for name in _CONDITIONS):
             raise ConfigurationError(
                 "early stopping needs a condition. Received: none. Give at least one of "
@@ -146,13 +175,6 @@ class EarlyStopping(Configuration):
                 "`keep_best` and `save_last` must be different files. Received: "
                 f"{self.save_last!r} for both."
             )
-
-    @property
-    def maximises(self) -> bool:
-        """Whether higher scores are better."""
-        if self.mode == "auto":
-            return bool(higher_is_better(self.monitor))
-        return self.mode == "max"
 
     @property
     def needs_validation(self) -> bool:
@@ -172,7 +194,7 @@ class EarlyStopping(Configuration):
 
     def improvement(self, score: float, *, over: float) -> float:
         """By how much `score` is better than `over`; negative if it is worse."""
-        return score - over if self.maximises else over - score
+        return score - over if self.maximizes else over - score
 
     def target_is_reached(self, score: float) -> bool:
         """Whether `score` is as good as `target`, if there is one."""
@@ -197,30 +219,50 @@ class EarlyStopping(Configuration):
         return min(given)
 
 
-def check_monitor(monitor: str, mode: Mode) -> None:
-    """Refuse a score that is none, or of which nobody knows whether more of it is better.
+@configuration
+class ReduceOnPlateau(MonitoredScore):
+    """Lowers the learning rate where the validation score no longer improves.
 
-    Raises:
-        ConfigurationError: naming the option.
+    It is Keras' `ReduceLROnPlateau`, with options that forms and files can hold; pass it in
+    `callbacks`. It needs validation data and an optimizer whose learning rate follows no schedule.
+
+    Example:
+        >>> ReduceOnPlateau(monitor="accuracy").maximizes
+        True
     """
-    if not monitor.strip():
-        raise ConfigurationError(
-            '`monitor` must be "loss" or the name of a compiled metric. Received: '
-            f"monitor={monitor!r}."
-        )
-    if monitor.startswith("val_"):
-        raise ConfigurationError(
-            "`monitor` always means the validation data, so its name has no prefix. Received: "
-            f"monitor={monitor!r}. Give {monitor.removeprefix('val_')!r}."
-        )
-    if mode == "auto" and higher_is_better(monitor) is None:
-        raise ConfigurationError(
-            '`mode="auto"` does not know whether more or less of this metric is better. '
-            f'Received: monitor={monitor!r}. Give `mode="max"` or `mode="min"`.'
-        )
+
+    _tagged: ClassVar[bool] = True
+
+    min_improvement: float = option(
+        default=1e-4,
+        minimum=0,
+        label="Smallest improvement",
+        help="A score has to be better by more than this to count as an improvement.",
+    )
+    patience: int = option(
+        default=5,
+        minimum=1,
+        unit="epochs",
+        label="Without improvement, lower after",
+        help="Lower it after so many epochs in a row without improvement: fewer than early "
+        "stopping waits.",
+    )
+    factor: float = option(
+        default=0.2, above=0, below=1, label="By the factor", help="Multiplies the learning rate."
+    )
+    cooldown: int = option(
+        default=0,
+        minimum=0,
+        unit="epochs",
+        label="Wait after lowering",
+        help="Epochs after a reduction before those without improvement are counted again.",
+    )
+    min_learning_rate: float = option(
+        default=0.0, minimum=0, label="Never below", help="A lower bound of the learning rate."
+    )
 
 
-def higher_is_better(name: str) -> bool | None:
+def _higher_is_better(name: str) -> bool | None:
     """What a metric's name says; None: nothing, or both."""
     parts = [re.sub(r"(?<=[a-z])\d+$", "", part) for part in name.lower().split("_")]
     parts += name.lower().split("_")  # "f1" and "r2" end in a number of their own

@@ -1,5 +1,6 @@
 """A Keras model as rows to look at, and as a network's values if these can hold it."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -297,15 +298,26 @@ def _names(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _names(inner) for name, inner in value.items()}
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
-    if kind.__module__ == "sparkwright.networks.metrics":
-        return next(name for name, own in OWN_METRICS.items() if own == kind.__name__)
-    registered = keras.saving.get_registered_name(kind)
-    if keras.saving.get_custom_objects().get(registered) is kind:
-        return registered
     module, name = str(getattr(kind, "__module__", "")), str(getattr(kind, "__name__", ""))
-    if not module.startswith("keras.") or (kind is not value and _difference(kind(), value)):
+    is_own = module == "sparkwright.networks.metrics"
+    registered = keras.saving.get_registered_name(kind)
+    if not is_own and keras.saving.get_custom_objects().get(registered) is kind:
+        return registered
+    if not (is_own or module.startswith("keras.")):
         raise ConfigurationError(f"{name} as a loss or metric cannot be edited.")
-    return plain_name(name)
+    if kind is not value:
+        made = kind()
+        difference = _difference(made, value)
+        # Keras adds a number to a name that it has given before.
+        names = {re.sub(r"_\d+$", "", each.name) for each in (made, value)}
+        if not difference and isinstance(value, keras.Metric) and len(names) > 1:
+            difference = f"name={value.name!r}"
+        if difference:
+            raise ConfigurationError(
+                f"{name} as a loss or metric cannot be edited: it has {difference}."
+            )
+    own = {kind: name for name, kind in OWN_METRICS.items()}
+    return own[name] if is_own else plain_name(name)
 
 
 def _optimizer(optimizer: Any) -> OptimizerSpec:

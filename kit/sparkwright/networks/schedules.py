@@ -1,9 +1,10 @@
 """Schedules of the learning rate, as options: how it changes from minibatch to minibatch. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
@@ -14,16 +15,32 @@ _LENGTH = "Of one worker: an epoch has examples / (workers x minibatch size)."
 
 @configuration
 class AbstractSchedule(Configuration):
-    """How the learning rate of an optimizer changes.
+    """How the learning rate of an optimizer changes: a class of `keras.optimizers.schedules`.
 
-    Its `keras_class` in `keras.optimizers.schedules` is made of its `arguments`.
+    Its fields are arguments of that class, some under plainer names.
     """
 
     keras_class: ClassVar[str] = ""
+    _rate: ClassVar[str] = "initial_learning_rate"  # the argument that is the optimizer's
+    _renamed: ClassVar[Mapping[str, str]] = {}  # field -> argument
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """The arguments of Keras' class, where the optimizer's `learning_rate` is `rate`."""
-        raise NotImplementedError
+        values = {self._renamed.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
+        return {self._rate: rate, **{name: value for name, value in values.items() if value}}
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> tuple[float, Self]:
+        """Learning rate and schedule of what `get_config` of Keras' class returns."""
+        own = {
+            field.name: type(field.default)(config[cls._renamed.get(field.name, field.name)])
+            for field in fields(cls)
+        }
+        return cls._rate_in(config), cls(**own)
+
+    @classmethod
+    def _rate_in(cls, config: Mapping[str, Any]) -> float:
+        return float(config[cls._rate])
 
 
 @configuration
@@ -37,6 +54,7 @@ class CosineSchedule(AbstractSchedule):
 
     _kind: ClassVar[str] = "cosine"
     keras_class: ClassVar[str] = "CosineDecay"
+    _renamed: ClassVar[Mapping[str, str]] = {"final_share": "alpha"}
 
     decay_steps: int = option(
         default=1000, minimum=1, unit=_UNIT, label="Falls for", help=f"After warming up. {_LENGTH}"
@@ -58,13 +76,13 @@ class CosineSchedule(AbstractSchedule):
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""
-        found = {"initial_learning_rate": rate, "decay_steps": self.decay_steps}
-        if self.final_share:
-            found["alpha"] = self.final_share
-        if not self.warmup_steps:
-            return found
-        warm = {"warmup_target": rate, "warmup_steps": self.warmup_steps}
-        return {**found, "initial_learning_rate": 0.0, **warm}
+        found = AbstractSchedule.arguments(self, rate)
+        warm = {"initial_learning_rate": 0.0, "warmup_target": rate}
+        return {**found, **warm} if self.warmup_steps else found
+
+    @classmethod
+    def _rate_in(cls, config: Mapping[str, Any]) -> float:
+        return float(config["warmup_target" if config["warmup_steps"] else cls._rate])
 
 
 @configuration
@@ -73,6 +91,7 @@ class ExponentialSchedule(AbstractSchedule):
 
     _kind: ClassVar[str] = "exponential"
     keras_class: ClassVar[str] = "ExponentialDecay"
+    _renamed: ClassVar[Mapping[str, str]] = {"factor": "decay_rate"}
 
     decay_steps: int = option(
         default=1000, minimum=1, unit=_UNIT, label="Falls by the factor in", help=_LENGTH
@@ -81,15 +100,6 @@ class ExponentialSchedule(AbstractSchedule):
     staircase: bool = option(
         default=False, label="In stairs", help="Falls at once, not a little with each minibatch."
     )
-
-    def arguments(self, rate: float) -> dict[str, Any]:
-        """See the base."""
-        found = {
-            "initial_learning_rate": rate,
-            "decay_steps": self.decay_steps,
-            "decay_rate": self.factor,
-        }
-        return {**found, "staircase": True} if self.staircase else found
 
 
 @configuration
@@ -129,6 +139,13 @@ class PiecewiseSchedule(AbstractSchedule):
         values = [float(f"{rate * self.factor**n:.7g}") for n in range(len(self.boundaries) + 1)]
         return {"boundaries": list(self.boundaries), "values": values}
 
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> tuple[float, Self]:
+        """See the base."""
+        first, second, *_ = config["values"]
+        factor = float(f"{second / first:.7g}")
+        return float(first), cls(boundaries=tuple(map(int, config["boundaries"])), factor=factor)
+
 
 @configuration
 class WarmUpSchedule(AbstractSchedule):
@@ -136,6 +153,8 @@ class WarmUpSchedule(AbstractSchedule):
 
     _kind: ClassVar[str] = "warm_up"
     keras_class: ClassVar[str] = "PolynomialDecay"
+    _rate: ClassVar[str] = "end_learning_rate"
+    _renamed: ClassVar[Mapping[str, str]] = {"warmup_steps": "decay_steps"}
 
     warmup_steps: int = option(
         default=100, minimum=1, unit=_UNIT, label="Warms up for", help=_LENGTH
@@ -143,11 +162,7 @@ class WarmUpSchedule(AbstractSchedule):
 
     def arguments(self, rate: float) -> dict[str, Any]:
         """See the base."""
-        return {
-            "initial_learning_rate": 0.0,
-            "decay_steps": self.warmup_steps,
-            "end_learning_rate": rate,
-        }
+        return {"initial_learning_rate": 0.0, **AbstractSchedule.arguments(self, rate)}
 
 
 SCHEDULES: Mapping[str, type[AbstractSchedule]] = MappingProxyType(
@@ -169,29 +184,8 @@ def read_schedule(name: str, settings: Mapping[str, Any]) -> tuple[float, Abstra
         name: the class in `keras.optimizers.schedules`.
         settings: what its `get_config` returns.
     """
-    match name:
-        case "CosineDecay":
-            warm = int(settings.get("warmup_steps") or 0)
-            rate = settings["warmup_target"] if warm else settings["initial_learning_rate"]
-            return float(rate), CosineSchedule(
-                decay_steps=int(settings["decay_steps"]),
-                warmup_steps=warm,
-                final_share=float(settings["alpha"]),
-            )
-        case "ExponentialDecay":
-            return float(settings["initial_learning_rate"]), ExponentialSchedule(
-                decay_steps=int(settings["decay_steps"]),
-                factor=float(settings["decay_rate"]),
-                staircase=bool(settings["staircase"]),
-            )
-        case "PiecewiseConstantDecay" if settings["values"][0]:
-            first, second, *_ = settings["values"]
-            factor = float(f"{second / first:.7g}")
-            return float(first), PiecewiseSchedule(
-                boundaries=tuple(map(int, settings["boundaries"])), factor=factor
-            )
-        case "PolynomialDecay":
-            steps = int(settings["decay_steps"])
-            return float(settings["end_learning_rate"]), WarmUpSchedule(warmup_steps=steps)
-        case _:
-            return None
+    kind = next((kind for kind in SCHEDULES.values() if kind.keras_class == name), None)
+    try:
+        return None if kind is None else kind.read(settings)
+    except ZeroDivisionError:  # of a factor
+        return None

@@ -88,7 +88,7 @@ def _verdict(chosen: PartitionForecast) -> str:
     if saved <= 0:
         return f"{cost}, and epochs become no shorter."
     share = saved / chosen.minibatches_without
-    gain = f"each epoch takes {saved:,} minibatches less ({share:.0%})"
+    gain = f"each epoch takes {saved:,} fewer minibatches ({share:.0%})"
     pays = chosen.epochs_to_pay_off
     if pays is None:
         return f"{cost}; {gain}."

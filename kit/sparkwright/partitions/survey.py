@@ -254,7 +254,7 @@ class PartitionSurvey:
             return f"Rows and labels: all counted, {where}."
         rows = f"Rows: all counted, {where}."
         if self.label_basis == "none":
-            why = self.without_labels or "Nobody has looked at labels yet."
+            why = self.without_labels or "Not counted yet."
             return f"{rows} Labels: {why[:1].lower()}{why[1:]}"
         seen, most = sum(self.rows_looked_at), max(self.rows_looked_at)
         looked_at = zip(self.rows_looked_at, self.rows, strict=True)

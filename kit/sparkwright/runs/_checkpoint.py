@@ -116,16 +116,9 @@ def check_resumable(
 ) -> None:
     """Refuse to go on with another network, other data or settings that decide on minibatches.
 
-    A run that has trained all its epochs needs more of them, unless minibatches are still owed.
+    A run that has trained all its `epochs` needs more of them, unless minibatches are still owed.
     Settings that only one of the two masters knows, and all others (mesh, prefetching, XLA,
-    statistics, checkpoints), may differ.
-
-    Args:
-        checkpoint: where to go on.
-        master: the new run's settings; a `seed` of None takes the checkpoint's.
-        fingerprint: of the new run's network.
-        rows: examples of every worker of the new run.
-        epochs: how many the new run is to train in all, the checkpoint's included.
+    statistics, checkpoints), may differ; a `seed` of None takes the checkpoint's.
 
     Raises:
         ConfigurationError: naming every difference.
@@ -133,7 +126,7 @@ def check_resumable(
     old = _updated(checkpoint.master)
     differences: list[str] = []
     if fingerprint != checkpoint.fingerprint:
-        differences.append("another network")
+        differences.append("another network, optimizer or loss")
     if len(rows) != len(checkpoint.rows):
         differences.append(f"{len(rows)} workers instead of {len(checkpoint.rows)}")
     elif tuple(rows) != checkpoint.rows:
@@ -180,12 +173,7 @@ class LatestWriter(Generic[Item]):
     """
 
     def __init__(self, write: Callable[[Item], None], *, name: str) -> None:
-        """Write nothing yet.
-
-        Args:
-            write: writes an item, and handles its own errors.
-            name: what the thread is called after that which submits the first item.
-        """
+        """Write nothing yet; `write` handles its own errors, `name` is part of the thread's."""
         self._write, self._name = write, name
         self._changed = threading.Condition()
         self._waiting: Item | None = None
@@ -244,14 +232,7 @@ class CheckpointWriter:
         keep: int = 3,
         wrote: Callable[[float, float], None] | None = None,
     ) -> None:
-        """Write nothing yet.
-
-        Args:
-            folder_url: where to.
-            keep: how many checkpoints stay there; default 3.
-            wrote: called, on that thread, with the monotonic clock before and after each attempt;
-                default None: nobody is told.
-        """
+        """Write nothing yet; `wrote` gets the monotonic clock before and after each attempt."""
         self.last_url: str | None = None
         self.problem: Exception | None = None
         self._folder_url, self._keep, self._wrote = folder_url, keep, wrote

@@ -83,13 +83,7 @@ class Coordinator(RunRules[_Member]):
     phase: Phase
 
     def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:
-        """Begin to gather.
-
-        Args:
-            workers: how many belong to the run.
-            start: where to begin; default None: at the beginning.
-            **common: see `RunRules`.
-        """
+        """Begin to gather, or at `start`; see `RunRules` for `common`."""
         super().__init__(workers=workers, **common)
         self._progress = self._start = start or Progress.first(workers=workers)
         self._regrouping_since_s = self._now_s

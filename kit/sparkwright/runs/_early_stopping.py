@@ -6,10 +6,11 @@ the others waited or because training began anew, the judge repeats it.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.numbers import short_number
 from sparkwright.masters import EarlyStopping
 
 StopKind = Literal[
@@ -54,7 +55,7 @@ class EarlyStoppingResult:
 
     Attributes:
         monitor: what the scores are: "loss" or the name of a metric.
-        maximises: whether higher scores are better.
+        maximizes: whether higher scores are better.
         scores: epoch (from 1) -> score, of the epochs evaluated.
         best_epoch: the epoch with the best score, the first if several; None before there is one.
         best_score: its score; None likewise.
@@ -68,7 +69,7 @@ class EarlyStoppingResult:
     """
 
     monitor: str
-    maximises: bool
+    maximizes: bool
     scores: Mapping[int, float] = field(default_factory=dict[int, float])
     best_epoch: int | None = None
     best_score: float | None = None
@@ -84,20 +85,15 @@ class EarlyStoppingResult:
         """One line: the best score, and why the run ended."""
         best = "nothing evaluated"
         if self.best_score is not None:
-            best = f"best {self.monitor} {self.best_score:.6g} in epoch {self.best_epoch}"
+            best = f"best {self.monitor} {short_number(self.best_score)} in epoch {self.best_epoch}"
         elif self.scores:
             best = "no valid score"
         return best if self.reason is None else f"{best}; {self.reason.sentence}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        reason = self.reason
-        return {
-            **fields,
-            "scores": {str(epoch): score for epoch, score in self.scores.items()},
-            "reason": reason and {"kind": reason.kind, "sentence": reason.sentence},
-        }
+        scores = {str(epoch): score for epoch, score in self.scores.items()}
+        return {**asdict(self), "scores": scores}
 
 
 class Judge:
@@ -124,7 +120,7 @@ class Judge:
             )
         self.rules, self.epochs, self.validates = rules, epochs, validates
         self.result = EarlyStoppingResult(
-            monitor=rules.monitor, maximises=rules.maximises, patience=rules.patience
+            monitor=rules.monitor, maximizes=rules.maximizes, patience=rules.patience
         )
         self.kept_epoch: int | None = None
         self._verdicts: dict[int, Verdict] = {}
@@ -195,7 +191,7 @@ class Judge:
         if rules.stop_on_invalid and not math.isfinite(score):
             return StopReason(kind="invalid", sentence=f"{name} is {score} after epoch {epoch}")
         if rules.target_is_reached(score):
-            reached = f"{name} {score:.6g} has reached the target {rules.target:g}"
+            reached = f"{name} {short_number(score)} has reached the target {rules.target:g}"
             return StopReason(kind="target", sentence=f"{reached} after epoch {epoch}")
         if rules.patience is not None and found.without_improvement >= rules.patience:
             count = found.without_improvement
@@ -232,12 +228,7 @@ class Judge:
         )
 
     def within(self, losses: Sequence[float], *, now_s: float) -> StopReason | None:
-        """Why the run has to end with the next averaging; None: it goes on, or ends already.
-
-        Args:
-            losses: of minibatches trained since the last call; may be none.
-            now_s: the clock of `begin`.
-        """
+        """Why the run has to end with the next averaging; None: it goes on, or ends already."""
         if self.result.reason is not None:
             return None
         found = self._reason_within(losses, now_s)
@@ -251,8 +242,9 @@ class Judge:
             if rules.stop_on_invalid and not math.isfinite(loss):
                 return StopReason(kind="invalid", sentence=f"the loss of a minibatch is {loss}")
             if rules.max_loss is not None and loss > rules.max_loss:
-                above = f"the loss {loss:.6g} of a minibatch is above max_loss={rules.max_loss:g}"
-                return StopReason(kind="max_loss", sentence=above)
+                above = f"of a minibatch is above max_loss={rules.max_loss:g}"
+                sentence = f"the loss {short_number(loss)} {above}"
+                return StopReason(kind="max_loss", sentence=sentence)
         if rules.max_seconds is not None and self.seconds(now_s=now_s) >= rules.max_seconds:
             sentence = f"training has lasted {rules.max_seconds:g} s"
             return StopReason(kind="max_seconds", sentence=sentence)

@@ -1,6 +1,6 @@
 """What a run tells its listeners, and the snapshot of where it is."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ._early_stopping import EarlyStoppingResult, StopReason
@@ -72,7 +72,7 @@ class ValidationPoint:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able fields."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,12 +34,7 @@ def show(run: Any) -> None:
 
 
 def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
-    """Write what the registered function makes of `run` to `url`.
-
-    Args:
-        run: the run.
-        url: where to; nobody sees half of the file.
-        options: what else the report is about, for the function.
+    """Write what the registered function makes of `run` to `url`; nobody sees half of the file.
 
     Raises:
         ConfigurationError: if nothing is registered, or what is cannot be imported.

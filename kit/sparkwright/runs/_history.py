@@ -58,7 +58,7 @@ class History:
       worker's cores had; above 1 if it used more cores than its own;
     * memory_bytes: its resident memory, with those pages of its data's files that are in memory;
     * gpu: the share of the time in which its GPU computed; gpu_memory_bytes: memory in use on the
-      GPU. Only where a worker has a GPU, and pynvml or nvidia-smi answers.
+      GPU. Only where a worker has a GPU, and nvidia-smi answers.
 
     With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
     took over from another worker, and there are float columns about the minibatch's message:

@@ -96,15 +96,10 @@ class Ledger:
     ) -> Span | None:
         """Take the next piece for `worker` out of what is left; None: there is none.
 
-        A worker that is quick gets as much at a time as it wants, but no more than half its share
-        of what is left: towards the end of an epoch pieces become small (guided self-scheduling,
-        Polychronopoulos and Kuck, IEEE Transactions on Computers 1987).
-
-        Args:
-            worker: who asks.
-            present: the workers whose data is there.
-            wanted: minibatches that it would like; default 0: as many as there are in a piece.
-            workers: how many share what is left; default 1.
+        Only data of workers that are `present` is handed out. A worker that is quick gets as much
+        at a time as it wants, but no more than half its share of what is left: towards the end of
+        an epoch pieces become small (guided self-scheduling, Polychronopoulos and Kuck, IEEE
+        Transactions on Computers 1987).
         """
         progress = self.progress
         size = self._size
@@ -135,16 +130,7 @@ class Ledger:
         iterations: int,
         thresholds: tuple[float, ...] = (),
     ) -> None:
-        """`piece` has come back: its first `minibatches` count, the rest is left to do.
-
-        Args:
-            worker: who had it.
-            piece: what was handed out.
-            minibatches: how many of it are done.
-            examples: in them.
-            iterations: the optimizer's, at this worker.
-            thresholds: this worker's; default none: not known.
-        """
+        """Count the first `minibatches` of `piece`; the rest of it is left to do."""
         steps, done = list(self.progress.steps), list(self.progress.examples)
         steps[worker] += minibatches
         done[worker] += examples

@@ -5,39 +5,34 @@ On a terminal the current epoch is a bar, rewritten in place while the script wa
 
 import atexit
 import contextlib
-import math
 import os
+import queue
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Generator, Mapping
+from datetime import timedelta
 from typing import Any, TextIO
 
-import numpy as np
-
-from ._events import (
-    RowsLogged,
-    RunEvent,
-    RunStatus,
-    StateChanged,
-    Validated,
-    WorkerLost,
-)
-from ._history import epoch_logs
+from ._events import RowsLogged, RunEvent, RunStatus, StateChanged, Validated, WorkerLost
 from .record import RunRecord
 
-_LOOK_S = 0.1
 _PAINT_S = 0.2
+# The script waits so long for a terminal that takes no output.
+_BLOCKED_S = 1.0
 _CELLS = 20
 # Narrower terminals have no room for a bar.
 _WIDE_COLUMNS = 72
 _BAR = "━"
 _CLEAR = "\x1b[K"
+_ENDED = ("done", "stopped", "failed")
 
 
 class ProgressLines:
-    """Prints the progress of one run until it ends."""
+    """Prints the progress of one run until it ends, on a thread of its own.
+
+    A terminal may block it, such as after Ctrl-S; neither the run nor its listeners wait for it.
+    """
 
     def __init__(
         self,
@@ -48,33 +43,24 @@ class ProgressLines:
         validates: bool,
         stream: TextIO | None = None,
     ) -> None:
-        """Print the heading, and listen to `record`.
-
-        Args:
-            record: of the run.
-            name: of the run.
-            title: what is trained.
-            validates: whether each epoch ends with a validation.
-            stream: where to; default None: standard output as it is now.
-        """
+        """Print the heading, and listen to `record`; `stream` is standard output by default."""
         self._record, self._name, self._validates = record, name, validates
         self._stream: Any = stream or sys.stdout
-        self._lock, self._repaints = threading.RLock(), can_repaint(self._stream)
+        self._repaints = can_repaint(self._stream)
         self._next = 0  # the epoch whose line comes next; 0 before training
         self._start = 0  # the first row that can belong to it
-        self._looked_s = -math.inf
         self._epoch_began_s: float | None = None
         self._validated_s: dict[int, float] = {}
         self._painted = False
-        self._over = threading.Event()
         # While the script waits for the run the terminal is not in use otherwise.
         self._attended, self._interrupted = 0, False
+        self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
         self._print(f"Run {name}: {title}")
         record.add_listener(self._heard)
+        self._thread = threading.Thread(target=self._main, name=f"{name}-progress", daemon=True)
         # After `start_spark`, so before the session is stopped.
         atexit.register(self._leave)
-        if self._repaints:
-            threading.Thread(target=self._paint, name=f"{name}-progress", daemon=True).start()
+        self._thread.start()
 
     @contextlib.contextmanager
     def attended(self) -> Generator[None]:
@@ -83,31 +69,45 @@ class ProgressLines:
         try:
             yield
         finally:
+            if self._record.status().state in _ENDED:
+                self.join(_BLOCKED_S)
             self._attended -= 1
 
     def interrupted(self) -> None:
         """Leave the end of the run to the exception that is about to be raised."""
         self._interrupted = True
 
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until everything is printed, after the run's end."""
+        self._thread.join(timeout_s)
+
     def _leave(self) -> None:
         """The script ends before the run: that its workers are lost then is no news."""
-        with self._lock:
-            self._print(f"Run {self._name}: the script ends, and the run with it")
-            self._over.set()
+        self._events.put(None)
+        self.join()
 
     # -- events -----------------------------------------------------------------------------
 
     def _heard(self, event: RunEvent) -> None:
-        with self._lock:
-            if self._over.is_set():
-                return
+        if not isinstance(event, RowsLogged):
+            self._events.put(event)
+        elif not self._next:  # a checkpoint's rows come before the first ones of this run
+            epochs = self._record.log.rows(event.start, event.start + event.count)["epoch"]
+            self._next = int(epochs.min()) if len(epochs) else 0
+
+    def _main(self) -> None:
+        is_over = False
+        while not is_over:
+            try:
+                event = self._events.get(timeout=_PAINT_S)
+            except queue.Empty:
+                self._look()
+                self._paint()
+                continue
             match event:
-                case RowsLogged(start=start, count=count):
-                    if self._next == 0:
-                        rows = self._record.log.rows(start, start + count)
-                        self._next = int(np.min(rows["epoch"], initial=1))
-                    if time.monotonic() - self._looked_s < _LOOK_S:
-                        return
+                case None:
+                    self._print(f"Run {self._name}: the script ends, and the run with it")
+                    return
                 case Validated(point=point):
                     self._validated_s[point.epoch] = self._record.status().elapsed_s
                 case StateChanged(state="queued", message=message):
@@ -115,17 +115,17 @@ class ProgressLines:
                 case WorkerLost(worker=worker, host=host):
                     self._start = 0
                     self._print(f"Worker {worker} on {host} was lost; Spark starts it again")
-                case StateChanged():
-                    pass
+                case StateChanged(state=state):
+                    # By events, which come in order: the status may be ahead of them.
+                    is_over = state in _ENDED
                 case _:
-                    return
-            # By events, which come in order: the status may be ahead of them.
-            ends = isinstance(event, StateChanged) and event.state in ("done", "stopped", "failed")
-            self._look(over=ends)
+                    pass
+            self._look(over=is_over)
+        atexit.unregister(self._leave)
+        self._end(self._record.status())
 
-    def _look(self, *, over: bool) -> None:
-        """Print the lines of the epochs that are complete, and of the run's end."""
-        self._looked_s = time.monotonic()
+    def _look(self, *, over: bool = False) -> None:
+        """Print the lines of the epochs that are complete."""
         status = self._record.status()
         if over:  # rows may have been discarded, or added for lost workers
             self._start = 0
@@ -134,12 +134,8 @@ class ProgressLines:
             self._print(line)
             rows = self._record.log.rows(self._start)["epoch"]
             later = rows > self._next
-            self._start += int(np.argmax(later)) if later.any() else len(rows)
+            self._start += int(later.argmax()) if later.any() else len(rows)
             self._next += 1
-        if over:
-            self._over.set()
-            atexit.unregister(self._leave)
-            self._end(status)
 
     def _end(self, status: RunStatus) -> None:
         """What an error or the waiting script does not show already."""
@@ -172,39 +168,31 @@ class ProgressLines:
         self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float
     ) -> str:
         """Of one epoch, as far as its rows have come."""
-        number, steps = self._next, self._record.steps_per_epoch
-        done, examples = int(mine.sum()), rows["examples"][mine]
-        times = rows["time_s"][mine]
-        first = int(np.argmin(times))
-        speed = float(np.nan_to_num(rows["examples_per_s"][mine][first]))
-        trained_from_s = float(times[first]) - (float(examples[first]) / speed if speed else 0.0)
+        number, done = self._next, int(mine.sum())
+        times, examples = rows["time_s"][mine], rows["examples"][mine]
+        first = times.argmin()
+        speed = float(rows["examples_per_s"][mine][first])
+        trained_from_s = float(times[first]) - (float(examples[first]) / speed if speed > 0 else 0)
         began_s = trained_from_s if self._epoch_began_s is None else self._epoch_began_s
-        rate = float(examples.sum()) / max(float(times.max()) - min(began_s, trained_from_s), 1e-6)
-        logs = epoch_logs({name: column[mine] for name, column in rows.items()}, number)
-        bar = _CELLS if shutil.get_terminal_size().columns >= _WIDE_COLUMNS else 0
-        for point in status.validation:
-            if point.epoch == number:
-                found = {"loss": point.loss, **point.metrics}
-                logs |= {f"val_{name}": value for name, value in sorted(found.items())}
-        return line(
-            epoch=(number, status.epochs),
-            steps=(done, max(done, steps or 0)),
-            seconds=max(0.0, ended_s - began_s),
-            examples_per_s=rate,
-            logs=logs,
-            bar=bar if self._repaints else None,
-        )
+        steps = max(done, self._record.steps_per_epoch or 0)
+        rate = float(examples.sum()) / max(float(times.max()) - trained_from_s, 1e-6)
+        bar = "- "
+        if self._repaints:
+            filled, is_wide = _CELLS * done // steps, _columns() >= _WIDE_COLUMNS
+            bar = f"{_BAR * filled}{'╌' * (_CELLS - filled)} " if is_wide else ""
+        parts = [f"Epoch {number}/{status.epochs} {bar}{done}/{steps}"]
+        parts += [duration(max(0.0, ended_s - began_s)), f"{rate:,.0f} examples/s"]
+        for name, value in self._record.epoch_logs(number, rows).items():
+            is_small = value and abs(value) <= 1e-3
+            parts.append(f"{name}: {value:.4e}" if is_small else f"{name}: {value:.4f}")
+        return " - ".join(parts)
 
     # -- the terminal -----------------------------------------------------------------------
 
     def _paint(self) -> None:
-        while not self._over.wait(_PAINT_S):
-            with self._lock:
-                if self._attended and not self._over.is_set():
-                    text = self._current()
-                    columns = shutil.get_terminal_size().columns
-                    self._write(f"\r{text[: columns - 1]}{_CLEAR}")
-                    self._painted = True
+        if self._attended and self._repaints:
+            self._write(f"\r{self._current()[: _columns() - 1]}{_CLEAR}")
+            self._painted = True
 
     def _current(self) -> str:
         """The line that is rewritten in place."""
@@ -231,6 +219,10 @@ class ProgressLines:
             self._stream.flush()
 
 
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
+
+
 def _prompt() -> str:
     """Python's prompt and what has been typed there; empty while a statement is being run."""
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
@@ -249,53 +241,10 @@ def can_repaint(stream: Any) -> bool:
         return False
 
 
-def line(
-    *,
-    epoch: tuple[int, int],
-    steps: tuple[int, int],
-    seconds: float,
-    examples_per_s: float,
-    logs: Mapping[str, float],
-    bar: int | None,
-) -> str:
-    """Return the line of an epoch.
-
-    Args:
-        epoch: its number, from 1, and how many there are.
-        steps: minibatches trained, and those of an epoch.
-        seconds: since it began.
-        examples_per_s: that were trained.
-        logs: loss and metrics by name.
-        bar: cells of the bar; 0: none; None: the stream is no terminal.
-
-    Example:
-        >>> line(epoch=(1, 3), steps=(5, 5), seconds=2.04, examples_per_s=1234.5,
-        ...      logs={"loss": 0.25, "val_loss": 0.00031}, bar=None)
-        'Epoch 1/3 - 5/5 - 2s - 1,234 examples/s - loss: 0.2500 - val_loss: 3.1000e-04'
-        >>> line(epoch=(1, 3), steps=(2, 4), seconds=0.25, examples_per_s=10, logs={}, bar=4)
-        'Epoch 1/3 ━━╌╌ 2/4 - 250ms - 10 examples/s'
-    """
-    done, total = steps
-    filled = 0 if not total else bar * done // total if bar else 0
-    drawn = f"{_BAR * filled}{'╌' * (bar - filled)} " if bar else "- " if bar is None else ""
-    parts = [f"Epoch {epoch[0]}/{epoch[1]} {drawn}{done}/{total}", duration(seconds)]
-    parts.append(f"{examples_per_s:,.0f} examples/s")
-    parts += [f"{name}: {_number(value)}" for name, value in logs.items()]
-    return " - ".join(parts)
-
-
 def duration(seconds: float) -> str:
     """Return a duration as Keras writes it, such as "250ms", "2s" or "1:02"."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, hours = whole // 60, whole // 3600
-    if not hours:
-        return f"{minutes}:{whole % 60:02}"
-    return f"{hours}:{minutes % 60:02}:{whole % 60:02}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if not value or abs(value) > 1e-3 else f"{value:.4e}"
+    if round(seconds) < 60:
+        return f"{seconds:.0f}s"
+    return str(timedelta(seconds=round(seconds))).lstrip("0:")

@@ -3,29 +3,25 @@
 import contextlib
 import logging
 import os
-import threading
-from collections import deque
+import subprocess
 from collections.abc import Generator
-from pathlib import Path
 from typing import ClassVar
 
 _MOST_WARNINGS = 50
+_GIT_S = 5.0
 
 
 def git_revision(folder: str | os.PathLike[str]) -> str | None:
-    """The commit that is checked out in `folder` or above it, in full; no process is started.
+    """Return the commit that git has checked out in `folder` or above it; None: there is none.
 
-    None where there is none, or where it cannot be read. It says nothing of changes that were not
-    committed.
+    Changes that were not committed are not reported.
     """
+    command = ["git", "-C", str(folder), "rev-parse", "--verify", "-q", "HEAD"]
     try:
-        here = Path(folder).resolve()
-        for place in (here, *here.parents):
-            if (place / ".git").exists():
-                return _head(place / ".git")
-    except (OSError, ValueError):
-        pass
-    return None
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S)
+    except (OSError, subprocess.TimeoutExpired):  # such as without git
+        return None
+    return done.stdout.strip() or None
 
 
 class WarningKeeper(logging.Handler):
@@ -37,17 +33,12 @@ class WarningKeeper(logging.Handler):
     """
 
     _listening: ClassVar[list[str]] = []
-    _lock_of_listening: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, thread_name: str) -> None:
-        """Keep nothing yet.
-
-        Args:
-            thread_name: of the run's own thread, with which the names of its others begin.
-        """
+        """Keep nothing yet; the names of the run's other threads begin with `thread_name`."""
         super().__init__(logging.WARNING)
         self._thread_name = thread_name
-        self._texts: deque[str] = deque()
+        self._texts: list[str] = []
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -67,40 +58,14 @@ class WarningKeeper(logging.Handler):
     def listening(self) -> Generator[None]:
         """Listen to the engine's loggers within the block."""
         logger = logging.getLogger("sparkwright")
-        with self._lock_of_listening:
-            self._listening.append(self._thread_name)
+        self._listening.append(self._thread_name)
         logger.addHandler(self)
         try:
             yield
         finally:
             logger.removeHandler(self)
-            with self._lock_of_listening:
-                self._listening.remove(self._thread_name)
+            self._listening.remove(self._thread_name)
 
 
 def _is_of(run: str, thread: str) -> bool:
     return thread == run or thread.startswith(f"{run}-")
-
-
-def _head(git: Path) -> str | None:
-    if git.is_file():  # of a worktree: it names the folder
-        git = (git.parent / git.read_text().partition("gitdir:")[2].strip()).resolve()
-    head = (git / "HEAD").read_text().strip()
-    if not head.startswith("ref:"):
-        return _commit(head)
-    name = head.partition(":")[2].strip()
-    common = git / "commondir"
-    folders = [git, (git / common.read_text().strip()).resolve()] if common.is_file() else [git]
-    for folder in folders:
-        if (folder / name).is_file():
-            return _commit((folder / name).read_text().strip())
-        packed = folder / "packed-refs"
-        for line in packed.read_text().splitlines() if packed.is_file() else ():
-            if line.endswith(f" {name}"):
-                return _commit(line.partition(" ")[0])
-    return None
-
-
-def _commit(text: str) -> str | None:
-    is_hex = len(text) in (40, 64) and all(digit in "0123456789abcdef" for digit in text)
-    return text if is_hex else None

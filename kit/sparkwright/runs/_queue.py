@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import NamedTuple
 
 from .record import RunRecord
@@ -27,12 +27,6 @@ class _Entry(NamedTuple):
     claim: Claim
     record: RunRecord
 
-    @property
-    def held(self) -> int:
-        """Slots that the run has or waits for; those of workers that have joined it among them."""
-        present = sum(worker.state != "waiting" for worker in self.record.status().workers)
-        return max(self.claim.workers, present)
-
 
 class RunQueue:
     """The runs of this process that have not ended, in the order in which they began."""
@@ -50,22 +44,25 @@ class RunQueue:
         entry = _Entry(name, claim, record)
         with self._lock:
             self._entries.append(entry)
-            self._inform([entry])
+            self._inform()
         try:
             yield
         finally:
             with self._lock:
                 self._entries.remove(entry)
-                self._inform(self._entries)
+                self._inform()
 
-    def _inform(self, entries: Iterable[_Entry]) -> None:
-        for entry in entries:
-            (place, workers, slots), names = entry.claim, ()
-            before = self._entries[: self._entries.index(entry)]
-            earlier = [each for each in before if each.claim.place == place]
-            if slots is not None and workers + sum(each.held for each in earlier) > slots:
-                names = tuple(each.name for each in earlier)
-            entry.record.waits_behind(names)
+    def _inform(self) -> None:
+        for number, (_, (place, wanted, slots), record) in enumerate(self._entries):
+            earlier = [each for each in self._entries[:number] if each.claim.place == place]
+            is_full = slots is not None and wanted + sum(map(_held, earlier)) > slots
+            record.waits_behind(tuple(each.name for each in earlier) if is_full else ())
+
+
+def _held(entry: _Entry) -> int:
+    """Slots that a run has or waits for; those of workers that have joined it among them."""
+    present = sum(worker.state != "waiting" for worker in entry.record.status().workers)
+    return max(entry.claim.workers, present)
 
 
 QUEUE = RunQueue()

@@ -3,31 +3,31 @@
 import atexit
 import json
 import logging
-import math
-import sqlite3
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from ._curve_summary import CurveSummary
-from ._events import RowsLogged, RunEvent, RunStatus, StateChanged
-from ._process import Process
+import numpy as np
+
+from ._events import RunEvent, StateChanged
 from ._run import TrainingRun
 from ._run_file import opened
 from .names import NAMES
 from .record import RunRecord
-from .store import ENDED, RunStore
+from .store import ENDED, Process, RunStore
 
 _log = logging.getLogger(__name__)
-# Without an event so long between two writes; always 50 times as long as one took, up to a limit.
+# Seconds between two writes: 50 times as long as one took, within limits.
 _SOONEST_S, _SHARE, _LATEST_S = 2.0, 50.0, 15.0
 _LAST_TRIES = 3
 _EXIT_S = 10.0
 _CHUNK_ROWS = 65_536
-_COLUMNS = ("epoch", "step", "time_s", "loss", "examples", "examples_per_s")
+POINTS, SPARKLINE_POINTS = 512, 60
+# How two frames of a curve are joined.
+_JOINED = {"sum": "sum", "count": "sum", "max": "max"}
 _live: "weakref.WeakSet[RunRecorder]" = weakref.WeakSet()
 
 
@@ -54,11 +54,6 @@ class RunRecorder:
     Training never waits for it. What cannot be written is tried again with the next write; the
     first failure is logged as a warning.
 
-    Args:
-        store: where to.
-        run: the run; read only.
-        record: the run's, which computes the metrics of an epoch.
-
     Attributes:
         id: the run's in the store.
     """
@@ -67,10 +62,10 @@ class RunRecorder:
         """Start the thread."""
         self.id = uuid.uuid4().hex
         self._store, self._run, self._record = store, run, record
-        self._curve, self._next_row = CurveSummary(), 0
+        self._curve, self._next_row = Curve(), 0
         self._metrics: tuple[int, dict[str, float]] = (0, {})  # of which epoch
         self._is_stored = self._has_warned = False
-        self._wake, self._ended = threading.Event(), threading.Event()
+        self._ended = threading.Event()
         self._remove_listener = run.add_listener(self._on_event)
         self._thread = threading.Thread(
             target=self._main, name=f"sparkwright-{run.id}-recorder", daemon=True
@@ -89,21 +84,17 @@ class RunRecorder:
         return not self._thread.is_alive()
 
     def _on_event(self, event: RunEvent) -> None:
-        if not isinstance(event, RowsLogged):
-            self._wake.set()
         if isinstance(event, StateChanged) and event.state in ENDED:
             self._ended.set()
 
     def _main(self) -> None:
         result = "stored"
         while not self.run_has_ended and result != "deleted":
-            self._wake.clear()
             began_s = time.monotonic()
             result = self._try_to_write()
-            pause_s = min(_SHARE * (time.monotonic() - began_s), _LATEST_S)
-            if not self._ended.wait(pause_s):
-                self._wake.wait(max(0.0, _SOONEST_S - pause_s))
-        self._curve, self._next_row = CurveSummary(), 0  # rows may have been dropped since
+            pause_s = _SHARE * (time.monotonic() - began_s)
+            self._ended.wait(min(max(_SOONEST_S, pause_s), _LATEST_S))
+        self._curve, self._next_row = Curve(), 0  # rows may have been dropped since
         for _ in range(_LAST_TRIES):
             if result == "deleted" or self._try_to_write() != "failed":
                 break
@@ -118,120 +109,115 @@ class RunRecorder:
                 _warn(self._run.name, error)
             return "failed"
 
-    def _write(self) -> bool:
-        """Write all that is known; return False if the run was deleted from the store."""
-        status = self._run.status
-        self._read_log()
-        values = self._values(status)
-        with opened(self._store.path, write=True) as connection:
-            if not self._is_stored:
-                _insert(connection, {**values, **self._identity()})
-            elif not _update(connection, self.id, values):
-                return False
-            self._write_curve(connection, status)
-        self._is_stored = True
-        return True
-
     def _read_log(self) -> None:
         log = self._run.log
         if len(log) < self._next_row:  # training restarted
-            self._curve, self._next_row = CurveSummary(), 0
+            self._curve, self._next_row = Curve(), 0
         while self._next_row < len(log):
             rows = log.rows(self._next_row, self._next_row + _CHUNK_ROWS)
             self._curve.add(rows)
             self._next_row += len(rows["step"])
 
-    def _identity(self) -> dict[str, Any]:
-        """What is written once, and may be changed by others later."""
-        run, process = self._run, Process.this()
-        return {
-            "id": self.id,
-            "name": run.name,
+    def _write(self) -> bool:
+        """Write all that is known; return False if the run was deleted from the store."""
+        run, status = self._run, self._run.status
+        self._read_log()
+        columns = self._curve.columns()
+        losses = np.array(columns.get("loss", []))
+        parts = np.array_split(losses, min(SPARKLINE_POINTS, len(losses) or 1))
+        result, ended_at = run.result, run.ended_at if status.state in ENDED else None
+        epoch = status.epoch - 1 if result is None else result.progress.complete_epochs
+        if epoch > 0 and columns and (result is not None or self._metrics[0] != epoch):
+            self._metrics = epoch, self._record.epoch_logs(epoch)
+        elif epoch <= 0 and columns:  # no epoch is complete: the latest loss
+            self._metrics = 0, {"loss": columns["loss"][-1]}
+        summary = {
             "title": run.title,
-            "started": run.started_at.timestamp(),
-            "host": process.host,
-            "place": process.place,
-            "pid": process.pid,
-            "pid_started": process.started,
-        }
-
-    def _values(self, status: RunStatus) -> dict[str, Any]:
-        run, ended_at = self._run, self._run.ended_at
-        has_ended = status.state in ENDED
-        return {
-            "ended": ended_at.timestamp() if ended_at is not None and has_ended else None,
-            "heard": time.time(),
             "state": status.state,
             "message": status.message,
             "error": status.error,
+            "ended": None if ended_at is None else ended_at.timestamp(),
             "epoch": status.epoch,
             "epochs": status.epochs,
             "workers": len(status.workers),
-            "examples_per_s": _finite(status.examples_per_s) or 0.0,
+            "examples_per_s": status.examples_per_s,
             "seconds": status.elapsed_s,
-            "settings": json.dumps(run.configuration, default=str),
-            "metrics": _json(self._metrics_now(status)),
-            "sparkline": json.dumps([_finite(loss) for loss in self._curve.sparkline()]),
+            "configuration": run.configuration,
+            "metrics": self._metrics[1],
+            "sparkline": [float(part.mean()) for part in parts if len(part)],
         }
-
-    def _metrics_now(self, status: RunStatus) -> Mapping[str, float]:
-        """Metrics of the last complete epoch; before there is one, the mean loss so far."""
-        result = self._run.result
-        epoch = status.epoch - 1 if result is None else result.progress.complete_epochs
-        if epoch > 0 and self._next_row:
-            if result is not None or self._metrics[0] != epoch:
-                self._metrics = epoch, self._record.epoch_logs(epoch)
-            return self._metrics[1]
-        losses = list(self._epoch_losses())
-        return {"loss": losses[-1][1]} if losses else {}
-
-    def _epoch_losses(self) -> Iterable[tuple[int, float]]:
-        for epoch, (total, count) in sorted(self._curve.epochs.items()):
-            yield epoch, total / count if count else math.nan
-
-    def _write_curve(self, connection: sqlite3.Connection, status: RunStatus) -> None:
-        for table in ("points", "epochs", "validation"):
-            connection.execute(f"DELETE FROM {table} WHERE run = ?", (self.id,))
-        points = self._curve.points()
-        columns = {name: column.tolist() for name, column in points.items()}
-        further = sorted(columns.keys() - {*_COLUMNS})
-        rows = [
-            (
-                *(self.id, number, int(epoch), int(step), time_s, loss, int(examples), rate),
-                _json({name: columns[name][number] for name in further}),
-            )
-            for number, (epoch, step, time_s, loss, examples, rate) in enumerate(
-                zip(*(columns[name] for name in _COLUMNS), strict=True)
-            )
-        ]
-        connection.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        losses = [(self.id, *each) for each in self._epoch_losses()]
-        connection.executemany("INSERT INTO epochs VALUES (?, ?, ?)", losses)
-        validation = [
-            (self.id, point.epoch, point.step, point.loss, _json(point.metrics))
-            for point in status.validation
-        ]
-        connection.executemany("INSERT INTO validation VALUES (?, ?, ?, ?, ?)", validation)
+        values = {
+            "heard": time.time(),
+            "summary": json.dumps(summary, default=str),
+            "validation": json.dumps([point.to_dict() for point in status.validation]),
+            "curve": json.dumps(columns),
+        }
+        with opened(self._store.path, write=True) as connection:
+            if self._is_stored:
+                changes = ", ".join(f"{name} = :{name}" for name in values)
+                done = connection.execute(
+                    f"UPDATE runs SET {changes} WHERE id = :id", {**values, "id": self.id}
+                )
+                return done.rowcount > 0
+            # What others may change later is written once.
+            values |= {"id": self.id, "name": run.name, "started": run.started_at.timestamp()}
+            values["process"] = json.dumps(Process.this())
+            places = ", ".join(f":{name}" for name in values)
+            connection.execute(f"INSERT INTO runs ({', '.join(values)}) VALUES ({places})", values)
+        self._is_stored = True
+        return True
 
 
-def _insert(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    names, places = ", ".join(values), ", ".join(f":{name}" for name in values)
-    connection.execute(f"INSERT INTO runs ({names}) VALUES ({places})", values)
+class Curve:
+    """The log of a run as at most `POINTS` means of equal stretches of steps, over all workers.
 
+    A stretch is one step long at first. When the points are used up, neighbors are joined.
 
-def _update(connection: sqlite3.Connection, id: str, values: Mapping[str, Any]) -> bool:
-    changes = ", ".join(f"{name} = :{name}" for name in values)
-    done = connection.execute(f"UPDATE runs SET {changes} WHERE id = :id", {**values, "id": id})
-    return done.rowcount > 0
+    Example:
+        >>> curve = Curve()
+        >>> curve.add({"step": np.array([1, 1, 2]), "epoch": np.array([1, 1, 1]),
+        ...     "loss": np.array([4.0, 2.0, 1.0]), "examples": np.array([32, 32, 32]),
+        ...     "time_s": np.array([0.1, 0.2, 0.3]), "examples_per_s": np.array([9.0, 7.0, 8.0])})
+        >>> curve.columns()["loss"]
+        [3.0, 1.0]
+    """
 
+    def __init__(self) -> None:
+        """Begin with no points."""
+        self._steps = 1  # of a point
+        self._parts: dict[str, Any] = {}  # by `_JOINED`: a DataFrame with a row for each point
 
-def _finite(value: float) -> float | None:
-    """Return the number, or None: JSON has neither NaN nor infinity."""
-    return float(value) if math.isfinite(value) else None
+    def add(self, rows: Mapping[str, Any]) -> None:
+        """Add rows of the log, without minibatches whose loss no worker reported."""
+        import pandas as pd
 
+        frame: Any = pd.DataFrame(dict(rows))
+        frame = frame[frame["examples_per_s"].notna()]
+        if frame.empty:
+            return
+        frame["loss"] *= frame["examples"]
+        groups = frame.groupby((frame["step"] - 1) // self._steps)
+        for how, joined in _JOINED.items():
+            both: list[Any] = [self._parts.get(how), groups.agg(how)]
+            parts = pd.concat(both)
+            self._parts[how] = parts.groupby(parts.index).agg(joined)
+        while self._parts["max"].index.max() >= POINTS:
+            self._steps *= 2
+            for how, part in self._parts.items():
+                self._parts[how] = part.groupby(part.index // 2).agg(_JOINED[how])
 
-def _json(numbers: Mapping[str, float]) -> str:
-    return json.dumps({name: _finite(value) for name, value in numbers.items()})
+    def columns(self) -> dict[str, list[Any]]:
+        """Columns of the log, a row a point; `examples` are those of the point."""
+        if not self._parts:
+            return {}
+        sums, counts = self._parts["sum"], self._parts["count"]
+        found = sums / counts
+        found["examples"], found["loss"] = sums["examples"], sums["loss"] / sums["examples"]
+        found.loc[counts["loss"] < counts["step"], "loss"] = np.nan  # a NaN stays one
+        for name in ("epoch", "step", "time_s"):
+            found[name] = self._parts["max"][name]
+        found["worker"], found["round"] = 0, np.arange(1, len(found) + 1)
+        return {str(name): column.tolist() for name, column in found.items()}
 
 
 def _warn(name: str, error: Exception) -> None:

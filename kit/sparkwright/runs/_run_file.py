@@ -1,4 +1,4 @@
-"""The SQLite file that holds runs: its tables, connections and errors."""
+"""The SQLite file that holds runs: its table, connections and errors."""
 
 import contextlib
 import os
@@ -14,42 +14,19 @@ _REMEDIES = {
     "SQLITE_BUSY": f"Another process held the file's lock for {BUSY_S:g} s; try again later. ",
     "SQLITE_FULL": "Free space on its disk. ",
 }
-# One entry a version of the file; the file's `user_version` counts those that it has.
-_MIGRATIONS = (
-    (
-        """CREATE TABLE runs (
-            id TEXT PRIMARY KEY, name TEXT NOT NULL, title TEXT NOT NULL,
-            started REAL NOT NULL, ended REAL, heard REAL NOT NULL,
-            state TEXT NOT NULL, message TEXT NOT NULL, error TEXT,
-            epoch INTEGER NOT NULL, epochs INTEGER NOT NULL, workers INTEGER NOT NULL,
-            examples_per_s REAL NOT NULL, seconds REAL NOT NULL,
-            tags TEXT NOT NULL DEFAULT '[]', settings TEXT NOT NULL, metrics TEXT NOT NULL,
-            sparkline TEXT NOT NULL,
-            host TEXT NOT NULL, place TEXT NOT NULL, pid INTEGER NOT NULL, pid_started REAL NOT NULL
-        )""",
-        "CREATE INDEX runs_by_start ON runs (started)",
-        """CREATE TABLE points (
-            run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, number INTEGER NOT NULL,
-            epoch INTEGER NOT NULL, step INTEGER NOT NULL, time_s REAL NOT NULL, loss REAL,
-            examples INTEGER NOT NULL, examples_per_s REAL, further TEXT NOT NULL,
-            PRIMARY KEY (run, number)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE epochs (
-            run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, epoch INTEGER NOT NULL,
-            loss REAL, PRIMARY KEY (run, epoch)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE validation (
-            run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, epoch INTEGER NOT NULL,
-            step INTEGER NOT NULL, loss REAL, metrics TEXT NOT NULL, PRIMARY KEY (run, epoch)
-        ) WITHOUT ROWID""",
-    ),
-)
+_VERSION = 2
+# The long columns are the last ones, so that SQLite reads them only if they are selected.
+_TABLE = """CREATE TABLE runs (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
+    started REAL NOT NULL, heard REAL NOT NULL, process TEXT NOT NULL,
+    summary TEXT NOT NULL, validation TEXT NOT NULL, curve TEXT NOT NULL
+)"""
 
 
 def default_path() -> Path:
     """Return where runs are stored: `SPARKWRIGHT_RUNS`, else in the user's folder for data."""
     given = os.environ.get(VARIABLE, "").strip()
-    if given and given.lower() != OFF:
+    if given and not is_off():
         return Path(given).expanduser()
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "sparkwright" / "runs.sqlite"
@@ -76,10 +53,8 @@ def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
         OSError: if the file cannot be read or written, naming it.
     """
     if write:
-        try:
+        with contextlib.suppress(OSError):  # SQLite raises an error that is reported below
             path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _failed(path, write, error) from error
     elif not path.exists():
         raise FileNotFoundError(f"there is no file of runs at {path}.")
     # Also to read: what a killed process left half written is rolled back by the next one.
@@ -89,41 +64,29 @@ def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
             sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
         ) as connection:
             connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            try:
-                _upgrade(connection, path, write=write)
+            with connection:
+                _prepare(connection, path, write=write)
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # some errors have rolled it back
-                    connection.execute("ROLLBACK")
-                raise
     except sqlite3.Error as error:
-        raise _failed(path, write, error) from error
-
-
-def _failed(path: Path, write: bool, error: Exception) -> OSError:
-    remedy = _REMEDIES.get(getattr(error, "sqlite_errorname", ""), "")
-    return OSError(
-        f"runs at {path} could not be {'written' if write else 'read'}: {error}. {remedy}"
-        f"`{VARIABLE}` may name another file, on a local disk."
-    )
-
-
-def _upgrade(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(_MIGRATIONS):
+        remedy = _REMEDIES.get(getattr(error, "sqlite_errorname", ""), "")
         raise OSError(
-            f"runs at {path} were written by a newer version of Sparkwright. Received: version "
-            f"{version} of the file; this one knows {len(_MIGRATIONS)}. Upgrade Sparkwright, or "
-            f"let `{VARIABLE}` name another file."
+            f"runs at {path} could not be {'written' if write else 'read'}: {error}. {remedy}"
+            f"`{VARIABLE}` may name another file, on a local disk."
+        ) from error
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, _VERSION):
+        raise OSError(
+            f"runs at {path} must be in version {_VERSION} of the file's format. Received: version "
+            f"{version}. Use the version of Sparkwright that wrote them, or let `{VARIABLE}` name "
+            "another file."
         )
-    if not write:
-        if not version:
-            raise FileNotFoundError(f"there are no runs in {path} yet.")
-        return
-    for number in range(version, len(_MIGRATIONS)):
-        for statement in _MIGRATIONS[number]:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {number + 1}")
+    if not version and not write:
+        raise FileNotFoundError(f"there are no runs in {path} yet.")
+    if not version:
+        connection.execute(_TABLE)
+        connection.execute("CREATE INDEX runs_by_start ON runs (started)")
+        connection.execute(f"PRAGMA user_version = {_VERSION}")

@@ -178,11 +178,14 @@ class CoordinatorServer:
         self._have_result.wait(timeout_s)
 
     def request_histograms(self) -> bool:
-        """Ask the first worker for histograms after its next averaging; False without one."""
+        """Ask for histograms after the next averaging; False without workers.
+
+        All workers are asked: which one takes them depends on the group.
+        """
         with self._lock:
-            peers = {p.registered.worker: p for p in self._peers.values() if p.registered}
-            if peers:
-                peers[min(peers)].send("histograms")
+            peers = [peer for peer in self._peers.values() if peer.registered]
+            for peer in peers:
+                peer.send("histograms")
             return bool(peers)
 
     def heard_s_ago(self) -> dict[int, float]:

@@ -149,19 +149,7 @@ class RunBeginning:
 
     def peer_engine(self, launcher: Launcher) -> Engine:
         """The engine whose workers talk to one another."""
-        return PeerEngine(
-            run=self.id,
-            launcher=launcher,
-            master=self.master,
-            definition=self.definition,
-            start=self.start,
-            epochs=self.epochs,
-            resume=self.resume,
-            judged=self.judged,
-            callbacks=self.callbacks,
-            initial_epoch=self.initial_epoch,
-            histograms=self.histograms,
-        )
+        return PeerEngine(self, launcher)
 
     def run(
         self,
@@ -234,12 +222,6 @@ class RunBeginning:
         return {name: each.to_dict() for name, each in given.items() if each is not None}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.fingerprint != self.definition.architecture:
-            raise ConfigurationError(
-                "a run can only be resumed with the network that it trained. Received: "
-                f"{self.model.name!r}, which differs from that of {checkpoint.run}. Build the "
-                "model by the same code, with the same optimizer and loss."
-            )
         # Before the model is changed; the data is counted, and compared, later.
         check_resumable(
             checkpoint,
@@ -288,13 +270,24 @@ def _compiled(model: Any) -> dict[str, Any]:
     loss, optimizer = getattr(model, "loss", None), getattr(model, "optimizer", None)
     found: dict[str, Any] = {}
     if loss is not None:
-        found["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", str(loss))
+        found["loss"] = _names(loss)
     if optimizer is not None:
         options = optimizer.get_config()
         simple = (bool, int, float, str, dict, type(None))  # a schedule is a dict
         known = {name: value for name, value in options.items() if isinstance(value, simple)}
         found["optimizer"] = {**known, "name": type(optimizer).__name__}
     return found
+
+
+def _names(losses: Any) -> Any:
+    """Return losses by their names, in whatever they are nested."""
+    if isinstance(losses, Mapping):
+        return {name: _names(loss) for name, loss in losses.items()}
+    if isinstance(losses, list | tuple):
+        return [_names(loss) for loss in losses]
+    if losses is None or isinstance(losses, str):
+        return losses
+    return getattr(losses, "name", None) or getattr(losses, "__name__", type(losses).__name__)
 
 
 def _check_layers(model: Any, histograms: Histograms | None) -> None:

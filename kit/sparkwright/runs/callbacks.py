@@ -38,10 +38,7 @@ def checked_callbacks(
 ) -> list[Any]:
     """The callbacks as a list; None: none.
 
-    Args:
-        given: by the user.
-        validates: whether there is validation data; default True.
-        by_averaging: whether the user wants their methods for minibatches called at averagings.
+    With `by_averaging` their methods for minibatches are called at averagings.
 
     Raises:
         ConfigurationError: if one is none of Keras' callbacks, or cannot work on the driver.
@@ -92,7 +89,7 @@ def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
     return [
         keras.callbacks.ReduceLROnPlateau(
             monitor=f"val_{each.monitor}",
-            mode="max" if each.maximises else "min",
+            mode="max" if each.maximizes else "min",
             factor=each.factor,
             patience=each.patience,
             min_delta=each.min_improvement,
@@ -151,15 +148,7 @@ class DriverCallbacks:
         epochs: int,
         frequency: int | None = None,
     ) -> None:
-        """Prepare; no callback is called before `begin`.
-
-        Args:
-            callbacks: as `checked_callbacks` returned them; may be none.
-            model: the user's, which holds the latest average while a callback runs.
-            start: its state.
-            epochs: the number of the last epoch.
-            frequency: see the attribute; default None: none.
-        """
+        """Prepare; no callback is called before `begin`."""
         import keras
 
         self.given, self.frequency = bool(callbacks), frequency or 0
@@ -174,11 +163,8 @@ class DriverCallbacks:
     def begin(self, progress: Progress, *, steps: int) -> Progress:
         """Training begins at `progress`; returns it with the learning rate to train with.
 
-        That of `progress`, a checkpoint's, overrules the callbacks'.
-
-        Args:
-            progress: where it begins.
-            steps: minibatches in an epoch, of all workers together; 0: unknown.
+        That of `progress`, a checkpoint's, overrules the callbacks'. `steps` are the minibatches of
+        an epoch, of all workers together; 0: unknown.
         """
         if not self.given:
             return progress
@@ -205,10 +191,7 @@ class DriverCallbacks:
     ) -> tuple[bool, float | None]:
         """Run the callbacks of this moment: whether to end, and the learning rate.
 
-        Args:
-            moment: when.
-            state: what has been learnt until then; None: the model holds the last there is.
-            record: of the run.
+        `state` is what has been learned until then; None: the model holds the last there is.
         """
         try:
             if state is not None:

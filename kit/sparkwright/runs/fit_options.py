@@ -8,8 +8,8 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 
-from sparkwright.data import DataSet, DistributedDataSet, TfData
-from sparkwright.data.frames import FrameColumns
+from sparkwright.data import DataSet, DistributedDataSet, LocalData, TfData
+from sparkwright.data.frames import FrameColumns, check_validation_columns, columns_of_frame
 from sparkwright.data.loss_weights import weighted, weighted_by_class
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, Histograms
@@ -177,14 +177,40 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
     return found
 
 
-def frame_columns(
-    model: Any, options: CheckedOptions, *, is_frame: bool
-) -> tuple[FrameColumns, CheckedOptions]:
-    """The columns to train on, and the options without those that name columns.
+def parts(
+    model: Any, data: Any, options: CheckedOptions, take: Callable[..., Any], *, seed: int = 0
+) -> tuple[Any, Any, Any]:
+    """Return what `take` made of the data, its training part and the validation data, weighted.
+
+    Args:
+        model: the network.
+        data: whatever `fit` takes.
+        options: as `fit` takes them.
+        take: data, name of the option, `chosen` columns and `schema` of a DataFrame -> LocalData or
+            DistributedDataSet.
+        seed: of a random split.
 
     Raises:
-        ConfigurationError: if columns are named of data that is no DataFrame.
+        ConfigurationError: if an option does not suit the network or the data.
+        DataError: if columns are missing, or weights do not fit the data.
     """
+    chosen, options = _frame_columns(model, options, is_frame=columns_of_frame(data) is not None)
+    taken = data if isinstance(data, TfData) else take(data, "data", chosen=chosen, schema=None)
+    schema, validation = getattr(taken, "schema", None), options["validation"]
+    if validation is not None:
+        check_validation_columns(validation, schema)
+        columns = chosen if schema is None else None
+        validation = take(validation, "validation", chosen=columns, schema=schema)
+    train, validation = (
+        each.data if isinstance(each, LocalData) else each for each in (taken, validation)
+    )
+    return taken, *_weighted_parts(model, train, validation, options, seed=seed)
+
+
+def _frame_columns(
+    model: Any, options: CheckedOptions, *, is_frame: bool
+) -> tuple[FrameColumns, CheckedOptions]:
+    """The columns to train on, and the options without those that name columns."""
     named = {name: options[name] for name in ("label", "features") if options[name] is not None}
     if named and not is_frame:
         raise ConfigurationError(
@@ -201,15 +227,10 @@ def frame_columns(
     return chosen, {**options, "sample_weight": None if column else weights}
 
 
-def weighted_parts(
-    model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int = 0
+def _weighted_parts(
+    model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int
 ) -> tuple[Any, Any]:
-    """The DataSet or DistributedDataSet as `options` say: what is trained, what validates.
-
-    Raises:
-        ConfigurationError: if an option does not suit the network or the data.
-        DataError: if weights do not fit the data.
-    """
+    """The DataSet or DistributedDataSet as `options` say: what is trained, what validates."""
     weights, share, by_class = (
         options[name] for name in ("sample_weight", "validation_split", "class_weight")
     )

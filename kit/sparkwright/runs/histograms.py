@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 24
 _RIDGES = 12  # more of them hide one another
 _TABLE_ROWS = 30
 _POINTS = 100
-_CHANGES = "Changes in"
+_TITLES = {"weights": "Weights", "updates": "Changes in", "activations": "Activations of"}
 
 Moment = tuple[HistogramsTaken, Histogram]
 
@@ -30,6 +30,10 @@ class RunHistograms:
     At most 256 moments and 16 MiB of counts are kept: of more, every second one is dropped, but
     neither the first nor the last.
 
+    Attributes:
+        count: how often some were taken.
+        cost_s: seconds for which training waited for them, compiling included.
+
     Example:
         >>> RunHistograms()
         <RunHistograms: none taken>
@@ -39,27 +43,17 @@ class RunHistograms:
         """Start empty."""
         self._lock = threading.Lock()
         self._taken: list[HistogramsTaken] = []
-        self._count, self._cost_s = 0, 0.0
+        self.count, self.cost_s = 0, 0.0
         self._notes: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._taken)
 
     def __repr__(self) -> str:
-        if not self._count:
+        if not self.count:
             return "<RunHistograms: none taken>"
-        kept = "" if len(self) == self._count else f", {len(self)} kept"
-        return f"<RunHistograms: taken {self._count} times{kept}, in {self._cost_s:.2f} s>"
-
-    @property
-    def count(self) -> int:
-        """How often some were taken."""
-        return self._count
-
-    @property
-    def cost_s(self) -> float:
-        """Seconds for which training waited for them, compiling included."""
-        return self._cost_s
+        kept = "" if len(self) == self.count else f", {len(self)} kept"
+        return f"<RunHistograms: taken {self.count} times{kept}, in {self.cost_s:.2f} s>"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -117,11 +111,11 @@ class RunHistograms:
             ]
             for t, h in moments[-_TABLE_ROWS:]
         ]
-        titles = {"updates": f"{_CHANGES} {name}", "activations": f"Activations of {name}"}
+        title = f"{_TITLES[what]} {name}"
         return Figure(
             kind="histograms",
-            label=titles.get(what, f"Weights {name}"),
-            caption=_caption(titles.get(what, f"Weights {name}"), moments),
+            label=title,
+            caption=_caption(title, moments),
             draw=lambda axes: _draw(axes, shown),
             table=Table([heads, *rows], left_out=len(moments) - len(rows)),
             size=(4.8, 3.0),
@@ -134,7 +128,7 @@ class RunHistograms:
         with self._lock:
             self._taken = [each for each in self._taken if each.step < taken.step]
             self._taken.append(taken)
-            self._count, self._cost_s = self._count + 1, self._cost_s + taken.seconds
+            self.count, self.cost_s = self.count + 1, self.cost_s + taken.seconds
             self._notes |= dict.fromkeys(taken.notes)
             while len(self._taken) > 2 and (
                 len(self._taken) > _MOST_TIMES or self._size_bytes() > _MOST_BYTES
@@ -165,14 +159,11 @@ def _draw(axes: Any, shown: Sequence[Moment]) -> None:
     margin = 0.04 * (high - low) or 0.5
     across = np.linspace(low - margin, high + margin, _POINTS)
     for place, (_, histogram) in enumerate(shown):
-        ground = float(len(shown) - 1 - place)
+        ground, shade = len(shown) - 1 - place, 0.25 + 0.55 * (place + 1) / len(shown)
         heights = ground + 1.6 * _heights(histogram, across)
-        shade = 0.25 + 0.55 * (place + 1) / len(shown)
-        style: dict[str, Any] = {"zorder": place + 2, "linewidth": 0.8}
-        colors: dict[str, Any] = {"facecolor": (COLORS[0], shade), "edgecolor": COLORS[5]}
-        axes.fill_between(across, ground, heights, **colors, **style)
-    ticks = [float(len(shown) - 1 - place) for place in range(len(shown))]
-    axes.set_yticks(ticks, [f"{taken.step:,}" for taken, _ in shown])
+        style = {"facecolor": (COLORS[0], shade), "edgecolor": COLORS[5], "linewidth": 0.8}
+        axes.fill_between(across, ground, heights, zorder=place + 2, **style)
+    axes.set_yticks(range(len(shown))[::-1], [f"{taken.step:,}" for taken, _ in shown])
     axes.margins(x=0)
     finish(axes, x="value", y="minibatch")
 

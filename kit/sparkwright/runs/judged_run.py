@@ -45,16 +45,7 @@ class JudgedRun:
         save: Save,
         resume: Checkpoint | None = None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            rules: the user's.
-            epochs: at most.
-            validates: whether there is validation data.
-            definition: of the network.
-            master: how it is trained.
-            save: writes a model to a URL, atomically.
-            resume: the checkpoint that the run goes on from; default None.
+        """Prepare; `save` writes a model to a URL, atomically.
 
         Raises:
             ConfigurationError: if the rules need validation data and there is none.
@@ -86,12 +77,7 @@ class JudgedRun:
     def heard(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """A sign of life, with what has been trained since the last: why to stop now, if at all.
-
-        Args:
-            losses: of the minibatches; default none.
-            metrics: names of the compiled metrics; default None: unknown.
-        """
+        """Take a sign of life with the losses since the last one: why to stop now, if at all."""
         if metrics is not None and (wrong := self.judge.missing(metrics)):
             self.problem = ConfigurationError(wrong)
             return None
@@ -175,14 +161,7 @@ class ModelKeeper:
     def __init__(
         self, definition: ModelDefinition, master: TrainingMaster, *, save: Save, url: str | None
     ) -> None:
-        """Nothing is kept yet.
-
-        Args:
-            definition: of the network.
-            master: how it is trained.
-            save: writes a model to a URL, atomically.
-            url: where to save the best one; None: nowhere.
-        """
+        """Nothing is kept yet; the best model is saved to `url`, None: nowhere."""
         self.best: KeptState | None = None
         self.best_url: str | None = None
         self.first: tuple[NDArray[Any], bytes] | None = None

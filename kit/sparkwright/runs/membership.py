@@ -159,10 +159,7 @@ class Membership:
     ) -> Failure | None:
         """Count the end of a task; returns the failure that ends the run, if this one does.
 
-        Args:
-            worker: whose task it was.
-            failure: why it ended; None if it returned or was replaced.
-            steps: minibatches of each worker that count.
+        `steps` are the minibatches of each worker that count.
         """
         self._tasks[worker] = max(0, self._tasks[worker] - 1)
         self._silent_since_s.pop(worker, None)

@@ -1,8 +1,9 @@
 """Readable names of runs, such as "brisk-heron"."""
 
+import itertools
 import random
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sparkwright.errors import ConfigurationError
 
@@ -25,21 +26,6 @@ _NOUNS = (
 )
 
 
-def name_for(wanted: str | None, taken: Collection[str], rng: random.Random) -> str:
-    """Return `wanted`, or a drawn name, with a number if it is in `taken`.
-
-    Example:
-        >>> name_for(None, {"lenet"}, random.Random(0)), name_for("lenet", {"lenet"}, random)
-        ('rosy-panda', 'lenet-2')
-    """
-    name = wanted or f"{rng.choice(_ADJECTIVES.split())}-{rng.choice(_NOUNS.split())}"
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name}-{number}"
-    return found
-
-
 def check_name(name: str | None) -> None:
     """Raise a ConfigurationError unless `name` is None or one short line of text."""
     if name is not None and not (
@@ -59,11 +45,15 @@ class RunNames:
         self._lock = threading.Lock()
 
     def take(self, wanted: str | None = None) -> str:
-        """Return a name that is not in use, and reserve it; by default one that is drawn."""
+        """Reserve a name, by default a drawn one, and return it: with a number if it is in use."""
+        name = wanted or f"{_RANDOM.choice(_ADJECTIVES.split())}-{_RANDOM.choice(_NOUNS.split())}"
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
         with self._lock:
-            name = name_for(wanted, self._taken, _RANDOM)
-            self._taken.add(name)
-            return name
+            found = name
+            while found in self._taken:
+                found = next(numbered)
+            self._taken.add(found)
+            return found
 
     def reserve(self, names: Iterable[str]) -> None:
         """Mark names as in use, such as those of a store of earlier runs."""

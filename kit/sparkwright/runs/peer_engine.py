@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from sparkwright.masters.plan import epoch_minibatches
 from sparkwright.masters.training_master import TrainingMaster
 from sparkwright.mesh.auth import SECRET_BYTES
 from sparkwright.mesh.framing import Message
-from sparkwright.networks import ModelDefinition, pack_arrays
+from sparkwright.networks import pack_arrays
 from sparkwright.partitions import DefaultRepartitioner
 from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import failure_of
@@ -58,9 +58,12 @@ from ._decisions import (
 from ._server import CoordinatorServer, order_of, vector_of
 from ._sharing_coordinator import SharingCoordinator
 from .callbacks import DriverCallbacks
-from .engine import Outcome, StartState
+from .engine import Outcome
 from .judged_run import JudgedRun, failure_of_rules
 from .record import RunRecord
+
+if TYPE_CHECKING:
+    from .begin import RunBeginning
 
 # After the coordinator has let the workers go, their tasks should be over at once.
 _TASKS_END_S = 10.0
@@ -148,44 +151,16 @@ class Launcher(Protocol):
 class PeerEngine:
     """One run whose workers exchange what they learn among themselves."""
 
-    def __init__(
-        self,
-        *,
-        run: str,
-        launcher: Launcher,
-        master: TrainingMaster,
-        definition: ModelDefinition,
-        start: StartState,
-        epochs: int,
-        resume: Checkpoint | None = None,
-        judged: JudgedRun | None = None,
-        callbacks: DriverCallbacks,
-        initial_epoch: int = 0,
-        histograms: Histograms | None = None,
-    ) -> None:
-        """Prepare; nothing starts before `run`.
-
-        Args:
-            run: its id.
-            launcher: starts the workers.
-            master: how to train.
-            definition: the network.
-            start: its state.
-            epochs: passes over the data.
-            callbacks: of Keras; may be none.
-            resume: where to go on from; default None: from `start`.
-            judged: early stopping; default None: without.
-            initial_epoch: the epoch to begin with, from 0; default 0.
-            histograms: which to take, and when; default None: only on request.
-        """
-        self._callbacks, self._initial_epoch = callbacks, initial_epoch
-        self._histograms = histograms
+    def __init__(self, beginning: "RunBeginning", launcher: Launcher) -> None:
+        """Prepare; nothing starts before `run`."""
+        self._launcher, self._master = launcher, beginning.master
+        self._run, self._epochs, self._judged = beginning.id, beginning.epochs, beginning.judged
+        self._definition, self._start = beginning.definition, beginning.start
+        self._callbacks, self._histograms = beginning.callbacks, beginning.histograms
+        self._initial_epoch, resume = beginning.initial_epoch, beginning.resume
+        self._resume = None if resume is None else self._with_joining(resume)
         # The moments whose callbacks are due on the run's thread; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
-        self._run, self._launcher, self._master = run, launcher, master
-        self._definition, self._start, self._epochs = definition, start, epochs
-        self._judged = judged
-        self._resume = None if resume is None else self._with_joining(resume)
         self._record: RunRecord  # from `run` on
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None

@@ -136,10 +136,13 @@ class RunRecord:
         """Minibatches of an epoch, of all workers together; None while unknown."""
         return None if self._plan is None else sum(self._plan.minibatches)
 
-    def epoch_logs(self, epoch: int) -> dict[str, float]:
-        """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation."""
+    def epoch_logs(self, epoch: int, rows: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation.
+
+        `rows` are those of the log that are looked at; default: all.
+        """
         with self._lock:
-            points, rows = self._status.validation, self.log.rows()
+            points, rows = self._status.validation, self.log.rows() if rows is None else rows
         logs = epoch_logs(rows, epoch)
         for point in points:
             if point.epoch == epoch:

@@ -1,55 +1,104 @@
 """Runs of all sessions, in a local SQLite file."""
 
 import json
+import os
+import socket
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparkwright.errors import ConfigurationError
+from sparkwright.evaluation.numbers import number_text
 
 from ._events import RunState, RunStatus, ValidationPoint, WorkerStatus
 from ._history import History
-from ._process import Process
 from ._run_file import default_path, opened
 from .comparing import differing
 from .names import check_name
 
 ENDED = ("done", "stopped", "failed", "lost")
-_LOST = "ended with its kernel"
+# Of a process elsewhere nothing is known but when it last wrote, by its own clock.
+SILENT_S = 120.0
+# How far the start of one process may differ between two looks; clocks are adjusted.
+_START_TOLERANCE_S = 60.0
+# All but the long columns.
+_COLUMNS = "id, name, tags, started, heard, process, summary"
+
+
+class Process(NamedTuple):
+    """A process, as another one can find it again.
+
+    Attributes:
+        place: where its number is valid: machine, boot and namespace of containers.
+        pid: its number there.
+        started: when, in seconds since 1970: numbers are used again.
+    """
+
+    place: str
+    pid: int
+    started: float
+
+    @classmethod
+    def this(cls) -> "Process":
+        """Return the calling process."""
+        import psutil
+
+        return cls(_place(), os.getpid(), psutil.Process().create_time())
+
+    def is_alive(self, *, silent_s: float) -> bool:
+        """Return whether it runs; elsewhere, whether it wrote in the last 2 minutes."""
+        import psutil
+
+        if self.place == _place():
+            try:
+                found = psutil.Process(self.pid)
+                is_same = abs(found.create_time() - self.started) < _START_TOLERANCE_S
+                return is_same and found.status() != psutil.STATUS_ZOMBIE
+            except psutil.NoSuchProcess:
+                return False
+            except psutil.AccessDenied:
+                pass
+        return silent_s < SILENT_S
+
+
+@cache
+def _place() -> str:
+    parts = [socket.gethostname()]
+    try:
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    except OSError:  # not on Linux: the name of the machine alone
+        pass
+    return "/".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """A run as it was stored when it was read; it can be compared like a `TrainingRun`.
 
+    `title`, `message`, `error`, `epoch`, `epochs` and `examples_per_s` are as in `TrainingRun` and
+    `RunStatus`.
+
     Attributes:
         id: identifies it in the store; 32 hexadecimal digits.
         name: as given or drawn when it began, or changed since.
-        title: what is trained.
         state: that of its `TrainingRun`, or "lost" if its process ended before the run did.
-        message: one sentence.
-        error: what went wrong; None if nothing did.
         started_at: when, with the time zone.
         ended_at: likewise; None before the end, and where it is unknown.
         heard_at: when its process last wrote.
-        epoch: the last epoch that began, from 1; 0 before training.
-        epochs: how many there would be.
         workers: how many.
-        examples_per_s: of all workers.
         seconds: from the start to the end, or to `heard_at`.
         tags: sorted.
         configuration: JSON-able, see `TrainingRun.configuration`.
         metrics: of the last complete epoch, as Keras' history names them: "loss", "val_loss", ….
         sparkline: at most 60 losses from the beginning to the end, for a small picture.
-        host: the driver's machine.
-        pid: the driver's process there.
         start_seconds: not stored; None.
         finished: True: nothing is added to this value any more. `state` says whether the run ended.
     """
@@ -72,8 +121,6 @@ class StoredRun:
     configuration: Mapping[str, Any]
     metrics: Mapping[str, float]
     sparkline: tuple[float, ...]
-    host: str
-    pid: int
     _store: "RunStore" = field(repr=False, compare=False)
 
     start_seconds = None
@@ -85,40 +132,21 @@ class StoredRun:
         return self.state in ENDED
 
     @cached_property
-    def epoch_losses(self) -> dict[int, float]:
-        """Mean training loss of each epoch, by its number from 1."""
-        found = self._store.select("SELECT epoch, loss FROM epochs WHERE run = ?", self.id)
-        return {row["epoch"]: _number(row["loss"]) for row in found}
-
-    @cached_property
     def validation(self) -> tuple[ValidationPoint, ...]:
         """Results on the validation data."""
-        query = "SELECT * FROM validation WHERE run = ? ORDER BY epoch"
-        return tuple(
-            ValidationPoint(
-                epoch=row["epoch"],
-                step=row["step"],
-                loss=_number(row["loss"]),
-                metrics=_numbers(row["metrics"]),
-            )
-            for row in self._store.select(query, self.id)
-        )
+        return tuple(ValidationPoint(**point) for point in self._stored("validation"))
 
     @cached_property
     def log(self) -> History:
         """The curve: at most 512 rows, each a mean over workers and steps, as of one worker."""
-        rows = self._store.select("SELECT * FROM points WHERE run = ? ORDER BY number", self.id)
         log = History()
-        if rows:
-            names = ("epoch", "step", "time_s", "loss", "examples", "examples_per_s")
-            columns = {name: _column(row[name] for row in rows) for name in names}
-            columns["worker"] = np.zeros(len(rows))
-            columns["round"] = np.arange(1.0, len(rows) + 1)
-            further = [_numbers(row["further"]) for row in rows]
-            for name in dict.fromkeys(name for each in further for name in each):
-                columns[name] = _column(each.get(name) for each in further)
-            log.append(columns)
+        if columns := self._stored("curve"):
+            log.append({name: np.array(values) for name, values in columns.items()})
         return log
+
+    def _stored(self, column: str) -> Any:
+        rows = self._store.select(f"SELECT {column} FROM runs WHERE id = ?", self.id)
+        return json.loads(rows[0][0]) if rows else ()
 
     @property
     def status(self) -> RunStatus:
@@ -167,7 +195,7 @@ class RunTable(tuple[StoredRun, ...]):
     def __repr__(self) -> str:
         lines = (
             f"{run.name}  {run.state}  epoch {run.epoch}/{run.epochs}  "
-            + "  ".join(f"{name} {value:.4g}" for name, value in run.metrics.items())
+            + "  ".join(f"{name} {number_text(value)}" for name, value in run.metrics.items())
             for run in self
         )
         return "\n".join([f"{len(self)} run{'' if len(self) == 1 else 's'}", *lines])
@@ -205,12 +233,11 @@ class RunStore:
         Raises:
             OSError: if the file cannot be read, or a newer version of Sparkwright wrote it.
         """
-        query = "SELECT * FROM runs ORDER BY started DESC, rowid DESC LIMIT ?"
+        given, where = [], ""
         if tag is not None:
-            tagged = "EXISTS (SELECT 1 FROM json_each(runs.tags) WHERE value = ?)"
-            query = query.replace("ORDER", f"WHERE {tagged} ORDER")
-        given = (limit,) if tag is None else (tag, limit)
-        return RunTable(self._read(row) for row in self.select(query, *given))
+            given, where = [tag], "WHERE EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?) "
+        query = f"SELECT {_COLUMNS} FROM runs {where}ORDER BY started DESC, rowid DESC LIMIT ?"
+        return RunTable(self._read(row) for row in self.select(query, *given, limit))
 
     def run(self, run: "str | StoredRun") -> StoredRun:
         """Return a run as it is stored now.
@@ -220,8 +247,8 @@ class RunStore:
             OSError: as for `runs`.
         """
         key = run.id if isinstance(run, StoredRun) else run
-        query = "SELECT * FROM runs WHERE id = ? OR name = ? ORDER BY id = ? DESC, started DESC"
-        rows = self.select(f"{query} LIMIT 1", key, key, key)
+        order = "ORDER BY id = ?1 DESC, started DESC LIMIT 1"
+        rows = self.select(f"SELECT {_COLUMNS} FROM runs WHERE ?1 IN (id, name) {order}", key)
         if not rows:
             names = ", ".join(repr(each.name) for each in self.runs(limit=5)) or "no runs"
             raise ConfigurationError(
@@ -239,16 +266,16 @@ class RunStore:
         """
         for tag in tags:
             check_name(tag)
-        return self._change_tags(run, lambda old: old | set(tags))
+        return self._change_tags(run, "UNION", tags)
 
     def untag(self, run: "str | StoredRun", *tags: str) -> StoredRun:
         """Remove tags from a run; return it. Raises as `tag` does."""
-        return self._change_tags(run, lambda old: old - set(tags))
+        return self._change_tags(run, "EXCEPT", tags)
 
     def rename(self, run: "str | StoredRun", name: str) -> StoredRun:
         """Give a run another name; return it. Raises as `tag` does."""
         check_name(name)
-        return self._set(self.run(run), "name", name)
+        return self._set(run, "name = ?", name)
 
     def delete(self, *runs: "str | StoredRun") -> None:
         """Delete runs for good. A run that goes on trains on, and is not stored any more.
@@ -274,54 +301,40 @@ class RunStore:
             return []
 
     def _change_tags(
-        self, run: "str | StoredRun", change: Callable[[set[str]], set[str]]
+        self, run: "str | StoredRun", operator: str, tags: tuple[str, ...]
     ) -> StoredRun:
-        found = self.run(run)
-        return self._set(found, "tags", json.dumps(sorted(change(set(found.tags)))))
+        # In one statement, so that a tag that another process adds meanwhile is not lost.
+        both = f"SELECT value FROM json_each(tags) {operator} SELECT value FROM json_each(?)"
+        change = f"tags = (SELECT json_group_array(value) FROM ({both} ORDER BY value))"
+        return self._set(run, change, json.dumps(tags))
 
-    def _set(self, run: StoredRun, column: str, value: str) -> StoredRun:
+    def _set(self, run: "str | StoredRun", change: str, value: str) -> StoredRun:
+        id = self.run(run).id
         with opened(self.path, write=True) as connection:
-            connection.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run.id))
-        return self.run(run.id)
+            connection.execute(f"UPDATE runs SET {change} WHERE id = ?", (value, id))
+        return self.run(id)
 
     def _read(self, row: sqlite3.Row) -> StoredRun:
-        state, message = row["state"], row["message"]
-        process = Process(row["host"], row["place"], row["pid"], row["pid_started"])
-        if state not in ENDED and not process.lives(silent_s=time.time() - row["heard"]):
-            state, message = "lost", f"{_LOST}, in epoch {row['epoch']} of {row['epochs']}"
+        found: dict[str, Any] = json.loads(row["summary"])
+        process = Process(*json.loads(row["process"]))
+        if found["state"] not in ENDED and not process.is_alive(
+            silent_s=time.time() - row["heard"]
+        ):
+            where = f"in epoch {found['epoch']} of {found['epochs']}"
+            found |= {"state": "lost", "message": f"ended with its kernel, {where}"}
+        ended_at, sparkline = found.pop("ended"), found.pop("sparkline")
         return StoredRun(
-            **{
-                name: row[name]
-                for name in (
-                    *("id", "name", "title", "error", "epoch", "epochs", "workers"),
-                    *("examples_per_s", "seconds", "host", "pid"),
-                )
-            },
-            state=state,
-            message=message,
-            started_at=_time(row["started"]),
-            ended_at=None if row["ended"] is None else _time(row["ended"]),
-            heard_at=_time(row["heard"]),
+            **found,
+            sparkline=tuple(sparkline),
             tags=tuple(json.loads(row["tags"])),
-            configuration=json.loads(row["settings"]),
-            metrics=_numbers(row["metrics"]),
-            sparkline=tuple(_number(value) for value in json.loads(row["sparkline"])),
+            id=row["id"],
+            name=row["name"],
+            started_at=_time(row["started"]),
+            ended_at=None if ended_at is None else _time(ended_at),
+            heard_at=_time(row["heard"]),
             _store=self,
         )
 
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds).astimezone()
-
-
-def _number(value: float | None) -> float:
-    """Return a stored number; SQLite and JSON have no NaN."""
-    return np.nan if value is None else float(value)
-
-
-def _numbers(text: str) -> dict[str, float]:
-    return {name: _number(value) for name, value in json.loads(text).items()}
-
-
-def _column(values: Any) -> Any:
-    return np.array([_number(value) for value in values])

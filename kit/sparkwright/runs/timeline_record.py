@@ -39,12 +39,7 @@ class TimelineRecord:
     """
 
     def __init__(self, *, workers: int, name: str) -> None:
-        """Begin now, without collecting.
-
-        Args:
-            workers: how many.
-            name: the beginning of threads' names.
-        """
+        """Begin now, without collecting; names of threads begin with `name`."""
         self.collects = False
         self._name, self._began_s = name, time.monotonic()
         self._ended_s: float | None = None
@@ -200,12 +195,7 @@ class TimelineRecord:
     # -- read -------------------------------------------------------------------------------
 
     def timeline(self, *, hosts: Sequence[str], name: str) -> Timeline:
-        """What is known so far; the driver's phase that goes on, until now.
-
-        Args:
-            hosts: of each worker.
-            name: of the run.
-        """
+        """What is known so far; the driver's phase that goes on, until now."""
         with self._lock:
             now_s = self._ended_s or time.monotonic()
             return self._store.timeline(

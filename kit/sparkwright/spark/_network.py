@@ -12,12 +12,13 @@ from sparkwright._version import __version__
 from sparkwright.data import (
     DataSet,
     DistributedDataSet,
+    LocalData,
     Normalizer,
     TableSchema,
     TfData,
     load_normalizer,
 )
-from sparkwright.data.in_memory import in_memory, is_pandas
+from sparkwright.data.in_memory import in_memory
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.errors import ConfigurationError
@@ -35,9 +36,8 @@ from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
     checked_options,
-    frame_columns,
+    parts,
     takes_fit_options,
-    weighted_parts,
 )
 from sparkwright.runs.peer_engine import saves_updater
 from sparkwright.storage import load_model, save_model
@@ -187,8 +187,7 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
-        check_data(self.model, data if isinstance(data, DataSet) else train, training=True)
-        check_data(self.model, given["validation"], training=False)
+        check_data(self.model, train, validation)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
             refuse_joining(master)
@@ -343,33 +342,27 @@ class SparkNetwork(EvaluatingNetwork):
     # -- private ----------------------------------------------------------------------------
 
     def _parts(
-        self, data: Any, options: CheckedOptions, *, seed: int
+        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
     ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
-        """What is trained and what validates, with their weights."""
-        from pyspark.sql import DataFrame
+        """What is trained and what validates, with their weights; `checked` against the network."""
 
-        is_frame = isinstance(data, DataFrame) or is_pandas(data)
-        chosen, options = frame_columns(self.model, options, is_frame=is_frame)
-        local = in_memory(data, chosen=chosen)
-        if local is None and not isinstance(data, TfData):
-            data = self._distributed(data, "data", chosen=chosen)
-        schema = getattr(local or data, "schema", None)
-        validation = options["validation"]
-        if validation is not None:
-            columns = chosen if schema is None else None
-            validation = self._distributed(validation, "validation", chosen=columns, schema=schema)
-        train, validation = weighted_parts(
-            self.model, data if local is None else local.data, validation, options, seed=seed
-        )
+        def take(data: Any, option: str, **known: Any) -> Any:
+            found = in_memory(data, option=option, **known)
+            return self._distributed(data, option, **known) if found is None else found
+
+        taken, train, validation = parts(self.model, data, options, take, seed=seed)
+        if checked:
+            check_data(self.model, train, validation)
         if validation is not None:
             validation = self._distributed(validation, "validation")
-        if local is not None:
-            train = self._distributed(replace(local, data=train), "data")
+        if isinstance(taken, LocalData):
+            train = self._distributed(replace(taken, data=train), "data")
         return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
         """Names, dtypes and shapes of the data that is trained, for a model that is not built."""
-        train, _ = self._parts(data, {**options, "class_weight": None}, seed=0)
+        options = {**options, "class_weight": None}
+        train, _ = self._parts(data, options, seed=0, checked=False)
         found = self._normalized(train)
         return found.layout if isinstance(found, TfData) else first_layout(found)
 

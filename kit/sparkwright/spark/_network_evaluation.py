@@ -95,6 +95,7 @@ class EvaluatingNetwork(PredictingNetwork):
     def evaluate(
         self,
         data: Any,
+        y: Any = None,
         *,
         batch_size: int = 64,
         class_names: Sequence[str] | None = None,
@@ -106,6 +107,7 @@ class EvaluatingNetwork(PredictingNetwork):
 
         Args:
             data: as for `fit`, with labels.
+            y: labels of features that are given as `data`, as for `fit`; default None.
             batch_size: examples a call; default 64.
             class_names: names of the classes; default None: the data's own, or
                 those of the data trained on.
@@ -119,7 +121,7 @@ class EvaluatingNetwork(PredictingNetwork):
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
-        data = self._distributed(data, "data", schema=self.schema)
+        data = self._distributed(data if y is None else (data, y), "data", schema=self.schema)
         prototype = Evaluation(self._names_of_classes(class_names, data, output), top_n=top_n)
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 

@@ -174,6 +174,12 @@ class PredictingNetwork:
         from pyspark import RDD
         from pyspark.sql import DataFrame
 
+        # PySpark's `stop` sets it to None.
+        if getattr(getattr(self.spark, "sparkContext", ""), "_jsc", "") is None:
+            raise ConfigurationError(
+                "a network needs a Spark session that runs. Received: a session that was stopped. "
+                "Start another with `start_spark()`, and make data and network with it."
+            )
         if isinstance(data, DistributedDataSet):
             return data
         if isinstance(data, DataSource):

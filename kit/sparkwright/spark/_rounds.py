@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -250,7 +250,7 @@ class SparkRoundsEngine:
             if self._judged is not None:
                 ends = self._judged.heard(fields["losses"]) is not None or ends
             self._ending = self._ending or ends
-        return vector, progress, total.counters
+        return vector, progress, next(iter(total.counters), b"")
 
     def _take_histograms(
         self,
@@ -281,36 +281,36 @@ class SparkRoundsEngine:
         )
 
 
-class _Sum:
+class _Sum(NamedTuple):
     """The aggregate of a round: the sum of n_w x_w, and what each worker reports."""
 
-    def __init__(self) -> None:
-        self.vector: Any = 0.0
-        self.fields: list[dict[str, Any]] = []
-        self.failures: list[Failure] = []
-        self.counters = b""
-        self.spans: list[tuple[int, Process, SpanBlock, ClockState]] = []
+    vector: Any = 0.0
+    fields: tuple[dict[str, Any], ...] = ()
+    failures: tuple[Failure, ...] = ()
+    counters: tuple[bytes, ...] = ()
+    spans: "tuple[tuple[int, Process, SpanBlock, ClockState], ...]" = ()
 
     @staticmethod
     def add(dtype: Any) -> Any:
         """The function that takes one worker's answer into the aggregate."""
 
-        def add(total: "_Sum | None", answer: Any) -> "_Sum":
-            found = _Sum()
+        def add(total: "_Sum | None", answer: Any) -> "_Sum | None":
             if (failure := answer.failure(worker=-1)) is not None:
-                found.failures = [failure]
+                found = _Sum(failures=(failure,))
             else:
-                cut = answer.fields["vector_bytes"]
-                raw, found.counters = answer.payload[:cut], answer.payload[cut:]
-                count = answer.fields["weight"]  # 0 for a part that is not finite
-                found.fields = [answer.fields]
-                if answer.result is not None:
-                    place = answer.fields["place"]
-                    process = place["host"], place["pid"]
-                    found.spans = [(answer.fields["worker"], process, *answer.result)]
-                if count:
-                    found.vector = np.frombuffer(raw, dtype) * dtype.type(count)
-            return found if total is None else total.plus(found)
+                fields, cut = answer.fields, answer.fields["vector_bytes"]
+                raw, counters = answer.payload[:cut], answer.payload[cut:]
+                place, count = fields["place"], fields["weight"]  # 0 for a part that is not finite
+                process = place["host"], place["pid"]
+                found = _Sum(
+                    vector=np.frombuffer(raw, dtype) * dtype.type(count) if count else 0.0,
+                    fields=(fields,),
+                    counters=(counters,) if counters else (),
+                    spans=((fields["worker"], process, *answer.result),)
+                    if answer.result is not None
+                    else (),
+                )
+            return _Sum.merge(total, found)
 
         return add
 
@@ -319,14 +319,5 @@ class _Sum:
         """Both together; None is the aggregate of nobody."""
         if one is None or other is None:
             return other if one is None else one
-        return one.plus(other)
-
-    def plus(self, other: "_Sum") -> "_Sum":
-        """Both together."""
-        merged = _Sum()
-        merged.vector = self.vector + other.vector
-        merged.fields = self.fields + other.fields
-        merged.failures = self.failures + other.failures
-        merged.counters = self.counters or other.counters
-        merged.spans = self.spans + other.spans
-        return merged
+        pairs: Any = zip(one, other, strict=True)
+        return _Sum(*(mine + theirs for mine, theirs in pairs))

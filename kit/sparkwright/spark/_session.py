@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.engine_shipping import ship_engine
-from sparkwright.cluster.slots import gpus_of_executor, is_dynamic, slots_at_most
+from sparkwright.cluster.slots import (
+    gpus_of_executor,
+    is_dynamic,
+    local_cluster,
+    slots_at_most,
+)
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_count
 
@@ -134,7 +139,7 @@ def start_spark(
     active = SparkSession.getActiveSession()
     if active is not None:
         _check_active_gpus(active, gpus_per_executor, cpu_fallback=cpu_fallback)
-        _warn_about_differences(active, master, settings or {})
+        _warn_about_differences(active, master, settings or {}, workers)
         return active
     if missing := left_out(chosen):
         raise ConfigurationError(
@@ -277,12 +282,16 @@ def _find_java() -> None:
 
 
 def _warn_about_differences(
-    session: "SparkSession", master: str | None, settings: dict[str, Any]
+    session: "SparkSession", master: str | None, settings: dict[str, Any], workers: int
 ) -> None:
     conf = session.sparkContext.getConf()
     wanted = {key: _text(value) for key, value in settings.items()}
+    there = str(session.sparkContext.master)
+    local = local_cluster(there)
     if master is not None:
         wanted["spark.master"] = master
+    elif local is not None and local.workers < workers:
+        wanted["spark.master"] = re.sub(r"\d+", str(workers), there, count=1)
     # A value that was left out of a file is not known to differ from the one that is there.
     different = {
         key: conf.get(key)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.evaluation.numbers import number_text
 from sparkwright.evaluation.reports import Table
 from sparkwright.networks.normalizing import NormalizerPlace
 
@@ -253,7 +254,7 @@ def metrics_text(metrics: Mapping[str, Any]) -> str:
     """Format the numbers among the metrics; nested ones are left out."""
     numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float | str)}
     return ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        f"{name} {number_text(value)}" if isinstance(value, float) else f"{name} {value}"
         for name, value in numbers.items()
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
+from sparkwright.evaluation.numbers import short_number
 
 from ._format import check_threshold
 from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, segments, single
@@ -107,14 +108,14 @@ class ResidualStatistics:
     def line(self) -> str:
         """All of it in one line; each percentile also in thresholds."""
         percentiles = ", ".join(
-            f"{p:g} %: {value:.4g} ({value / self.threshold:.4g} t)"
+            f"{p:g} %: {short_number(value)} ({short_number(value / self.threshold)} t)"
             for p, value in zip(PERCENTILES, self.percentiles, strict=True)
         )
         sample = "" if self.sampled == self.length else f" of {self.sampled:,} elements"
         return (
-            f"residual: length {self.length:,}, threshold t {self.threshold:.4g}, "
-            f"count |r| >= t {self.count:,}, sparsity {self.sparsity:.4g}, "
-            f"mean |r| {self.mean:.4g}, max |r| {self.maximum:.4g}, "
+            f"residual: length {self.length:,}, threshold t {short_number(self.threshold)}, "
+            f"count |r| >= t {self.count:,}, sparsity {short_number(self.sparsity)}, "
+            f"mean |r| {short_number(self.mean)}, max |r| {short_number(self.maximum)}, "
             f"percentiles{sample}: {percentiles}"
         )
 

@@ -242,7 +242,7 @@ def check_labels(
     """
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
-            "training needs labels, because the network was compiled with a loss. Received: "
+            "labels are needed, because the network was compiled with a loss. Received: "
             "features alone. Give the data labels; those that are the features themselves, too."
         )
     losses = losses_of(getattr(model, "loss", None), list(outputs))
@@ -274,6 +274,11 @@ def check_labels(
                 "has labels, or check the labels."
             )
         if loss == SPARSE and array.size and getattr(given_loss, "ignore_class", None) is None:
+            if array.dtype.kind == "f" and (parts := array[array % 1 > 0]).size:
+                raise DataError(
+                    f"labels {name!r} must be class numbers for the loss {SPARSE!r}. Received: "
+                    f"{parts[0]}. Number the classes from 0, or use the loss 'mean_squared_error'."
+                )
             least, largest = np.min(array), np.max(array)
             if largest >= classes or (known and least < 0):
                 raise DataError(

@@ -48,6 +48,7 @@ class HistogramTaker:
     def is_due(self, group: Group, step: int) -> bool:
         """Whether this worker is to take some after its minibatch `step`."""
         if self._settings.worker != min(seat.worker for seat in group.seats):
+            self._control.histograms_asked.clear()  # the request is that worker's
             return False
         return self._schedule.is_due(step, asked=self._control.histograms_asked.is_set())
 

@@ -7,16 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 _EVERY_S = 2.0
 _QUERY_S = 5.0  # a query of a GPU that takes longer is the last one
-# Share of its time that the GPU computed, from 0 to 1, and bytes of its memory in use.
-_GpuUsage = tuple[float, float]
 
 
 class UsageMeter:
     """Measures this process, at most once in 2 s; the log carries it as readings of a round.
 
-    There is nothing to install for it: without pynvml and nvidia-smi a GPU is not measured. A GPU
-    is asked on a thread of its own, and its answer belongs to the next measurement, so that
-    training never waits for it.
+    A GPU is measured by nvidia-smi, which comes with its driver; where that fails it is not
+    measured. It is asked on a thread of its own, and its answer belongs to the next measurement,
+    so that training never waits for it.
 
     Args:
         device: what the process computes on, for display: "CPU", or "GPU 3 (…)".
@@ -25,12 +23,9 @@ class UsageMeter:
 
     def __init__(self, device: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._cores, self._measured = clock, 1, (clock(), time.process_time())
-        address = device.split()[1] if device.startswith("GPU ") else ""
-        self._query = _gpu_query(address) if address else None
-        self._threads = (
-            ThreadPoolExecutor(1, thread_name_prefix="sparkwright-gpu") if self._query else None
-        )
-        self._asked: Future[_GpuUsage] | None = None
+        self._gpu = device.split()[1] if device.startswith("GPU ") else ""  # its address
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-gpu")
+        self._asked: Future[dict[str, float]] | None = None
 
     def begin(self, *, cores: int) -> None:
         """A run begins, for which this process has so many cores."""
@@ -54,41 +49,18 @@ class UsageMeter:
             "processor": (self._measured[1] - before[1]) / (now_s - before[0]) / self._cores,
             "memory_bytes": float(psutil.Process().memory_info().rss),
         }
-        return found | self._gpu_readings()
-
-    def _gpu_readings(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        if self._query is None or self._threads is None:
-            return found
         if self._asked is not None and self._asked.done():
-            if self._asked.exception() is not None:  # such as a driver without that query
-                self._query = None
-                return found
-            found = dict(zip(("gpu", "gpu_memory_bytes"), self._asked.result(), strict=True))
-        if self._asked is None or self._asked.done():
-            self._asked = self._threads.submit(self._query)
+            if self._asked.exception() is not None:  # such as no nvidia-smi
+                self._gpu = ""
+            else:
+                found |= self._asked.result()
+            self._asked = None
+        if self._gpu and self._asked is None:
+            self._asked = self._thread.submit(_gpu_usage, self._gpu)
         return found
 
 
-def _gpu_query(address: str) -> Callable[[], _GpuUsage]:
-    """What measures the GPU at an address: by pynvml where it is installed, else by nvidia-smi."""
-    try:
-        import pynvml  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return lambda: _of_nvidia_smi(address)
-
-    def ask() -> _GpuUsage:
-        pynvml.nvmlInit()
-        is_number = address.isdigit()
-        by_index, by_name = pynvml.nvmlDeviceGetHandleByIndex, pynvml.nvmlDeviceGetHandleByUUID
-        handle = by_index(int(address)) if is_number else by_name(address)
-        busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
-        return busy / 100, float(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-
-    return ask
-
-
-def _of_nvidia_smi(address: str) -> _GpuUsage:
+def _gpu_usage(address: str) -> dict[str, float]:
     query = ["nvidia-smi", f"--id={address}", "--query-gpu=utilization.gpu,memory.used"]
     done = subprocess.run(
         [*query, "--format=csv,noheader,nounits"],
@@ -98,4 +70,4 @@ def _of_nvidia_smi(address: str) -> _GpuUsage:
         timeout=_QUERY_S,
     )
     busy, mebibytes = done.stdout.split(",")
-    return float(busy) / 100, float(mebibytes) * 2**20
+    return {"gpu": float(busy) / 100, "gpu_memory_bytes": float(mebibytes) * 2**20}

@@ -10,7 +10,7 @@ from sparkwright.networks.signature import signature_of
 from ._batch_layout import SPARSE, BatchLayout, loss_name, losses_of
 
 
-def check_data(model: Any, data: Any, *, training: bool) -> None:
+def check_data(model: Any, data: Any, validation: Any = None) -> None:
     """Refuse data that the network cannot be trained on, or validated with.
 
     Workers check their examples again. Of data on Spark only the names of classes are known
@@ -19,15 +19,19 @@ def check_data(model: Any, data: Any, *, training: bool) -> None:
     Args:
         model: a compiled, built keras.Model.
         data: a DataSet, a DistributedDataSet; of anything else nothing is known.
-        training: whether there must be labels.
+        validation: likewise; None: there is none.
 
     Raises:
-        DataError: naming the shape or range of the labels and the shape of the output.
+        DataError: naming the array, its shape or range, and the shape that the network takes.
     """
-    if isinstance(data, DataSet):
-        BatchLayout(model, data.columns(), training=training)
-    elif isinstance(data, DistributedDataSet):
-        _check_classes(model, data.class_names)
+    for what, each in (("", data), ("validation data: ", validation)):
+        try:
+            if isinstance(each, DataSet):
+                BatchLayout(model, each.columns(), training=True)
+            elif isinstance(each, DistributedDataSet):
+                _check_classes(model, each.class_names)
+        except DataError as error:
+            raise DataError(f"{what}{error}") from None
 
 
 def _check_classes(model: Any, class_names: Mapping[str, Sequence[str]]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, starmap
 from typing import Any, Self
 
 import numpy as np
@@ -124,7 +123,7 @@ class ChosenVariables:
         """Find them, and where each lies in the flat vector."""
         self._options, names = options, variable_names(model)
         sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
-        self._edges = np.cumsum([0, *sizes]).tolist()
+        self._edges = np.cumsum(sizes).tolist()
         self._places = [n for n, name in enumerate(names) if options.takes(name)]
         self.names = [names[n] for n in self._places]
 
@@ -134,7 +133,7 @@ class ChosenVariables:
 
     def cut(self, vector: Vector) -> list[Vector]:
         """As `sample`, of a flat vector that begins with the trainable variables."""
-        return self.sample([vector[part] for part in starmap(slice, pairwise(self._edges))])
+        return self.sample(np.split(vector, self._edges))
 
     def histograms(
         self, after: Sequence[Vector], before: Sequence[Vector]

@@ -40,7 +40,7 @@ def test_every_picture_has_alt_text_a_caption_and_a_table(everything):
         assert "<table" in block.html
 
 
-def test_names_are_escaped_and_nothing_is_drawn_in_a_colour_of_light_pages_alone(everything):
+def test_names_are_escaped_and_nothing_is_drawn_in_a_color_of_light_pages_alone(everything):
     html = "".join(block.html for block in everything)
     assert "<b>bee</b>" not in html
     assert "&lt;b&gt;bee" in html

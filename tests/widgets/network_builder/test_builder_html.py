@@ -53,7 +53,7 @@ def test_a_row_names_its_inputs_unless_it_takes_the_row_above():
     rows = (look(0, "a"), look(1, "b", "a"), look(2, "sum", "b", "a"), look(3, "c", "b"))
     htmls = [row["html"] for row in layer_rows(rows)]
     assert ["takes" in html for html in htmls] == [False, False, True, True]
-    assert "takes b, a" in htmls[2]
+    assert "inputs: b, a" in htmls[2]
 
 
 def test_names_and_problems_from_users_are_escaped_everywhere():

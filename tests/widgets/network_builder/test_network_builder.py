@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, keras_catalog
 from sparkwright_widgets._network_builder import NetworkBuilder
 from sparkwright_widgets._network_builder._data_fit import misfits
-from sparkwright_widgets._network_builder._text_exchange import read
+from sparkwright_widgets._network_builder._network_text import read
 from sparkwright_widgets._ui import Button
 
 pytestmark = pytest.mark.usefixtures("comms", "keras_loaded")
@@ -317,7 +317,7 @@ def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builde
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
     builder.set_data(features={"features": (32, 32, 3)}, labels={"y": (4, 4)})
-    assert "the data has 32 x 32 x 3" in builder.problem
+    assert "features is 32 x 32 x 3" in builder.problem
     first, *others = builder.editing.notes_box.children
     button = first.children[1]
     assert button.description == "Use the data's shape: 32 x 32 x 3"
@@ -407,7 +407,7 @@ def test_every_metric_and_loss_of_keras_can_be_chosen(builder, training):
 @pytest.mark.parametrize("key", ["json", "yaml"])
 def test_text_is_shown_and_taken_back(builder, key):
     builder.editing.folds["text"].set_opened(True)
-    builder.editing.text.format.value = key
+    builder.editing.text.form.value = key
     text = builder.editing.text.text.value
     assert "Conv2D" in text
     other = NetworkBuilder(NetworkSpec())
@@ -454,7 +454,7 @@ def test_the_download_carries_the_text_and_a_safe_name(builder):
     builder.editing.folds["text"].set_opened(True)
     builder.editing.folds["training"].set_opened(True)
     builder.editing.training.network.fields["name"].control.value = "../<b>my net"
-    builder.editing.text.format.value = "json"
+    builder.editing.text.form.value = "json"
     assert 'download="b_my_net.json"' in builder.editing.text.link.value
     assert "<b>my" not in builder.editing.text.link.value
 

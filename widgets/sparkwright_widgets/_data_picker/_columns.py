@@ -25,9 +25,9 @@ from ._looks import kind_text
 
 _MOST_BOXES = 60
 _TASKS = (
-    ("a class (classification)", "classification"),
-    ("a number (regression)", "regression"),
-    ("something else, or nothing", "other"),
+    ("classification (the label is a class)", "classification"),
+    ("regression (the label is a number)", "regression"),
+    ("other, or no label", "other"),
 )
 
 
@@ -54,18 +54,20 @@ class ColumnChooser(widgets.VBox):
         self.alert = widgets.HTML()
         self._columns: tuple[ColumnLook, ...] = ()
         self.boxes: dict[str, Checkbox] = {}
-        self.label = Dropdown(description="Label (what to predict)", options=[("(none)", None)])
-        self.task = Dropdown(description="It is", options=_TASKS)
+        self.label = Dropdown(description="Label (column to predict)", options=[("(none)", None)])
+        self.task = Dropdown(description="Task", options=_TASKS)
         self.classes = Text(
-            description="Classes", placeholder="found in the data", continuous_update=False
+            description="Classes", placeholder="inferred from the data", continuous_update=False
         )
         self.names = Text(
-            description="Features", placeholder="all but the label", continuous_update=False
+            description="Features",
+            placeholder="all columns except the label",
+            continuous_update=False,
         )
         for control in (self.label, self.task, self.classes, self.names):
             control.observe(guarded(self._chosen), "value")
-        self.every = Button(description="All", tooltip="Make all columns but the label features")
-        self.nothing = Button(description="None", tooltip="Leave all columns out")
+        self.every = Button(description="All", tooltip="Select all columns except the label")
+        self.nothing = Button(description="None", tooltip="Clear the selection")
         self.every.on_click(guarded(lambda _button: self._tick(True)))
         self.nothing.on_click(guarded(lambda _button: self._tick(False)))
         self.grid = widgets.Box()
@@ -139,8 +141,8 @@ class ColumnChooser(widgets.VBox):
             box.value = column.name in used
             box.disabled = column.name == source.label
             is_category = column.kind == "text" or column.name in source.categories
-            kind = f"{kind_text(column)}{', as a category' if is_category else ''}"
-            box.description = f"{column.name} ({'the label' if box.disabled else kind})"
+            kind = f"{kind_text(column)}{', categorical' if is_category else ''}"
+            box.description = f"{column.name} ({'label' if box.disabled else kind})"
         ticked = sum(box.value for box in self.boxes.values())
         usable = len(names) - (source.label in names)
         self.fold.set_title(f"Features: {count_text(ticked)} of {count_text(usable)} columns")
@@ -165,7 +167,7 @@ class ColumnChooser(widgets.VBox):
             features = tuple(n for n, box in self.boxes.items() if box.value and n != source.label)
             if usable and not features:
                 # No features at all would stand for all of them.
-                raise ConfigurationError("At least one column must be a feature. Tick one.")
+                raise ConfigurationError("At least one column must be a feature. Select one.")
             features = () if features == usable else features
         # Of columns that were not seen yet, categories are all that is known.
         known = features or tuple(dict.fromkeys((*kinds, *source.categories)))

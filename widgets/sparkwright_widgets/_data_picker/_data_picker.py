@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from sparkwright.data import DataPreview, DataProblem, DataSource, guess_source, preview
+from sparkwright.data import DataPreview, DataSource
 from sparkwright.data.formats import FORMATS
-from sparkwright.data.guessing import with_guessed_columns
-from sparkwright.errors import ConfigurationError, RunTimeoutError
+from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import count_text, escaped
 from sparkwright_widgets._ui import (
@@ -29,6 +28,7 @@ from . import _looks as looks
 from ._columns import ColumnChooser
 from ._fixes import Fix
 from ._place import PlaceChooser
+from ._reading import read_preview
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ class DataPicker(Part):
         self._with_load = with_load
         self._fixes: list[Button] = []
         self.format = Dropdown(
-            description="Data", options=[(info.title, name) for name, info in FORMATS.items()]
+            description="Format", options=[(info.title, name) for name, info in FORMATS.items()]
         )
         self.format.observe(self.guarded(self._format_chosen), "value")
         self.advice = widgets.HTML()
@@ -80,15 +80,13 @@ class DataPicker(Part):
         self.options_box = widgets.VBox()
         self.split = ConfigurationForm(self._source.split)
         self.split.on_change(self.guarded(self._split_chosen))
-        self.options_fold = Fold("Options of the format", [self.options_box])
+        self.options_fold = Fold("Format options", [self.options_box])
         self.figures, self.problems = widgets.HTML(), widgets.VBox()
         self.beginning, self.classes = widgets.HTML(), widgets.HTML()
         self.statistics, self.code = widgets.HTML(), widgets.HTML()
-        self.statistics_fold = Fold("Columns in figures", [self.statistics])
+        self.statistics_fold = Fold("Column statistics", [self.statistics])
         self.classes_fold = Fold("Classes", [self.classes])
-        self.look_button = self.new_button(
-            "Look again", self.look, "Read the beginning of the data once more"
-        )
+        self.look_button = self.new_button("Refresh", self.look, "Read the first rows again")
         self.load_button = self.new_button(
             "Load", self._begin_loading, "Load the data on Spark and count the examples"
         )
@@ -101,9 +99,9 @@ class DataPicker(Part):
         form = widgets.VBox(
             [
                 self.columns,
-                Fold("Training, validation and test", [self.split]),
+                Fold("Train, validation and test split", [self.split]),
                 self.options_fold,
-                Fold("The same as code", [self.code]),
+                Fold("Python code", [self.code]),
                 row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
             ]
         )
@@ -206,21 +204,15 @@ class DataPicker(Part):
             return
         source, pending = self._source, self._pending
 
-        def work() -> tuple[DataSource, DataSource, DataPreview]:
-            found = _guessed(source) if "guess" in pending else source
-            seen = _previewed(found)
-            if "refit" in pending and (fitted := _refitted(found, seen)) != found:
-                found, seen = fitted, _previewed(fitted)
-            return source, found, seen
+        def done(result: tuple[DataSource, DataPreview]) -> None:
+            self._looked(source, *result)
 
         self._pending = set()
-        if not self.in_background(
-            "Looking at the data", work, self._looked, finally_=self._settled
-        ):
+        work = partial(read_preview, source, guess="guess" in pending, refit="refit" in pending)
+        if not self.in_background("Reading the preview", work, done, finally_=self._settled):
             self._pending |= pending
 
-    def _looked(self, result: tuple[DataSource, DataSource, DataPreview]) -> None:
-        asked, found, seen = result
+    def _looked(self, asked: DataSource, found: DataSource, seen: DataPreview) -> None:
         split = self._source.split
         # Closed, or changed meanwhile: then the next look is on its way.
         if self.comm is None or self._source != replace(asked, split=split):
@@ -360,21 +352,14 @@ class DataPicker(Part):
         self.classes.value, self.statistics.value = classes, statistics
         self.classes_fold.layout.display = None if classes else "none"
         self.statistics_fold.layout.display = None if statistics else "none"
-        self._show_problems()
-
-    def _show_problems(self) -> None:
-        """Each problem with buttons that solve it."""
         before, self._fixes = self.problems.children, []
-        self.problems.children = [
-            self._problem_box(sentence, fixes) for sentence, fixes in looks.findings(self._seen)
-        ]
+        self.problems.children = [self._problem_box(*each) for each in looks.findings(self._seen)]
         for box in before:
             close_all(box)
 
     def _problem_box(self, sentence: str, fixes: Sequence[Fix]) -> widgets.Widget:
-        buttons = [
-            self.new_button(fix.label, partial(self._take_fixed, fix.source)) for fix in fixes
-        ]
+        """A problem with buttons that solve it."""
+        buttons = [self.new_button(f.label, partial(self._take_fixed, f.source)) for f in fixes]
         self._fixes += buttons
         box = widgets.VBox([widgets.HTML(sentence), *([row(*buttons)] if buttons else [])])
         box.add_class("sparkwright-finding")
@@ -400,30 +385,3 @@ def _checked(source: DataSource | None) -> DataSource:
             f"`source` must be a DataSource or None. Received: source={source!r}."
         )
     return DataSource() if source is None else source
-
-
-def _previewed(source: DataSource) -> DataPreview:
-    """A look; of a place that nothing can read, what is wrong with it."""
-    try:
-        return preview(source)
-    except (ValueError, ImportError, RunTimeoutError) as error:
-        return DataPreview(source=source, problems=(DataProblem.error(str(error)),))
-
-
-def _guessed(source: DataSource) -> DataSource:
-    """What the place of `source` suggests; its split stays."""
-    try:
-        found = guess_source(source.url)
-    except (OSError, ValueError, ImportError, RunTimeoutError):
-        return source  # the look says what is wrong
-    return replace(found, split=source.split, partitions=source.partitions)
-
-
-def _refitted(source: DataSource, seen: DataPreview) -> DataSource:
-    """`source` with another label and features, if its own are none of the columns."""
-    names = {column.name for column in seen.columns}
-    absent = {source.label, *source.features, *source.categories} - names - {None}
-    chosen = source.label is not None or source.task == "other"
-    if source.info.labelled and names and (absent or not chosen):
-        return with_guessed_columns(source, seen.columns)
-    return source

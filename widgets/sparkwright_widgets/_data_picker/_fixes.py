@@ -1,16 +1,20 @@
 """What solves a problem that was found in data: changes of the source, each a button. Pure."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkwright.data import DataPreview, DataProblem, DataSource
+from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._format import count_text
 
-_COUNT = re.compile(r"([\d,]+) (?:rows|times) in all")
-_RECEIVED = re.compile(r"Received: '([^']+)'")
 _FILLS = {"median": "Fill with the median", "mean": "Fill with the mean", 0.0: "Fill with 0"}
+# Problems of a column as a whole, which are solved without it.
+_LEFT_OUT = (
+    *("empty column", "decimal comma", "feature of text", "constant column"),
+    *("many categories", "row numbers", "repeated column"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,35 +47,37 @@ def _changes(
     problem: DataProblem, preview: DataPreview
 ) -> Iterator[tuple[str, Callable[[], DataSource]]]:
     """Label and change of each fix; a change raises a ConfigurationError if it does not apply."""
-    sentence, column, source = problem.sentence, problem.column, preview.source
-    counted = _COUNT.search(sentence)
+    column, received, source = problem.column, problem.received, preview.source
     is_all = preview.looked_at == preview.in_all and not preview.is_estimate
-    several = f"{counted[1]} rows" if counted and is_all else "such rows"
-    rows = several if counted or not is_all else "the row"
+    several = f"{count_text(problem.count)} rows" if problem.count > 1 else "the row"
+    rows = several if is_all else "such rows"
 
     def options(**changed: Any) -> Callable[[], DataSource]:
         return lambda: replace(source, options={**source.options, **changed})
 
-    if "must hold a value" in sentence and problem.can_skip:
-        yield f"Skip {rows}", options(missing="skip")
-        if column != source.label:
-            for value, label in _FILLS.items():
+    match problem.code:
+        case "missing value" if problem.can_skip:
+            yield f"Skip {rows}", options(missing="skip")
+            for value, label in _FILLS.items() if column != source.label else ():
                 yield label, options(missing=value)
-        return
-    if "`missing_values`" in sentence and (text := _RECEIVED.search(sentence)):
-        known = tuple(source.all_options.get("missing_values", ()))
-        yield f"Treat '{text[1]}' as missing", options(missing_values=(*known, text[1]))
+            return
+        case "not a number" if received:
+            known = source.all_options.get("missing_values", ())
+            change = options(missing_values=(*known, received))
+            yield f"Treat '{clipped(received, limit=30)}' as missing", change
+        case "label of text":
+            yield "Use classification", lambda: replace(source, task="classification")
+        case "many classes":
+            yield "Use regression", lambda: replace(source, task="regression")
+        case "feature of text":
+            categories = (*source.categories, column)
+            yield f"Treat '{column}' as categorical", lambda: replace(source, categories=categories)
+        case _:
+            pass
     if problem.can_skip:
         yield f"Skip {rows}", options(on_error="skip")
-    if "Choose the task classification" in sentence:
-        yield "Predict a class", lambda: replace(source, task="classification")
-    if "Choose the task regression" in sentence:
-        yield "Predict a number", lambda: replace(source, task="regression")
-    if "Make it a category" in sentence:
-        categories = (*source.categories, column)
-        yield f"Make '{column}' a category", lambda: replace(source, categories=categories)
-    if "eave it out" in sentence or "leave the column out" in sentence:
-        yield f"Leave out '{column}'", lambda: _without(preview, column)
+    if problem.code in _LEFT_OUT and column != source.label:
+        yield f"Exclude '{column}'", lambda: _without(preview, column)
 
 
 def _without(preview: DataPreview, column: str) -> DataSource:

@@ -43,11 +43,11 @@ def figures_of(preview: DataPreview) -> list[tuple[str, str]]:
     return [
         (label, text)
         for label, is_known, text in (
-            ("Looked at", preview.looked_at, preview.extent),
+            ("Preview", preview.looked_at, preview.extent),
             ("Files", preview.files, count_text(preview.files or 0)),
             ("Size", preview.size_bytes, bytes_text(preview.size_bytes or 0)),
-            ("Features of one example", shape, f"{shape} numbers"),
-            ("Classes seen", preview.class_count, count_text(preview.class_count or 0)),
+            ("Feature shape", shape, shape),
+            ("Classes", preview.class_count, count_text(preview.class_count or 0)),
         )
         if is_known
     ]
@@ -66,7 +66,7 @@ def findings(preview: DataPreview | None) -> list[tuple[str, tuple[Fix, ...]]]:
 
 def _problem(problem: DataProblem) -> str:
     kind, icon, word = (
-        ("bad", "✕", "Problem") if problem.severity == "error" else ("odd", "⚠", "Look at this")
+        ("bad", "✕", "Error") if problem.severity == "error" else ("odd", "⚠", "Warning")
     )
     return (
         f'<div class="sparkwright-is-{kind}"><strong><span aria-hidden="true">{icon}</span> {word}:'
@@ -119,11 +119,11 @@ def class_bars(preview: DataPreview) -> str:
         for name, count in preview.labels[:_MOST_CLASSES]
     ]
     return html_table(
-        ["Class", "Count", "Share", "Against the largest"],
+        ["Class", "Count", "Share", "Relative to the largest"],
         rows,
         label="Classes",
         text_columns={0, 3},
-        caption=f"Classes among the {preview.unit}s that were looked at."
+        caption=f"Classes of the {preview.unit}s in the preview."
         + _more(len(preview.labels) - _MOST_CLASSES, "classes"),
     )
 
@@ -139,22 +139,22 @@ def column_table(preview: DataPreview) -> str:
         return ""
     columns: dict[str, Callable[[ColumnLook], object]] = {
         "Column": lambda c: c.name,
-        "Kind": kind_text,
-        "There": lambda c: count_text(c.count),
+        "Type": kind_text,
+        "Count": lambda c: count_text(c.count),
         "Missing": lambda c: count_text(c.missing),
-        "Different": lambda c: count_text(c.distinct) if c.kind != "array" else "",
+        "Distinct": lambda c: count_text(c.distinct) if c.kind != "array" else "",
         "Mean": lambda c: _number(c.mean),
-        "Deviation": lambda c: _number(c.std),
-        "Least": lambda c: _number(c.minimum),
-        "Most": lambda c: _number(c.maximum),
+        "Std": lambda c: _number(c.std),
+        "Min": lambda c: _number(c.minimum),
+        "Max": lambda c: _number(c.maximum),
         "Values": _spread,
     }
     return html_table(
         list(columns),
         [[shown(column) for shown in columns.values()] for column in preview.columns[:200]],
-        label="Statistics of the columns",
+        label="Column statistics",
         text_columns={1, 9},
-        caption=f"Looked at: {preview.extent}." + _more(len(preview.columns) - 200, "columns"),
+        caption=f"Computed from {preview.extent}." + _more(len(preview.columns) - 200, "columns"),
     )
 
 
@@ -163,12 +163,11 @@ def kind_text(column: ColumnLook) -> str:
 
     Example:
         >>> kind_text(ColumnLook(name="image", kind="array", shape=(28, 28)))
-        'array of 28 x 28'
+        'array (28 x 28)'
     """
-    words = {"integer": "whole numbers", "number": "numbers", "empty": "nothing"}
     if column.kind == "array" and column.shape is not None:
-        return f"array of {' x '.join(map(str, column.shape))}"
-    return words.get(column.kind, column.kind)
+        return f"array ({' x '.join(map(str, column.shape))})"
+    return column.kind
 
 
 def _number(value: float | None) -> str:
@@ -201,7 +200,7 @@ def source_text(source: DataSource) -> str:
 
     Example:
         >>> source_text(DataSource(format="csv", url="iris.csv", label="species"))
-        'CSV: an example a line: iris.csv; label species, classification'
+        'CSV (one example per line): iris.csv; label species, classification'
     """
     place = f": {source.url}" if source.url else ""
     label = f"; label {source.label}, {source.task}" if source.label else ""
@@ -227,6 +226,6 @@ def still(source: DataSource, preview: DataPreview | None) -> Block:
             lines.append(text_table(["figure", "value"], figures, text_columns={1}))
         lines += [problem.sentence for problem in preview.problems[:_MOST_PROBLEMS]]
     code = escaped(code_of(source))
-    parts.append(f"<details><summary>As code</summary><pre>{code}</pre></details>")
+    parts.append(f"<details><summary>Python code</summary><pre>{code}</pre></details>")
     style = f"<style>{asset('data_picker.css')}</style>"
     return Block(html=style + "".join(parts), text="\n".join(lines), kind="data")

@@ -32,12 +32,12 @@ class PlaceChooser(Part):
         self.list = ListBox(description="Folders and files", options=(), rows=8)
         self.list.add_class("sparkwright-listbox")
         self.list.observe(self.guarded(lambda _change: self._name_buttons()), "value")
-        self.up_button = self.new_button("▲ Up", self._go_up, "Go to the folder above")
+        self.up_button = self.new_button("▲ Up", self._go_up, "Go to the parent folder")
         self.open_button = self.new_button(
-            "Open", self._open_selected, "Open the folder, or take the file"
+            "Open", self._open_selected, "Open the folder or use the file"
         )
         self.take_button = self.new_button(
-            "Use this folder", self._take_folder, "Take the folder that is listed"
+            "Use this folder", self._take_folder, "Use the listed folder"
         )
         self.fold = Fold(
             "Browse folders",
@@ -78,9 +78,11 @@ class PlaceChooser(Part):
 
     def _show(self, folder: Folder) -> None:
         self._folder = folder
-        what = "" if folder.entries else "Nothing is in here."
+        what = "" if folder.entries else "The folder is empty."
         if folder.left_out:
-            what = f"{count_text(folder.left_out)} more are not shown; type the path instead."
+            what = (
+                f"{count_text(folder.left_out)} more entries are not shown. Type the path instead."
+            )
         self.where.value = f'<div role="status"><b>{escaped(folder.url)}</b> {escaped(what)}</div>'
         self.list.options = [(_line(entry), entry.url) for entry in folder.entries]
         self.list.index = 0 if folder.entries else None

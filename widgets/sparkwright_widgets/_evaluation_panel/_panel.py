@@ -23,7 +23,6 @@ _KIND_WORDS: dict[Kind, str] = {
     "calibration": "Calibration",
     "worst": "Worst examples",
 }
-_WIDE = {"description_width": "initial"}
 _KEEP: Any = object()
 
 
@@ -54,23 +53,20 @@ class EvaluationPanel(Part):
         self._filling = False
         self._enabling = threading.RLock()
 
-        self.data_choice = Dropdown(description="Data", style=_WIDE)
-        self.output_choice = Dropdown(description="Output", style=_WIDE)
+        self.data_choice = Dropdown(description="Data")
+        self.output_choice = Dropdown(description="Output")
         self.task_choice = Dropdown(
             description="The output is",
             options=[(words, task) for task, words in TASKS.items()],
-            style=_WIDE,
         )
         self.kind_boxes = {
             kind: Checkbox(value=True, description=words, indent=False)
             for kind, words in _KIND_WORDS.items()
         }
-        self.name_field = Text(
-            description="Name of the result", placeholder="that of the data", style=_WIDE
-        )
+        self.name_field = Text(description="Name of the result", placeholder="that of the data")
         self.evaluate_button = Button(description="Evaluate", button_style="primary", icon="check")
         self.reason = widgets.HTML()
-        self.result_choice = Dropdown(description="Result", style=_WIDE)
+        self.result_choice = Dropdown(description="Result")
         self.forget_button = Button(description="Forget this result")
         self.shown_box = widgets.VBox()
         self.comparison = widgets.HTML()

@@ -15,7 +15,6 @@ from sparkwright_widgets._ui import Dropdown, Fold, Part
 from ._results import Results, Section, grid_html
 from ._threshold_explorer import ThresholdExplorer
 
-_WIDE = {"description_width": "initial"}
 _MOST_CHOICES = 200
 _LOOKS = [
     ("what fits their shape", "automatic"),
@@ -99,7 +98,7 @@ class ShownResult(Part):
             words, option, options = "Show features as", "look", _LOOKS
         else:
             return None
-        choice = Dropdown(description=words, options=options, style=_WIDE)
+        choice = Dropdown(description=words, options=options)
         if key == "calibration" and found.classes == 2:
             choice.value = 1
 

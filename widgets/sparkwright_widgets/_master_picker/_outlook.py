@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from sparkwright.masters import (
@@ -24,7 +25,7 @@ from sparkwright_widgets._format import bytes_text, count_text, escaped
 from sparkwright_widgets._table import html_table
 
 from ._remarks import Remark, remarks_on
-from ._schedule import schedule_html
+from ._schedule import schedule_html, short_time
 
 # What the plan assumes of the machines.
 ASSUMPTIONS = (
@@ -35,8 +36,8 @@ ASSUMPTIONS = (
         above=0,
         none_text="not known",
         unit="ms",
-        label="One minibatch takes",
-        help="Measured by the button, or your own figure of one worker.",
+        label="Time per minibatch",
+        help="Measured by the button below, or your own measurement on one worker.",
     ),
     Option(
         name="bandwidth_gbit",
@@ -44,26 +45,20 @@ ASSUMPTIONS = (
         default=10.0,
         above=0,
         unit="Gbit/s",
-        label="Network of a machine",
-        help="10 is usual within a cluster; within one machine it is 20 or so.",
+        label="Network bandwidth per machine",
+        help="10 is typical within a cluster; within one machine it is about 20.",
     ),
 )
 _WORDS = {
     "well": ("✓", "Scales well"),
-    "partly": ("◐", "Helps in part"),
+    "partly": ("◐", "Helps partly"),
     "hardly": ("✕", "Hardly helps"),
     "unknown": ("?", "Not known yet"),
 }
 
 
 def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
-    """Why the workers of a master do not fit Spark, in a sentence; empty: they do.
-
-    Args:
-        master: the training master.
-        slots: tasks that Spark can run at once; None: unknown.
-        parallel: whether the workers are processes of this machine, without Spark.
-    """
+    """Why the workers do not fit the task slots of Spark (None: unknown); empty: they do."""
     wanted = master.workers
     if parallel or slots is None or wanted is None or wanted <= slots:
         return ""
@@ -75,25 +70,15 @@ def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> st
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What is known around a training master.
+    """What is known around a training master; None: unknown."""
 
-    Attributes:
-        rows: examples of each partition; None: unknown.
-        slots: task slots of Spark; None: unknown.
-        cores: of this machine.
-        vector_bytes: of the network's parameters; None: unknown.
-        updater_bytes: of its optimizer's state.
-        step_s: seconds of one minibatch; None: unknown.
-        bandwidth_bytes_per_s: what a machine can send.
-    """
-
-    rows: tuple[int, ...] | None = None
-    slots: int | None = None
-    cores: int = 1
-    vector_bytes: int | None = None
-    updater_bytes: int = 0
-    step_s: float | None = None
-    bandwidth_bytes_per_s: float = 1.25e9
+    rows: tuple[int, ...] | None = None  # examples of each partition
+    slots: int | None = None  # task slots of Spark
+    cores: int = 1  # of this machine
+    vector_bytes: int | None = None  # of the network's parameters
+    updater_bytes: int = 0  # of its optimizer's state
+    step_s: float | None = None  # of one minibatch
+    bandwidth_bytes_per_s: float = 1.25e9  # of each machine
 
     def with_network(self, network: Any) -> "Surroundings":
         """The same with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
@@ -158,75 +143,53 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """A prospect, and advice, as a person reads them.
+    """A prospect and advice as text and HTML; `found` None: nothing is known of the run.
 
-    Attributes:
-        figures: labels and values.
-        word: the verdict in a word or two, with an icon.
-        sentence: the verdict with its arithmetic.
-        remarks: what else to know, such as workers without data.
-        advice: which settings are recommended, with the alternatives; None: too little is known.
-        picture: a round and an epoch as bars; HTML.
+    Task slots are given on Spark, cores where it runs on one machine.
     """
 
-    figures: tuple[tuple[str, str], ...]
-    word: tuple[str, str]
-    sentence: str
-    remarks: tuple[Remark, ...] = ()
+    found: Prospect | None
+    slots: int | None = None
+    cores: int | None = None
     advice: Advice | None = None
-    picture: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        found: Prospect | None,
-        *,
-        slots: int | None = None,
-        cores: int | None = None,
-        advice: Advice | None = None,
-    ) -> "Outlook":
-        """Describe a prospect.
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What else to know, such as workers without data."""
+        return () if self.found is None else tuple(remarks_on(self.found, self.slots, self.cores))
 
-        Args:
-            found: None: of a run of which nothing is known.
-            slots: task slots of Spark, if it runs there; default None: unknown.
-            cores: of the machine, if it runs on one; default None: on several.
-            advice: which settings to use instead; default None.
-        """
-        if found is None:
-            return cls(
-                figures=(),
-                word=_WORDS["unknown"],
-                sentence="How many workers there are is not known: give their number, or start "
-                "Spark.",
-            )
-        return cls(
-            figures=tuple(_figures(found)),
-            word=_WORDS[found.pays],
-            sentence=found.verdict,
-            remarks=tuple(remarks_on(found, slots, cores)),
-            advice=advice,
-            picture=schedule_html(found),
-        )
+    @property
+    def figures(self) -> list[tuple[str, str]]:
+        """Labels and values."""
+        return [] if self.found is None else _figures(self.found)
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """An icon, a word or two, and a sentence with the arithmetic."""
+        if self.found is None:
+            return *_WORDS["unknown"], "The number of workers is not known. Set it, or start Spark."
+        return *_WORDS[self.found.pays], self.found.verdict
 
     def html(self, *, with_remarks: bool = True) -> str:
         """The picture, figures, the verdict, then remarks unless they are shown with buttons."""
-        icon, word = self.word
+        icon, word, sentence = self.verdict
         remarks = "".join(map(remark_html, self.remarks)) if with_remarks else ""
+        known = "" if self.found is None else schedule_html(self.found)
         return (
             '<section class="sparkwright-outlook" aria-label="What to expect">'
-            f"{self.picture}{fragments.figure_list(self.figures)}"
+            f"{known}{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
-            f"{escaped(self.sentence)}</p>{remarks}{self._advice_html()}</section>"
+            f"{escaped(sentence)}</p>{remarks}{self._advice_html()}</section>"
         )
 
     def text(self) -> str:
         """The same as lines of plain text."""
+        _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
         advice = [] if self.advice is None else [f"Advice: {self.advice.reason}"]
-        return "\n".join([*lines, f"{self.word[1]}. {self.sentence}", *remarks, *advice])
+        return "\n".join([*lines, f"{word}. {sentence}", *remarks, *advice])
 
     def _advice_html(self) -> str:
         """The recommendation, and the alternatives in a fold."""
@@ -255,25 +218,24 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
     figures = [("Workers", count_text(found.workers))]
     if found.rows_known:
         figures += [
-            ("Minibatches an epoch", count_text(sum(plan.minibatches))),
-            (f"{once.capitalize()}s an epoch", count_text(found.exchanges)),
+            ("Minibatches per epoch", count_text(sum(plan.minibatches))),
+            (f"{once.capitalize()}s per epoch", count_text(found.exchanges)),
         ]
     if not is_sharing:
-        figures.append(("Examples a round", count_text(found.examples_per_exchange)))
+        figures.append(("Examples per round", count_text(found.examples_per_exchange)))
     if found.rows_known:
         figures.append(("Idle workers", count_text(len(plan.idle_workers))))
+    most = "up to " if is_sharing else ""
     if found.bytes_per_exchange is not None:
-        most = "up to " if is_sharing else ""
-        figures.append((f"Sent a {once}, by each", most + bytes_text(found.bytes_per_exchange)))
+        figures.append((f"Sent per {once} and worker", most + bytes_text(found.bytes_per_exchange)))
     if found.bytes_per_s is not None:
-        most = "up to " if is_sharing else ""
-        figures.append(("Sent a second, by each", most + bytes_text(found.bytes_per_s)))
+        figures.append(("Sent per second and worker", most + bytes_text(found.bytes_per_s)))
     if found.interval_s is not None and not is_sharing:
-        figures.append(("Time of a round", _short_time(found.interval_s)))
+        figures.append(("Time per round", short_time(found.interval_s)))
     if found.rows_known and found.epoch_s is not None:
-        figures.append(("Time of an epoch", _short_time(found.epoch_s)))
+        figures.append(("Time per epoch", short_time(found.epoch_s)))
     if found.speed_up is not None:
-        figures.append(("Beside one worker", f"{found.speed_up:.1f} times as fast"))
+        figures.append(("Speed-up over one worker", f"{found.speed_up:.1f} times"))
     return figures
 
 
@@ -287,21 +249,8 @@ def _counts(network: Any) -> tuple[int | None, int, str, Any]:
         return looked.parameters, looked.trainable_parameters, optimizer.kind, optimizer.options
     if network is None or not getattr(network, "built", False):
         return None, 0, "", None
-    trainable = sum(int(_size(variable.shape)) for variable in network.trainable_variables)
+    trainable = sum(prod(variable.shape) for variable in network.trainable_variables)
     optimizer = getattr(network, "optimizer", None)
     options = {} if optimizer is None else optimizer.get_config()
     name = "" if optimizer is None else type(optimizer).__name__
     return int(network.count_params()), trainable, name, options
-
-
-def _size(shape: Any) -> int:
-    size = 1
-    for length in shape:
-        size *= int(length)
-    return size
-
-
-def _short_time(seconds: float) -> str:
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"

@@ -21,7 +21,7 @@ from sparkwright.networks import NetworkSpec
 from sparkwright.workers.step_time import StepTime, measure_step
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import count_text, escaped, rate_text
+from sparkwright_widgets._format import count_text, counted, escaped, rate_text
 from sparkwright_widgets._table import html_table
 from sparkwright_widgets._ui import (
     ConfigurationForm,
@@ -44,35 +44,29 @@ from ._remarks import Remark, Remedy, remedies
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
     "Parameter averaging": (
         ParameterAveragingTrainingMaster,
-        "Each worker trains a copy on its own data; every few minibatches the copies are "
-        "averaged. Steady, and the same from run to run with a seed.",
+        "Each worker trains a copy of the network on its own data. Every few minibatches the "
+        "copies are averaged. With a seed, runs are reproducible.",
     ),
     "Gradient sharing": (
         SharedTrainingMaster,
-        "Each worker sends the others its updates, compressed, after every minibatch or a few. "
-        "Nobody waits; results differ a little from run to run.",
+        "Each worker sends compressed updates to the others after every minibatch or every few. "
+        "Workers do not wait for each other. Results differ slightly between runs.",
     ),
 }
 _TITLES = {kind: title for title, (kind, _) in KINDS.items()}
 _PLACES = {
-    False: "Workers are tasks of Spark, on any number of machines.",
-    True: "Workers are processes of this machine, without Spark. The right choice if one machine "
-    "is enough.",
+    False: "Workers are Spark tasks on any number of machines.",
+    True: "Workers are processes on this machine, without Spark. Choose this if one machine is "
+    "enough.",
 }
 
 
 class TrainingMasterPicker(Part):
-    """Every option of a training master, with advice, and what a run with it will look like.
+    """Every option of a training master, with advice, and a plan of a run with it.
 
     Attributes:
         master: the training master; while an option is invalid, the most recent valid one.
         parallel: whether it is for a `ParallelWrapper`, on this machine without Spark.
-        problem: what is wrong, in one sentence; None: nothing.
-        outlook: what is shown of the plan, as text.
-
-    Args:
-        master: what to begin with; default a ParameterAveragingTrainingMaster.
-        parallel: default False: on Spark.
 
     Example:
         picker = TrainingMasterPicker()
@@ -93,11 +87,11 @@ class TrainingMasterPicker(Part):
         self._kind: type[TrainingMaster] = type(self._master)
         self.kind = ToggleButtons(
             options=[(title, kind) for title, (kind, _) in KINDS.items()],
-            description="How workers agree",
+            description="How workers are synchronized",
         )
         self.place = ToggleButtons(
             options=[("On Spark", False), ("On this machine (ParallelWrapper)", True)],
-            description="Where they run",
+            description="Where workers run",
         )
         for toggle in (self.kind, self.place):
             toggle.add_class("sparkwright-choice-row")
@@ -115,11 +109,13 @@ class TrainingMasterPicker(Part):
         )
         self.measure_reason = widgets.HTML()
         self.recommend_button = self.new_button(
-            "Use the recommended settings", self.use_recommended, "Set what the advice names"
+            "Use the recommended settings",
+            self.use_recommended,
+            "Apply the settings that the advice names",
         )
-        self.text = TextEditor("Training master", self._write, self._take_text, awake=False)
+        self.text = TextEditor("Training master", self._write, self._take_text)
         self.text_fold = Fold("As YAML or JSON", [self.text])
-        self.text_fold.button.on_click(lambda _button: self.text.refresh())
+        self.text_fold.button.on_click(lambda _button: self.text.follow())
         picture = widgets.VBox(
             [
                 *(self.plan, self.notes_box, self.recommend_button, self.assumptions),
@@ -210,7 +206,7 @@ class TrainingMasterPicker(Part):
 
         self.measure_button.disabled = True
         begun = self.in_background(
-            "Measuring one step; TensorFlow's start, if need be, takes ten seconds more",
+            "Measuring one step. Starting TensorFlow can take ten seconds more",
             work,
             self._take_measurement,
             finally_=self._offer_measuring,
@@ -332,7 +328,8 @@ class TrainingMasterPicker(Part):
         """Take over what the form holds."""
         if self.form.valid is not None:
             self._master = self.form.valid
-            self.text.follow()
+            if self.text_fold.opened:
+                self.text.follow()
         self._known_problem = self.problem
         self._show_outlook()
         self._show_crowd()
@@ -349,11 +346,13 @@ class TrainingMasterPicker(Part):
 
     def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
         """What to expect; default: of the training master that is held."""
-        found = self._around.prospect(master or self._master, parallel=self.parallel)
-        advice = self._around.advice(master or self._master, parallel=self.parallel)
-        if self.parallel:
-            return Outlook.of(found, cores=self._around.cores, advice=advice)
-        return Outlook.of(found, slots=self._around.slots, advice=advice)
+        chosen, around = master or self._master, self._around
+        return Outlook(
+            found=around.prospect(chosen, parallel=self.parallel),
+            slots=None if self.parallel else around.slots,
+            cores=around.cores if self.parallel else None,
+            advice=around.advice(chosen, parallel=self.parallel),
+        )
 
     def _show_outlook(self) -> None:
         outlook = self._outlook()
@@ -386,7 +385,7 @@ class TrainingMasterPicker(Part):
             for remedy in offered
         ]
         box = row(widgets.HTML(remark_html(remark)), *buttons)
-        box.add_class("sparkwright-note")
+        box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box
 
     def _offer_measuring(self) -> None:
@@ -399,14 +398,14 @@ class TrainingMasterPicker(Part):
         if self._network is None:
             return "There is no network to measure yet."
         if self._around.vector_bytes is None:
-            return "The network cannot be trained yet; see there."
-        return "Its step is being measured." if self._background.busy else ""
+            return "The network has a problem and cannot be trained yet."
+        return "The step is being measured." if self._background.busy else ""
 
     def _measurement(self) -> str:
         found = self._measured
         if found is None:
             return ""
-        threads = "1 thread" if found.cores == 1 else f"{found.cores} threads"
+        threads = counted(found.cores, "thread")
         where = "a GPU" if found.device == "GPU" else f"the CPU, with {threads}"
         return (
             f"Measured here on {where}: {count_text(found.steps)} minibatches, "
@@ -438,7 +437,7 @@ def _checked(master: TrainingMaster) -> TrainingMaster:
     if type(master) not in _TITLES:
         names = " or a ".join(kind.__name__ for kind in _TITLES)
         raise ConfigurationError(
-            f"`master` must be a {names}. Received: {type(master).__name__}. One of a class of "
-            "your own is used without forms."
+            f"`master` must be a {names}. Received: {type(master).__name__}. A class of your own "
+            "is used without the picker."
         )
     return master

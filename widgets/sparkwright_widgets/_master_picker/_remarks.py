@@ -6,33 +6,22 @@ from typing import Any, NamedTuple
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import Prospect, TrainingMaster
-from sparkwright_widgets._format import count_text
+from sparkwright_widgets._format import count_text, counted
 
 _ROUNDS = 10  # an epoch, where there was one
 
 
 class Remedy(NamedTuple):
-    """Other settings.
-
-    Attributes:
-        label: the text of the button.
-        master: the training master with these settings.
-    """
+    """Other settings, and the text of the button that sets them."""
 
     label: str
     master: TrainingMaster
 
 
 class Remark(NamedTuple):
-    """Something to know about a plan.
+    """A problem of a plan, and label and options of changes that may solve it."""
 
-    Attributes:
-        key: names what is wrong.
-        sentence: what is wrong, with figures.
-        settings: label and options of changes that may solve it.
-    """
-
-    key: str
+    key: str  # names the problem
     sentence: str
     settings: tuple[tuple[str, dict[str, Any]], ...] = ()
 
@@ -48,10 +37,7 @@ def remedies(
 ) -> tuple[Remedy, ...]:
     """Settings with which the remark is not made.
 
-    Args:
-        remark: what is wrong.
-        master: the settings now.
-        expect: the remarks on other settings; raises ConfigurationError if they are invalid.
+    `expect` returns the remarks on other settings, and raises ConfigurationError for invalid ones.
     """
     offered: list[Remedy] = []
     names = {field.name for field in fields(master)}
@@ -67,26 +53,20 @@ def remedies(
 
 
 def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
-    """What to know about a plan.
-
-    Args:
-        found: what is expected of the run.
-        slots: task slots of Spark; None: unknown, or it does not run there.
-        cores: of the machine; None: it runs on several.
-    """
+    """What to know about a plan on Spark with `slots`, or on one machine with `cores`."""
     plan = found.plan
     if slots is not None and found.workers > slots:
         yield Remark(
             "slots",
             f"Spark has {counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
-            "workers. Such a run does not start: give Spark more slots, or take fewer workers.",
+            "workers. The run would not start. Give Spark more slots, or use fewer workers.",
             (_fewer(slots),) if slots else (),
         )
     if cores is not None and found.workers > cores:
         yield Remark(
             "cores",
             f"{count_text(found.workers)} workers share the {counted(cores, 'core')} of this "
-            "machine, so that each is slower than the figures say.",
+            "machine, so each is slower than the figures show.",
             (_fewer(cores),),
         )
     if not found.rows_known:
@@ -96,7 +76,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         busy = found.workers - idle
         yield Remark(
             "idle",
-            f"{counted(idle, 'worker has', 'workers have')} no data. Redistribute it, or take "
+            f"{counted(idle, 'worker has', 'workers have')} no data. Repartition it, or use "
             "fewer workers.",
             (_BALANCED, *([_fewer(busy)] if busy else [])),
         )
@@ -104,7 +84,7 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         share = f"{100 * plan.idle_fraction:.0f} %"
         yield Remark(
             "waiting",
-            f"Workers wait for the one with most data {share} of the time.",
+            f"Workers wait {share} of the time for the worker with the most data.",
             (_BALANCED,),
         )
     short = found.short_batches
@@ -112,15 +92,15 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
         yield Remark(
             "short",
             f"The last minibatch of {counted(len(short), 'worker')} is smaller: "
-            f"{counted(min(short), 'example')}{' at the least,' if len(set(short)) > 1 else ''} "
+            f"{counted(min(short), 'example')}{' at least,' if len(set(short)) > 1 else ''} "
             f"instead of {count_text(plan.batch_size)}.",
         )
     if plan.kind == "averaging" and found.exchanges == 1 and found.workers > 1:
         every = max(1, max(plan.minibatches) // _ROUNDS)
-        label = f"Average after {every} minibatch{'' if every == 1 else 'es'}"
+        label = f"Average after {counted(every, 'minibatch', 'minibatches')}"
         yield Remark(
             "once",
-            "The workers average only once an epoch: average more often.",
+            "Workers average only once per epoch. Average more often.",
             ((label, {"averaging_frequency": every}),),
         )
 
@@ -128,13 +108,3 @@ def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterato
 def _fewer(workers: int) -> tuple[str, dict[str, Any]]:
     label = f"Use {counted(workers, 'worker')}"
     return label, {"workers": workers, "workers_per_node": None}
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number and its noun.
-
-    Example:
-        >>> counted(1, "worker"), counted(2, "worker")
-        ('1 worker', '2 workers')
-    """
-    return f"{count_text(count)} {one if count == 1 else many or one + 's'}"

@@ -1,7 +1,7 @@
 """A plan as a small picture: one round, and what each worker does in an epoch. Pure."""
 
 from sparkwright.masters import Prospect
-from sparkwright_widgets._format import count_text, escaped
+from sparkwright_widgets._format import count_text, counted, escaped
 
 LANES = 8  # workers drawn one by one
 _MOST_ROUNDS = 40  # drawn as separate bars
@@ -23,7 +23,8 @@ def _round(found: Prospect) -> str:
     compute_s = count * found.step_s
     share = 100 * compute_s / (compute_s + found.exchange_s)
     title = "One message" if _is_sharing(found) else "One round"
-    text = f"{title}: {_counted(count)} {_ms(compute_s)}, {what} {_ms(found.exchange_s)}"
+    minibatches = counted(count, "minibatch", "minibatches")
+    text = f"{title}: {minibatches} {short_time(compute_s)}, {what} {short_time(found.exchange_s)}"
     return f"<p>{escaped(text)}</p>" + _track(
         f'<i style="width:{share:.2f}%;{_cuts(count)}"></i>'
         f'<i class="sparkwright-exchange" style="width:{100 - share:.2f}%"></i>'
@@ -47,7 +48,7 @@ def _epoch(found: Prospect) -> str:
         )
     left = len(minibatches) - LANES
     more = f"<p>{count_text(left)} more workers are not drawn.</p>" if left > 0 else ""
-    what = "one message each" if _is_sharing(found) else f"{count_text(found.exchanges)} rounds"
+    what = "one message each" if _is_sharing(found) else counted(found.exchanges, "round")
     return f"<p>One epoch, {what}; minibatches of each worker:</p>{''.join(lanes)}{more}"
 
 
@@ -71,9 +72,8 @@ def _is_sharing(found: Prospect) -> bool:
     return found.plan.kind == "sharing"
 
 
-def _counted(count: int) -> str:
-    return f"{count_text(count)} minibatch{'' if count == 1 else 'es'}"
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+def short_time(seconds: float) -> str:
+    """A time of a plan, to three digits."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"

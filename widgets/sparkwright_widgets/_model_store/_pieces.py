@@ -24,8 +24,6 @@ from sparkwright_widgets._ui import (
 
 from ._catalog import NEWEST, Catalog, details
 
-LABELLED: dict[str, Any] = {"style": {"description_width": "initial"}}
-
 
 def field(control: widgets.Widget, *, wide: bool = False) -> widgets.VBox:
     """A control with its label above; `wide`: as wide as there is room."""
@@ -50,9 +48,9 @@ class SaveForm(Fold):
     """
 
     def __init__(self, button: Button, confirmation: Confirmation) -> None:
-        self.name_field = Text(value="", placeholder="model", description="File name", **LABELLED)
-        self.title_field = Text(value="", description="Title", **LABELLED)
-        self.comment_field = Textarea(value="", rows=2, description="Comment", **LABELLED)
+        self.name_field = Text(value="", placeholder="model", description="File name")
+        self.title_field = Text(value="", description="Title")
+        self.comment_field = Textarea(value="", rows=2, description="Comment")
         self.updater_field = Checkbox(
             value=True, description="with the optimizer's state, to train on", indent=False
         )
@@ -133,8 +131,8 @@ class ModelRows(widgets.VBox):
         self._setting = False
         self._urls: set[str] = set()
         self.catalog = Catalog(folder_url="")
-        self.find_field = Text(value="", description="Find", **LABELLED)
-        self.order_field = Dropdown(options=(NEWEST,), value=NEWEST, description="Sort", **LABELLED)
+        self.find_field = Text(value="", description="Find")
+        self.order_field = Dropdown(options=(NEWEST,), value=NEWEST, description="Sort")
         self.found = widgets.HTML()
         self.rows = widgets.VBox()
         self.rows.add_class("sparkwright-models")

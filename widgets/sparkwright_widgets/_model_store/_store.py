@@ -19,7 +19,7 @@ from sparkwright_widgets._ui import Button, Checkbox, Confirmation, Part, Text, 
 from ._catalog import MOST_COMPARED, Catalog, details, file_name, still_block, why_disabled
 from ._comparing import compared_html
 from ._operations import Operations, answered, check_all, delete_all, is_network, several
-from ._pieces import LABELLED, ModelRows, SaveForm, field, hint
+from ._pieces import ModelRows, SaveForm, field, hint
 
 # Whole files travel for so many times as long as questions about them.
 _LONGER = 40
@@ -65,7 +65,7 @@ class ModelStore(Part):
         self._load_listeners: list[Callable[[Any], None]] = []
         self._listed = self._setting = False
         self._compared: tuple[ModelInfo, ...] = ()
-        self.url_field = Text(value=url, description="Folder (path or URL)", **LABELLED)
+        self.url_field = Text(value=url, description="Folder (path or URL)")
         self.recursive_field = Checkbox(value=False, description="with sub-folders", indent=False)
         self.list_button = self._button("List models", lambda: self.refresh())
         self.save_button = self._button("Save", lambda: self.save())
@@ -278,7 +278,7 @@ class ModelStore(Part):
         self._take_questions_back()
         self.deleting.ask(
             f"Delete {several(urls)} from {self._url}? That cannot be undone.",
-            yes="Delete for good",
+            yes="Delete permanently",
             no="Keep",
             then=lambda: self.delete(urls),
             button=self.delete_button,

@@ -9,13 +9,7 @@ STEPS_KEPT = 100  # that can be undone
 
 
 class Step(NamedTuple):
-    """One change that can be undone or redone.
-
-    Attributes:
-        what: a few words, such as "delete conv_2".
-        spec: the network on the other side of the change.
-        selected: the row that was selected there.
-    """
+    """A change in a few words, and the network and selected row on the other side of it."""
 
     what: str
     spec: NetworkSpec
@@ -24,21 +18,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuilderState:
-    """A network under construction; each method returns another state.
-
-    Attributes:
-        spec: the network.
-        selected: the selected row, from 0; None: none.
-        past: what can be undone, the oldest first; at most `STEPS_KEPT`.
-        future: what can be redone, the next one last.
-        typing: the field that the last change typed into; what is typed into one field without
-            doing anything else is undone in one step.
-    """
+    """A network under construction; each method returns another state."""
 
     spec: NetworkSpec = field(default_factory=NetworkSpec)
-    selected: int | None = None
-    past: tuple[Step, ...] = ()
-    future: tuple[Step, ...] = ()
+    selected: int | None = None  # row from 0; None: none
+    past: tuple[Step, ...] = ()  # what can be undone, the oldest first
+    future: tuple[Step, ...] = ()  # what can be redone, the next one last
+    # The field that the last change typed into: what is typed into one field is undone at once.
     typing: str = ""
 
     def __post_init__(self) -> None:
@@ -57,9 +43,9 @@ class BuilderState:
         """Change the network.
 
         Args:
-            spec: the network from now on.
-            what: was done, in a few words.
-            selected: the selected row from now on; default: the same.
+            spec: the new network.
+            what: the change in a few words.
+            selected: the selected row; default: the same.
             typing: the field that was typed into; default: none.
         """
         row = self.selected if selected is None else selected

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkwright.networks import (
     LOSSES,
@@ -15,6 +15,7 @@ from sparkwright.networks import (
     Preset,
     defaults_for,
 )
+from sparkwright_widgets._format import counted
 
 from ._fixes import Fix, accepted, inserted, loss_title, with_options, with_output
 from ._html import shape_text
@@ -29,12 +30,9 @@ _AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFacts:
-    """What is known of the data.
+    """What is known of the data, by the name of the input or output.
 
-    Attributes:
-        features: the shape of one example of each input, by name.
-        labels: the shape of one label of each output, by name; empty: not known.
-        classes: how many classes each output's labels have, by name; those known.
+    `features` and `labels` are shapes of one example; `classes` is how many classes labels have.
     """
 
     features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
@@ -46,19 +44,12 @@ class DataFacts:
         return hash((*sorted(self.features), *sorted(self.labels)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Misfit:
-    """One thing that does not go together.
-
-    Attributes:
-        sentence: what, with both sides.
-        fixes: changes that solve it, the best first; empty: none is known.
-        stops: whether training would fail.
-    """
+class Misfit(NamedTuple):
+    """A mismatch in a sentence, and changes that solve it, the best first."""
 
     sentence: str
     fixes: tuple[Fix, ...] = ()
-    stops: bool = True
+    stops: bool = True  # whether training would fail
 
 
 def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tuple[Misfit, ...]:
@@ -71,7 +62,7 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
     """
     found = _compared(spec, analysis, data)
     if analysis.is_pending:
-        return tuple(replace(misfit, fixes=()) for misfit in found)
+        return tuple(misfit._replace(fixes=()) for misfit in found)
     return tuple(_offering(spec, misfit, data) for misfit in found)
 
 
@@ -102,7 +93,7 @@ def _offering(spec: NetworkSpec, misfit: Misfit, data: DataFacts) -> Misfit:
         return misfit.sentence not in [other.sentence for other in left]
 
     offered = accepted(([fix] for fix in misfit.fixes), solves)
-    return replace(misfit, fixes=offered or preset_fixes(spec, data))
+    return misfit._replace(fixes=offered or preset_fixes(spec, data))
 
 
 def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> list[Misfit]:
@@ -145,7 +136,7 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
     if missing:
         return [
             Misfit(
-                sentence=f"The data has no features for the input {', '.join(missing)}. It "
+                f"The data has no features for the input {', '.join(missing)}. It "
                 f"has: {', '.join(features)}. Name the inputs as the features are named."
             )
         ]
@@ -154,18 +145,13 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
         shape, data = inputs[name].options.get("shape"), features[feature]
         taken = tuple(shape) if isinstance(shape, list | tuple) else None
         if taken is None or not _takes(taken, data):
-            found.append(
-                Misfit(
-                    sentence=f"The input {name} takes {shape_text(taken)}, the data has "
-                    f"{shape_text(data)} for an example of {feature}.",
-                    fixes=(
-                        Fix(
-                            f"Use the data's shape: {shape_text(data)}",
-                            with_options(spec, name, shape=list(data)),
-                        ),
-                    ),
-                )
+            changed = with_options(spec, name, shape=list(data))
+            sentence = (
+                f"The input {name} takes {shape_text(taken)}; each example of {feature} is "
+                f"{shape_text(data)}."
             )
+            fix = Fix(f"Use the data's shape: {shape_text(data)}", changed)
+            found.append(Misfit(sentence, (fix,)))
     return found
 
 
@@ -176,9 +162,9 @@ def _label(
     if output.loss == _SPARSE:
         if 0 < len(made) == len(shape) and 1 not in (made[-1], shape[-1]):
             return Misfit(
-                sentence=f"The labels are {shape_text(shape)} numbers each, one a class; the "
+                f"The labels are {shape_text(shape)} numbers each, one a class; the "
                 f"loss {_SPARSE} expects the number of the class.",
-                fixes=(_loss_fix(spec, output, _ONE_HOT),),
+                (_loss_fix(spec, output, _ONE_HOT),),
             )
         if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
             return _places(spec, output, shape, made)
@@ -186,20 +172,19 @@ def _label(
         if classes is None or units in (None, classes):
             return None
         found = _units(spec, output, classes, f"The data has {classes} classes", made)
-        return replace(found, stops=classes > (units or 0))  # more outputs only cost time
+        return found._replace(stops=classes > (units or 0))  # more outputs only cost time
     kind = LOSSES.get(output.loss)
     is_yes_or_no = kind is not None and kind.labels in ("zeros and ones", "-1 and 1")
     if classes is not None and classes > 2 and is_yes_or_no and _squeezed(made) == ():
         return Misfit(
-            sentence=f"The data has {classes} classes; one output with the loss {output.loss} "
+            f"The data has {classes} classes; one output with the loss {output.loss} "
             "tells only two apart.",
-            fixes=(_classifying(spec, output, classes, made),) if _has_units(spec, output) else (),
+            (_classifying(spec, output, classes, made),) if _has_units(spec, output) else (),
         )
     if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
         return Misfit(
-            sentence="The labels are one number each; the loss "
-            f"{_ONE_HOT} expects one for each class.",
-            fixes=(_loss_fix(spec, output, _SPARSE),),
+            f"The labels are one number each; the loss {_ONE_HOT} expects one for each class.",
+            (_loss_fix(spec, output, _SPARSE),),
         )
     if _squeezed(shape) == _squeezed(made) or None in (*shape, *made):
         return None
@@ -208,7 +193,7 @@ def _label(
     what = f"A label is {shape_text(shape)}"
     found = _units(spec, output, shape[-1] if shape else 1, what, made)
     if classes is not None and len(made) == 1 and _has_units(spec, output):
-        found = replace(found, fixes=(_classifying(spec, output, classes, made), *found.fixes))
+        found = found._replace(fixes=(_classifying(spec, output, classes, made), *found.fixes))
     return found
 
 
@@ -218,11 +203,11 @@ def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) ->
     sentence = f"{label}, the output {output.layer} gives {shape_text(made)}"
     found = _flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
     if found is None:
-        return Misfit(sentence=f"{sentence}.")
+        return Misfit(f"{sentence}.")
     kind, changed = found
     return Misfit(
-        sentence=f"{sentence}: a vector for each of its {shape_text(made[:-1])} places.",
-        fixes=(Fix(f"Add {kind}", changed),),
+        f"{sentence}: a vector for each of its {shape_text(made[:-1])} places.",
+        (Fix(f"Add {kind}", changed),),
     )
 
 
@@ -263,16 +248,9 @@ def _units(
 ) -> Misfit:
     sentence = f"{what}, the output {output.layer} gives {shape_text(made)}."
     if units is None or len(made) != 1 or not _has_units(spec, output):
-        return Misfit(sentence=sentence)
-    return Misfit(
-        sentence=sentence,
-        fixes=(
-            Fix(
-                f"Use {units} unit{'' if units == 1 else 's'}",
-                with_options(spec, output.layer, units=units),
-            ),
-        ),
-    )
+        return Misfit(sentence)
+    changed = with_options(spec, output.layer, units=units)
+    return Misfit(sentence, (Fix(f"Use {counted(units, 'unit')}", changed),))
 
 
 def _has_units(spec: NetworkSpec, output: OutputSpec) -> bool:

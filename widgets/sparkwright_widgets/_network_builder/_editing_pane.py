@@ -16,28 +16,35 @@ from sparkwright.networks import (
 from sparkwright.networks.keras_catalog import is_loaded, load
 from sparkwright.networks.palette import PALETTE
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import Background, Button, Dropdown, Fold, advice, close_all, row
+from sparkwright_widgets._ui import (
+    Background,
+    Button,
+    Dropdown,
+    Fold,
+    TextEditor,
+    advice,
+    close_all,
+    row,
+)
 
 from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Misfit, misfits, preset_fixes, preset_for
 from ._fixes import Fix, fixes
 from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
+from ._network_text import FORMS, read
 from ._pane import NetworkPane
-from ._text_exchange import TextExchange
 from ._training_editor import TrainingEditor
 
-_WIDE = {"description_width": "initial"}
-_KEYS = "Arrow keys choose a layer, Alt with ↑ or ↓ moves it, Delete deletes it."
+_KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes it."
 
 
 class EditingPane(NetworkPane):
     """Edits a network.
 
-    Args:
-        guarded: wraps callbacks so that what they raise is shown.
-        say: shows one line about what was done.
-        told: called when the network, or what is wrong with it, has changed.
+    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one line, and `told`
+    is
+    called when the network or its problem has changed.
     """
 
     def __init__(
@@ -88,18 +95,17 @@ class EditingPane(NetworkPane):
         return mistake or self.analysis.reason
 
     def take(self, spec: NetworkSpec, what: str = "") -> None:
-        """Edit another network; that can be undone, unless it is the first one.
-
-        Args:
-            spec: the network.
-            what: was done by a person, in a few words; empty: it was set from code.
-        """
+        """Edit another network; can be undone unless it is the first one. `what`: the change."""
         self.editor.forget()
         if what or self.spec.layers or self._state.past:
-            self._change(spec, what or "take another network", 0)
+            self._change(spec, what or "replace the network", 0)
         else:
             self._take(BuilderState(spec=spec, selected=0 if spec.layers else None))
             self.presets.set_opened(not spec.layers)
+
+    def _take_text(self, text: str, _form: str) -> bool:
+        self.take(read(text), "apply a text")
+        return True
 
     def set_data(self, data: DataFacts) -> None:
         """Say what the data looks like."""
@@ -120,13 +126,18 @@ class EditingPane(NetworkPane):
         self.layers.observe(self._guarded(self._row_chosen), "selected")
         self.layers.on_action(self._guarded(lambda what: self.editor.act(what)))
         kinds = [(f"{name} · {group}", name) for group, names in PALETTE.items() for name in names]
-        self.kind = Dropdown(description="New layer", options=kinds, value="Dense", style=_WIDE)
+        self.kind = Dropdown(description="New layer", options=kinds, value="Dense")
         self.add_button = self._button("Add below", self._add)
         mistaken = self._guarded(self._mistaken)
         self.editor = LayerEditor(self._guarded(self._change), self._say, mistaken)
         self.training: TrainingEditor | None = None  # the largest form, which many never open
-        apply = self._guarded(lambda spec: self.take(spec, "apply a text"))
-        self.text = TextExchange(apply)
+        self.text = TextEditor(
+            "Network as text",
+            lambda form: FORMS[form][1](self.spec),
+            self._take_text,
+            forms=[(title, form) for form, (title, _) in FORMS.items()],
+            title=lambda: self.name,
+        )
         self._add_fold("text", "Python, JSON, YAML", self._refresh, self.text)
         self._add_fold("training", "Task, loss, optimizer", self._open_training)
         tools = row(self.kind, self.add_button, self.undo_button, self.redo_button)
@@ -201,7 +212,7 @@ class EditingPane(NetworkPane):
 
     def _take_preset(self, name: str) -> None:
         spec = NetworkSpec() if name == EMPTY else preset_for(PRESETS[name], self._data)
-        self.take(spec, f"begin with {name}")
+        self.take(spec, f"use the preset {name}")
 
     def _fix(self, fix: Fix) -> None:
         self.editor.forget()
@@ -217,7 +228,7 @@ class EditingPane(NetworkPane):
     def _redo(self) -> None:
         what = self._state.future[-1].what if self._state.future else ""
         self._take(self._state.redone())
-        self._say(f"Done again: {what}." if what else "There is nothing to do again.")
+        self._say(f"Redone: {what}." if what else "There is nothing to redo.")
 
     def _mistaken(self) -> None:
         self._refresh()
@@ -260,7 +271,7 @@ class EditingPane(NetworkPane):
         mistakes = {} if selected is None else {spec.layers[selected].name: self.editor.mistake}
         self.show_network(problem, -1 if selected is None else selected, mistakes)
         if self.folds["text"].opened:
-            self.text.show(spec)
+            self.text.follow()
 
     def _show_notes(self) -> None:
         """Show misfits, and fixes of the network's own problem, which the summary names."""
@@ -282,13 +293,11 @@ class EditingPane(NetworkPane):
             buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
         self._fix_buttons += buttons
         if not note.sentence:
-            box = row(*buttons)
-            box.add_class("sparkwright-fixes")
-            return box
+            return row(*buttons)
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
             f"</strong> {escaped(note.sentence)}</div>"
         )
         box = row(sentence, *buttons)
-        box.add_class("sparkwright-note")
+        box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box

@@ -26,24 +26,14 @@ _SIZES = {"kernel_size": (5, 3, 2, 1), "pool_size": (2, 1)}
 
 
 class Fix(NamedTuple):
-    """A change that solves a problem.
-
-    Attributes:
-        label: the text of its button.
-        spec: the network with the change.
-    """
+    """The text of a button, and the network with the change that it makes."""
 
     label: str
     spec: NetworkSpec
 
 
 def fixes(spec: NetworkSpec, analysis: NetworkAnalysis) -> tuple[Fix, ...]:
-    """Changes after which the network has no problem; empty if it has none, or none helps.
-
-    Args:
-        spec: the network.
-        analysis: of the network.
-    """
+    """Changes after which the network has no problem; empty if it has none, or none helps."""
     if analysis.is_pending or analysis.ok:
         return ()
     broken = next((row for row in analysis.rows if row.problem is not None), None)
@@ -56,11 +46,9 @@ def fixes(spec: NetworkSpec, analysis: NetworkAnalysis) -> tuple[Fix, ...]:
 def accepted(
     choices: Iterable[Iterable[Fix]], solves: Callable[[NetworkSpec], bool] = lambda _spec: True
 ) -> tuple[Fix, ...]:
-    """The first `MOST_FIXES` that the analysis accepts.
+    """The first `MOST_FIXES` that the analysis accepts, one of each group of alternatives.
 
-    Args:
-        choices: alternatives, of which the first that is accepted is taken.
-        solves: whether a network that can be built solves the problem; default: it does.
+    `solves` returns whether a network that can be built solves the problem; default: it does.
     """
     found: list[Fix] = []
     for alternatives in choices:
@@ -74,12 +62,7 @@ def accepted(
 
 
 def loss_title(loss: str) -> str:
-    """A loss in words.
-
-    Example:
-        >>> loss_title("sparse_categorical_crossentropy")
-        'sparse categorical crossentropy'
-    """
+    """A loss in words, such as "mean squared error"."""
     return loss.replace("_", " ")
 
 

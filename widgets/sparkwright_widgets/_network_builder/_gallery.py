@@ -21,9 +21,7 @@ _PLUS = '<span class="sparkwright-preset-plus" aria-hidden="true">+</span>'
 def preset_cards(data: DataFacts, *, is_loaded: bool) -> list[dict[str, Any]]:
     """A card for each preset, those that fit the data first, and one for an empty network.
 
-    Args:
-        data: what is known of the data.
-        is_loaded: whether Keras is, so that fitting can be checked.
+    Whether a preset fits is checked once Keras is loaded.
     """
     fitting = [name for name, preset in PRESETS.items() if is_loaded and fits(preset, data)]
     names = [*fitting, *(name for name in PRESETS if name not in fitting)]
@@ -44,13 +42,9 @@ def _card(name: str, text: str, picture: str, is_fitting: bool) -> dict[str, Any
 
 
 class PresetGallery(HeardFromAnyPage, anywidget.AnyWidget):
-    """Shows `cards` and lets one of them be taken.
+    """Shows the presets in `cards`.
 
-    Attributes:
-        cards: see `preset_cards`.
-
-    Args:
-        taken: called with the name of a preset, or `EMPTY`, when its button is pressed.
+    `taken` is called with the name of a preset, or `EMPTY`, when its button is pressed.
     """
 
     _esm = asset("gallery.mjs")  # a text, not a path: see `_loss_chart`

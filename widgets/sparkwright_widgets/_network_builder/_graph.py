@@ -48,11 +48,7 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """The column of each layer, from 0, where each layer has a row of its own.
 
     A layer's column stays free below it down to the last layer that takes it, so lines lead
-    straight down and cross no box.
-
-    Args:
-        inputs: by name, the names of the layers whose outputs it takes, in an order in which each
-            layer comes after those that it takes.
+    straight down and cross no box. Each layer comes after those that it takes.
 
     Example:
         >>> columns({"a": [], "b": ["a"], "c": ["b"], "sum": ["c", "a"]})
@@ -78,10 +74,6 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
 def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> dict[str, int]:
     """The rank of each layer, from 0: below those that it takes, as far up as its column is free.
 
-    Args:
-        inputs: as for `columns`.
-        columns: the column of each layer.
-
     Example:
         >>> graph = {"a": [], "b": ["a"], "c": ["a"], "sum": ["b", "c"]}
         >>> ranks(graph, columns(graph))
@@ -100,13 +92,7 @@ def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> di
 
 
 def graph_svg(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
-    """Draw the layers that are switched on; the text around gives the color.
-
-    Args:
-        rows: the network, analyzed.
-        name: of the network, for the text that stands for the picture.
-        outputs: names of the layers that are outputs.
-    """
+    """Draw the layers that are switched on; the text around gives the color."""
     drawn = [row for row in rows if row.enabled]
     if not drawn:
         return advice("There is no layer to draw.")

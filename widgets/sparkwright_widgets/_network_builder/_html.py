@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sparkwright.networks import LayerAnalysis, NetworkAnalysis, layer_kind
 from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.networks.palette import group_of
-from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._format import bytes_text, count_text, counted, escaped
 from sparkwright_widgets._table import Markup, html_table
 from sparkwright_widgets._ui import advice
 
@@ -24,12 +24,9 @@ _GROUP_SIGNS = {
 
 
 class RowState(NamedTuple):
-    """How a row stands: a sign and a word, so that colour never stands alone.
+    """How a row stands: a sign and a word, so that color never stands alone.
 
-    Attributes:
-        key: "ok", "problem", "waiting" or "off"; names the class in the styles.
-        sign: one character.
-        word: what the sign means.
+    `key` is "ok", "problem", "waiting" or "off"; it names the class in the styles.
     """
 
     key: str
@@ -52,17 +49,12 @@ def shape_text(shape: tuple[int | None, ...] | None) -> str:
 
 
 def parameters_text(parameters: int | None) -> str:
-    """How many numbers a layer holds.
-
-    Example:
-        >>> [parameters_text(count) for count in (0, 1, 520, None)]
-        ['no parameters', '1 parameter', '520 parameters', '—']
-    """
+    """How many numbers a layer holds, such as "520 parameters"."""
     if parameters is None:
         return "—"
     if parameters == 0:
         return "no parameters"
-    return f"{count_text(parameters)} parameter{'' if parameters == 1 else 's'}"
+    return counted(parameters, "parameter")
 
 
 def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
@@ -79,12 +71,7 @@ def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
 
 
 def shortened(text: str, length: int) -> str:
-    """`text` with at most `length` characters.
-
-    Example:
-        >>> shortened("batch_normalization_12", 10)
-        'batch_nor…'
-    """
+    """`text` with at most `length` characters, the last one "…" where it is cut."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -96,16 +83,13 @@ def layer_rows(
 ) -> list[dict[str, str]]:
     """What the list shows: for each row its HTML and its state ("ok", "problem", ...).
 
-    Args:
-        rows: the network, looked at.
-        outputs: names of the layers that are outputs.
-        mistakes: by a layer's name, what is wrong with a value that is being typed.
+    `mistakes` has the problems of values being typed, by the layer's name.
     """
     found: list[dict[str, str]] = []
     for before, row in zip([None, *rows], rows, strict=False):
         mistake = (mistakes or {}).get(row.name, "")
         takes_above = before is not None and row.inputs == (before.name,)
-        taken = "" if takes_above or not row.inputs else f"takes {', '.join(row.inputs)}"
+        taken = "" if takes_above or not row.inputs else f"inputs: {', '.join(row.inputs)}"
         trouble = mistake or (row.problem if row.enabled else None) or ""
         html = (
             f"{_span('number', str(row.index + 1))}"
@@ -124,7 +108,7 @@ def kind_sign(kind: str) -> str:
     return "→" if kind == "Input" else _GROUP_SIGNS.get(group_of(kind), "□")
 
 
-LAYER_HEADS = ("Row", "Layer", "Kind", "Takes", "Output shape", "Parameters", "State")
+LAYER_HEADS = ("Row", "Layer", "Kind", "Inputs", "Output shape", "Parameters", "State")
 TEXT_COLUMNS = (1, 2, 3, 4, 6)
 
 
@@ -169,12 +153,7 @@ def _state_html(row: LayerAnalysis, mistake: str = "") -> str:
 
 
 def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
-    """Number, kind, shapes and size, and what such a layer does.
-
-    Args:
-        row: the layer, looked at.
-        mistake: what is wrong with a value that is being typed.
-    """
+    """Number, kind, shapes and size, and what such a layer does."""
     kind = layer_kind(row.kind) if is_loaded() else None
     state = row_state(row, mistake)
     size = f"{state.sign} {state.word}"
@@ -189,18 +168,12 @@ def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
 
 
 def size_text(analysis: NetworkAnalysis) -> str:
-    """How large the network is.
-
-    Example: `8 layers, 431,080 parameters (1.6 MiB)`.
-    """
+    """The size of the network, such as `8 layers, 431,080 parameters (1.6 MiB)`."""
     layers = sum(row.enabled for row in analysis.rows)
     size = bytes_text(4 * analysis.parameters)
     fixed = analysis.parameters - analysis.trainable_parameters
     apart = f", {count_text(fixed)} of them fixed" if fixed else ""
-    return (
-        f"{layers} layer{'' if layers == 1 else 's'}, "
-        f"{parameters_text(analysis.parameters)} ({size}{apart})"
-    )
+    return f"{counted(layers, 'layer')}, {parameters_text(analysis.parameters)} ({size}{apart})"
 
 
 def summary_line(analysis: NetworkAnalysis, problem: str | None) -> str:

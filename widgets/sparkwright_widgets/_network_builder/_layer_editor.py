@@ -41,10 +41,10 @@ class LayerEditor(widgets.VBox):
     """Edits one layer. Fields stay the same widgets while they are typed into.
 
     Args:
-        change: called with the network as it has become, what was done in a few words, the row to
-            select, and the field that was typed into.
+        change: called with the new network, the change in a few words, the row to select, and the
+            field that was typed into.
         say: shows one line about what was done.
-        mistaken: called when a field has come to hold something invalid, or no longer does.
+        mistaken: called when a field has become invalid, or valid again.
     """
 
     def __init__(
@@ -75,13 +75,7 @@ class LayerEditor(widgets.VBox):
         return "" if self._shown is None else self.name_form.mistake or self.form.mistake
 
     def show(self, spec: NetworkSpec, selected: int | None, rows: Sequence[LayerAnalysis]) -> None:
-        """Show a layer; what is being typed into its fields stays if it means the same.
-
-        Args:
-            spec: the network.
-            selected: the row of the layer; None: none.
-            rows: the network, looked at.
-        """
+        """Show the selected layer, if any; text being typed stays if it means the same."""
         for part in self.children[1:]:
             part.layout.display = "none" if selected is None else None
         if selected is None:
@@ -169,8 +163,7 @@ def _known(layer: LayerSpec) -> LayerKind | None:
 class InputsEditor(widgets.Box):
     """Chooses inputs by name.
 
-    Args:
-        chosen: called with the names when a person has changed them; empty: the layer before.
+    `chosen` is called with the names when a person has changed them; empty: the layer before.
     """
 
     def __init__(self, chosen: Callable[[tuple[str, ...]], None]) -> None:
@@ -183,12 +176,12 @@ class InputsEditor(widgets.Box):
     def show(
         self, most: int | None, names: Sequence[str], chosen: Sequence[str], before: str
     ) -> None:
-        """Show what is chosen, without telling anybody.
+        """Show the chosen inputs without calling back.
 
         Args:
             most: inputs that the layer may have; None: any number.
             names: of the layers above.
-            chosen: names, also such as are not among `names`; empty: the layer before.
+            chosen: names, also of layers that are not above; empty: the layer before.
             before: that layer's name; empty: there is none.
         """
         count = len(chosen) + 1 if most is None or most > 1 else most
@@ -196,9 +189,9 @@ class InputsEditor(widgets.Box):
         try:
             self._resize(count)
             for place, choice in enumerate(self.choices):
-                choice.description = "Takes" if most == 1 else f"Input {place + 1}"
+                choice.description = "Input" if most == 1 else f"Input {place + 1}"
                 value = chosen[place] if place < len(chosen) else ""
-                empty = "(add another)" if place == len(chosen) else "(take this one out)"
+                empty = "(add another)" if place == len(chosen) else "(remove this input)"
                 if most == 1 or (place == 0 and not chosen):
                     empty = f"(the layer above: {before})" if before else "(the layer above)"
                 is_lost = bool(value) and value not in names
@@ -214,7 +207,7 @@ class InputsEditor(widgets.Box):
         """Have `count` fields; those that stay keep their widgets."""
         fields: list[widgets.Widget] = list(self.children)
         while len(self.choices) < count:
-            choice = Dropdown(style={"description_width": "initial"})
+            choice = Dropdown()
             choice.observe(lambda _change: self._heard(), "value")
             self.choices.append(choice)
             fields.append(widgets.VBox([choice], _dom_classes=["sparkwright-field"]))

@@ -97,10 +97,7 @@ class NetworkBuilder(Part):
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can.
-
-        While Keras is loading, the sentence says so.
-        """
+        """Why the network cannot be trained, or that Keras is still loading; None: it can."""
         return self._pane.problem
 
     def build(self) -> Any:
@@ -124,12 +121,10 @@ class NetworkBuilder(Part):
         labels: Mapping[str, Shape] | None = None,
         classes: Mapping[str, int] | None = None,
     ) -> None:
-        """Say what the data looks like, so that the builder tells what does not go with it.
+        """Set the shapes of one example of each input and of one label of each output, by name.
 
-        Args:
-            features: the shape of one example of each input, by name; default None: not known.
-            labels: the shape of one label of each output, by name; default None: not known.
-            classes: how many classes the labels have, by output; default None: not known.
+        Where they do not fit the network, the builder shows it, with changes that solve it.
+        `classes`: how many classes the labels of each output have. Default None: not known.
         """
         self.editing.set_data(
             DataFacts(
@@ -146,12 +141,9 @@ class NetworkBuilder(Part):
         workers: int | None = None,
         master: Literal["averaging", "sharing"] | None = None,
     ) -> None:
-        """Say how the network will be trained, for the estimates.
+        """Set what the estimates assume of training; default None: as it was.
 
-        Args:
-            batch_size: examples in a minibatch of one worker; default None: as it was.
-            workers: how many train; default None: as it was.
-            master: parameter averaging or gradient sharing; default None: as it was.
+        `batch_size`: examples in a minibatch of one worker; `workers`: how many train.
         """
         for pane in filter(None, (self.editing, self.viewing)):
             pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
@@ -212,6 +204,6 @@ def _training(spec: NetworkSpec) -> Sequence[str]:
         for output in spec.outputs
     ]
     settings = ", ".join(f"{name} {value}" for name, value in spec.optimizer.options.items())
-    seed = "drawn anew each time" if spec.seed is None else f"seed {spec.seed}"
+    seed = "random each time" if spec.seed is None else f"seed {spec.seed}"
     optimizer = f"{spec.optimizer.kind}{f' ({settings})' if settings else ''}"
     return [*sentences, f"Optimizer {optimizer}. Initial weights: {seed}."]

@@ -30,7 +30,7 @@ _OPTIONS = (
         kind="int",
         default=32,
         minimum=1,
-        label="Minibatch of a worker",
+        label="Minibatch size on each worker",
         unit="examples",
     ),
     Option(name="workers", kind="int", default=2, minimum=1, unit="processes"),
@@ -39,19 +39,16 @@ _OPTIONS = (
         kind="choice",
         default="averaging",
         choices=("averaging", "sharing"),
-        label="Exchange",
-        help="averaging: parameters now and then; sharing: compressed updates all the time.",
+        label="Synchronization",
+        help="averaging: parameters every few minibatches; sharing: compressed updates.",
     ),
 )
 
 
 class NetworkPane(widgets.VBox):
-    """Shows a network; a subclass makes its `children` and says what happens.
+    """Shows a network and its analysis; a subclass sets its `children`.
 
-    Attributes:
-        layers: the list.
-        folds: by name; what they hold is brought up to date when they are opened.
-        analysis: of the network.
+    What a fold holds is brought up to date when it is opened.
     """
 
     analysis = NetworkAnalysis(rows=())
@@ -74,7 +71,7 @@ class NetworkPane(widgets.VBox):
 
     def columns(self, *columns: widgets.Widget) -> widgets.Box:
         """Widgets beside each other, or below each other on a narrow page."""
-        return widgets.Box(list(columns), _dom_classes=["sparkwright-builder-columns"])
+        return widgets.Box(list(columns), _dom_classes=["sparkwright-pair"])
 
     @property
     def name(self) -> str:
@@ -89,12 +86,9 @@ class NetworkPane(widgets.VBox):
     def show_network(
         self, problem: str | None, selected: int, mistakes: Mapping[str, str] | None = None
     ) -> None:
-        """Show the network.
+        """Show the network, its problem (None: none) and the selected row (-1: none).
 
-        Args:
-            problem: why it cannot be trained; None: it can.
-            selected: the row in hand; -1: none.
-            mistakes: by a layer's name, what is wrong with a value that is being typed.
+        `mistakes` has the problems of values being typed, by the layer's name.
         """
         rows, spec = self.analysis.rows, self.known
         outputs = [output.layer for output in spec.outputs] if spec else []
@@ -107,13 +101,9 @@ class NetworkPane(widgets.VBox):
 
 
 class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
-    """Shows `rows` and their graph, and lets one of them be chosen in either.
+    """Shows `rows` and their graph, of which one can be selected; -1: none.
 
-    Attributes:
-        graph: the drawing as SVG, safe to insert; see `_graph.graph_svg`.
-        rows: for each row its HTML, safe to insert, and its state; see `_html.layer_rows`.
-        selected: the row in hand; -1: none.
-        label: what the list holds, for screen readers.
+    `graph` is SVG of `graph_svg`, `rows` the HTML and states of `layer_rows`: both are escaped.
     """
 
     _esm = asset("layer_list.mjs")  # a text, not a path: see `_live_chart`
@@ -158,7 +148,7 @@ class EstimateView(widgets.VBox):
         if self._spec is None:
             return
         if not analysis_now(self._spec).ok:
-            self.figures.value = advice("Known when the network has no problem.")
+            self.figures.value = advice("Available once the network has no problem.")
             return
         values = self.form.values
         found, workers = estimate(self._spec, **values), values["workers"]

@@ -57,9 +57,8 @@ class TrainingEditor(widgets.VBox):
     """Edits all of a network but its layers.
 
     Args:
-        change: called with the network as it has become, what was done in a few words, and the
-            field that was typed into.
-        mistaken: called when a field has come to hold something invalid, or no longer does.
+        change: called with the new network, the change in a few words, and the field typed into.
+        mistaken: called when a field has become invalid, or valid again.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class TrainingEditor(widgets.VBox):
     def _optimizer_chosen(self) -> None:
         kind = self.optimizer.values["optimizer"]
         optimizer = OptimizerSpec(kind=kind, schedule=self._spec.optimizer.schedule)
-        self._change(replace(self._spec, optimizer=optimizer), f"take {kind}", "")
+        self._change(replace(self._spec, optimizer=optimizer), f"use {kind}", "")
 
     def _setting_changed(self, name: str) -> None:
         kind = optimizer_kind(self._spec.optimizer.kind)
@@ -185,7 +184,7 @@ class OutputEditor(widgets.VBox):
         self.form = ValueForm(self._changed, training.mistaken)
         self.metrics = ValueForm(self._changed, training.mistaken)
         self.metrics.add_class("sparkwright-metrics")
-        self.more = Dropdown(description="More metrics", style={"description_width": "initial"})
+        self.more = Dropdown(description="More metrics")
         self.more.observe(self._added, "value")
         number = f" {place + 1}" if self._several else ""
         self.remove_button = Button(description=f"Remove output{number}")

@@ -16,7 +16,7 @@ class ValueForm(widgets.VBox):
 
     Args:
         changed: called with the name of an option when a person has changed its value.
-        mistaken: called when a field has come to hold something invalid, or no longer does.
+        mistaken: called when a field has become invalid, or valid again.
     """
 
     def __init__(self, changed: Callable[[str], None], mistaken: Callable[[], None]) -> None:
@@ -44,13 +44,7 @@ class ValueForm(widgets.VBox):
     def show(
         self, options: Sequence[Option], values: Mapping[str, Any], *, anew: bool = False
     ) -> None:
-        """Show values; what is being typed stays where the value is the same.
-
-        Args:
-            options: what to ask for; the fields stay while the options do.
-            values: by name; an option without one has its default.
-            anew: fill every field, whatever was typed into it.
-        """
+        """Show values; text being typed stays where the value is the same, unless `anew`."""
         if tuple(options) != self._options:
             old, self._options, anew = self._form, tuple(options), True
             rare = sum(1 for option in options if option.group)
@@ -86,10 +80,5 @@ class ValueForm(widgets.VBox):
 
 
 def as_json(value: Any) -> Any:
-    """Tuples as lists.
-
-    Example:
-        >>> as_json((3, 5))
-        [3, 5]
-    """
+    """The value with lists in place of tuples."""
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -20,18 +20,13 @@ def is_model(value: Any) -> bool:
 
 
 class ViewingPane(NetworkPane):
-    """Shows a Keras model, whatever is in it, and changes nothing.
-
-    Args:
-        model: the Keras model.
-        edit: called when a person wants a copy to edit.
-    """
+    """Shows a Keras model, and changes nothing; `edit` is called when a copy is wanted."""
 
     def __init__(self, model: Any, edit: Callable[[], None]) -> None:
         super().__init__(self._refresh)
         self.model, self.analysis = model, view_model(model)
         self._spec: NetworkSpec | None = None
-        more = "A copy begins with new weights; the model itself stays as it is."
+        more = "A copy starts with new weights; the model is not changed."
         try:
             self._spec = describe_model(model)
         except ConfigurationError as error:
@@ -43,7 +38,7 @@ class ViewingPane(NetworkPane):
         self.layers.observe(lambda _change: self._refresh(), "selected")
         self.details = widgets.HTML()
         notice = widgets.HTML(
-            f"<div><b>{escaped(self.name)}</b>, a Keras model, to look at. "
+            f"<div><b>{escaped(self.name)}</b>, a Keras model, read-only. "
             f'<span class="sparkwright-message">{escaped(more)}</span></div>'
         )
         self.children = [

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparkwright.evaluation.numbers import short_count
-from sparkwright_widgets._figure_svg import COLOURS, INK, inline_svg
+from sparkwright_widgets._figure_svg import COLORS, INK, inline_svg
 from sparkwright_widgets._format import count_text
 
 MOST_BARS = 64
@@ -141,7 +141,7 @@ def _draw(axes: Any, bars: Bars, title: str) -> None:
             places,
             rows,
             bottom=base,
-            color=_OTHERS if is_rest else COLOURS[number % len(COLOURS)],
+            color=_OTHERS if is_rest else COLORS[number % len(COLORS)],
             hatch="" if is_rest else _HATCHES[number % len(_HATCHES)],
             edgecolor="white",
             linewidth=0,

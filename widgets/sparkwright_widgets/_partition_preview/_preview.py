@@ -154,7 +154,7 @@ class PartitionPreview(Part):
 
     @mode.setter
     def mode(self, mode: RepartitionMode) -> None:
-        self._set("mode", mode)
+        self._choose(mode=mode)
 
     @property
     def strategy(self) -> RepartitionStrategy:
@@ -163,7 +163,7 @@ class PartitionPreview(Part):
 
     @strategy.setter
     def strategy(self, strategy: RepartitionStrategy) -> None:
-        self._set("strategy", strategy)
+        self._choose(strategy=strategy)
 
     @property
     def workers(self) -> int:
@@ -252,11 +252,7 @@ class PartitionPreview(Part):
         """Choose the mode and strategy that are recommended, if the data is counted."""
         if self._forecasts:
             plan = recommended(self._forecasts).plan
-            with self._lock:
-                self._choice = replace(self._choice, mode=plan.mode, strategy=plan.strategy)
-            self.form.set(self._choice)
-            self._refresh()
-            self._changed()
+            self._choose(mode=plan.mode, strategy=plan.strategy)
 
     # --- private
 
@@ -284,12 +280,13 @@ class PartitionPreview(Part):
                 f"None. Received: {type(data).__name__}."
             )
 
-    def _set(self, name: str, value: Any) -> None:
-        if getattr(self._choice, name) == value:
-            return
+    def _choose(self, **changes: Any) -> None:
         with self._lock:
-            self._choice = replace(self._choice, **{name: value})
-        self.form.set(self._choice)
+            choice = replace(self._choice, **changes)
+            if choice == self._choice:
+                return
+            self._choice = choice
+        self.form.set(choice)
         self._refresh()
         self._changed()
 

@@ -71,7 +71,7 @@ def comparison_html(
         opening=f"<p><strong>{escaped(winner_sentence(best))}</strong></p>",
         sections=[
             Section("Results", [_results_block(named, best)]),
-            Section("How they learnt", curve_blocks(epochs)),
+            Section("How they learned", curve_blocks(epochs)),
             Section("Evaluation", compared(evaluations or {})),
             Section("What differed", [difference_block(named)]),
         ],

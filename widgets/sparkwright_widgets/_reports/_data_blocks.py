@@ -19,6 +19,7 @@ from sparkwright_widgets._format import (
     number_text,
     percent_text,
     rate_text,
+    short_number,
 )
 from sparkwright_widgets._partition_table import share_bar
 from sparkwright_widgets._timeline_figure import timeline_block
@@ -148,7 +149,11 @@ def _balance(output: str, counts: Mapping[str, Mapping[str, int]]) -> Block:
         )
     more = len(titles) - _MOST_CLASSES
     known = [count for count in counts[first].values() if count]
-    ratio = f"; the largest is {max(known) / min(known):.3g} times the smallest" if known else ""
+    ratio = (
+        f"; the largest is {short_number(max(known) / min(known), 3)} times the smallest"
+        if known
+        else ""
+    )
     if known and min(known) == max(known):
         ratio = f", each with {count_text(known[0])} examples in {first}"
     caption = f"{count_text(len(titles))} classes of “{output}”{ratio}."
@@ -185,8 +190,8 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
         ("Strategy", str(plan.get("strategy", "—")).replace("_", " ")),
         ("What was done", str(plan.get("action", "—"))),
         ("Examples moved", count_text(plan.get("rows_moved", 0))),
-        ("Skew before", f"{plan.get('skew_before', 1.0):.3f}"),
-        ("Skew after", f"{plan.get('skew_after', 1.0):.3f}"),
+        ("Skew before", number_text(plan.get("skew_before", 1.0))),
+        ("Skew after", number_text(plan.get("skew_after", 1.0))),
         ("Time that workers wait for the fullest", percent_text(plan.get("idle_fraction"))),
     ]
     more = f" {count_text(count - _MOST_PARTITIONS)} more are not shown." * (

@@ -1,4 +1,4 @@
-"""How networks learnt, epoch by epoch: of one run with the best epoch marked, and of several."""
+"""How networks learned, epoch by epoch: of one run with the best epoch marked, and of several."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from sparkwright.evaluation.plots import STYLES
 from sparkwright.evaluation.reports import Figure, Table
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._figure_svg import COLOURS, INK, Line, draw_lines, figure_block
+from sparkwright_widgets._figure_svg import COLORS, INK, Line, draw_lines, figure_block
 from sparkwright_widgets._format import count_text, number_text, short_number
 
 from ._facts import Best, Epoch, metric_names
@@ -101,8 +101,8 @@ def _learning_block(
         lines = [
             _line(label, values, color=color, style=style, marker=marker)
             for label, values, color, style, marker in (
-                ("training", training, COLOURS[0], "-", "o"),
-                ("validation", validation, COLOURS[3], "--", "s"),
+                ("training", training, COLORS[0], "-", "o"),
+                ("validation", validation, COLORS[3], "--", "s"),
             )
             if np.isfinite(list(values.values())).any()
         ]
@@ -131,7 +131,7 @@ def _mark(axes: "Axes", best: Best, height: float) -> None:
     axes.axvline(best.epoch, color=INK, linewidth=1, linestyle=(0, (2, 3)))
     if math.isfinite(height):
         (star,) = axes.plot([best.epoch], [height], marker="*", markersize=13, linestyle="none")
-        star.set(color=COLOURS[2], markeredgecolor=INK, markeredgewidth=0.6, zorder=5)
+        star.set(color=COLORS[2], markeredgecolor=INK, markeredgewidth=0.6, zorder=5)
         star.set_label(f"best epoch, {best.epoch}")
 
 
@@ -149,7 +149,7 @@ def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
         _line(
             name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
             line,
-            color=COLOURS[place % len(COLOURS)],
+            color=COLORS[place % len(COLORS)],
             style=STYLES[place % len(STYLES)],
             marker=_MARKERS[place % len(_MARKERS)],
         )

@@ -45,7 +45,7 @@ def parameters_of(pairs: Sequence[Sequence[str]]) -> dict[str, Any]:
     return found
 
 
-def parameterised(notebook: NotebookNode, parameters: Mapping[str, Any]) -> NotebookNode:
+def parameterized(notebook: NotebookNode, parameters: Mapping[str, Any]) -> NotebookNode:
     """The notebook with a cell that sets `parameters`, after the one tagged "parameters".
 
     Args:

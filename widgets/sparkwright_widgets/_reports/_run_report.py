@@ -91,7 +91,7 @@ def run_report_html(
         opening=verdict_block(facts, epochs, best, sharing).inside(),
         sections=[
             Section(
-                "How it learnt", [*learning_blocks(epochs, best), *_minibatches(facts, sharing)]
+                "How it learned", [*learning_blocks(epochs, best), *_minibatches(facts, sharing)]
             ),
             Section("Evaluation", evaluation_section(evaluations)),
             Section("Data", data_blocks(facts, _overviews(data))),

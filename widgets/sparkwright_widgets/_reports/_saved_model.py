@@ -10,7 +10,7 @@ from sparkwright.errors import SparkwrightError
 from sparkwright.storage import load_model
 from sparkwright.storage.files import open_to_read
 from sparkwright_widgets._block import Block, facts_block, joined
-from sparkwright_widgets._format import bytes_text, escaped, plain
+from sparkwright_widgets._format import bytes_text, escaped, number_text, plain
 
 _PIECE_BYTES = 1 << 22
 
@@ -85,7 +85,7 @@ def difference_of_weights(ours: list[Any], theirs: list[Any]) -> str:
     most = max(float(np.max(np.abs(ours[k] - theirs[k]))) for k in differ)
     return (
         f"Loaded again, {len(differ)} of {len(ours)} arrays of weights differ from those of this "
-        f"run, by up to {most:.3g}."
+        f"run, by up to {number_text(most)}."
     )
 
 

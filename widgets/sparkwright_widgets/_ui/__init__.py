@@ -13,8 +13,6 @@ from ._controls import (
     Button as Button,
     Checkbox as Checkbox,
     Dropdown as Dropdown,
-    FloatSlider as FloatSlider,
-    IntSlider as IntSlider,
     ListBox as ListBox,
     Text as Text,
     Textarea as Textarea,
@@ -23,4 +21,4 @@ from ._controls import (
 from ._fold import Fold as Fold
 from ._forms import OptionForm as OptionForm, advice as advice, alert as alert
 from ._part import Part as Part, close_all as close_all, row as row
-from ._text_editor import TextEditor as TextEditor
+from ._text_editor import TextEditor as TextEditor, download_link as download_link

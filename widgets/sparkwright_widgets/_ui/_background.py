@@ -10,11 +10,7 @@ from typing import Any
 
 
 class Background:
-    """Does one piece of work at a time, on a daemon thread.
-
-    Args:
-        name: of the thread, for those who debug.
-    """
+    """Does one piece of work at a time, on a daemon thread with this name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,10 +31,9 @@ class Background:
     ) -> bool:
         """Do `work`; `then` gets what it returns, `otherwise` what it or `then` raises.
 
-        Both are called on the thread, when `busy` is False again.
-
-        Returns:
-            False if other work is still being done; nothing was begun then.
+        Both are called on the thread, when `busy` is False again. Returns False, and begins
+        nothing,
+        while other work is being done.
         """
 
         def main() -> None:

@@ -14,11 +14,8 @@ from ._part import row
 class Confirmation(widgets.VBox):
     """Nothing until it is asked something; then the question, "yes" in words, and "no".
 
-    The focus goes to "no", and after an answer back to where it came from.
-
-    Args:
-        guarded: wraps callbacks, so that what they raise is shown.
-        refused: called when the answer is "no".
+    The focus goes to "no", and after an answer back to where it came from. `guarded` wraps
+    callbacks; `refused` is called when the answer is "no".
     """
 
     def __init__(
@@ -46,14 +43,9 @@ class Confirmation(widgets.VBox):
     def ask(
         self, sentence: str, *, yes: str, no: str, then: Callable[[], Any], button: Button
     ) -> None:
-        """Put a question.
+        """Ask a question with these answers; `then` is called on "yes".
 
-        Args:
-            sentence: the question.
-            yes: what the answer that does something is called.
-            no: what the other one is called.
-            then: called on "yes".
-            button: that was pressed; gets the focus back.
+        `button` was pressed, and gets the focus back.
         """
         self._then, self._from = then, button
         self.question.value = (

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from sparkwright_widgets._any_page import Button as Button, HeardFromAnyPage
 
 
-class _Labelled(HeardFromAnyPage):
+class _Labeled(HeardFromAnyPage):
     """A control whose label is never cut."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -18,36 +18,28 @@ class _Labelled(HeardFromAnyPage):
         super().__init__(*arguments, **options)
 
 
-class Text(_Labelled, widgets.Text):
+class Text(_Labeled, widgets.Text):
     """A line of text; its value follows the keys."""
 
 
-class Textarea(_Labelled, widgets.Textarea):
+class Textarea(_Labeled, widgets.Textarea):
     """Several lines of text."""
 
 
-class Checkbox(_Labelled, widgets.Checkbox):
+class Checkbox(_Labeled, widgets.Checkbox):
     """Yes or no."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"indent": False, **options})
 
 
-class Dropdown(_Labelled, widgets.Dropdown):
+class Dropdown(_Labeled, widgets.Dropdown):
     """One of several."""
 
 
-class ListBox(_Labelled, widgets.Select):
+class ListBox(_Labeled, widgets.Select):
     """One of many, several in view; arrow keys move in it, letters jump."""
 
 
-class ToggleButtons(_Labelled, widgets.ToggleButtons):
+class ToggleButtons(_Labeled, widgets.ToggleButtons):
     """One of a few, all in view."""
-
-
-class IntSlider(_Labelled, widgets.IntSlider):
-    """A whole number within bounds."""
-
-
-class FloatSlider(_Labelled, widgets.FloatSlider):
-    """A number within bounds."""

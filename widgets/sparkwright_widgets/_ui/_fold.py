@@ -8,13 +8,7 @@ from ._controls import Button
 
 
 class Fold(widgets.VBox):
-    """A button, and below it what it shows and hides.
-
-    Args:
-        title: what is inside.
-        inside: the widgets.
-        opened: whether it is shown at first; default False.
-    """
+    """A button with a title, and below it the widgets that it shows and hides."""
 
     def __init__(
         self, title: str, inside: Sequence[widgets.Widget], *, opened: bool = False

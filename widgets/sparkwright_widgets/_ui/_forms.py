@@ -40,12 +40,7 @@ def alert(sentence: str) -> str:
 
 
 class OptionForm(widgets.VBox):
-    """Fields for `options`; those of a group stand in a fold of their own.
-
-    Args:
-        options: what is asked for.
-        values: by name; what is missing takes its default.
-    """
+    """Fields for `options` with `values`; those of a group stand in a fold of their own."""
 
     def __init__(self, options: Sequence[Option], values: Mapping[str, Any] | None = None) -> None:
         self._listeners: list[Callable[[str], None]] = []

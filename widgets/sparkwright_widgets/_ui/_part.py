@@ -70,14 +70,7 @@ class Part(widgets.VBox):
     def new_button(
         self, description: str, action: Callable[[], object], tooltip: str = "", **options: Any
     ) -> Button:
-        """A button that calls `action`, whose exceptions are shown in the part.
-
-        Args:
-            description: its text.
-            action: called without arguments.
-            tooltip: what it does.
-            options: further ones of the widget, such as `icon`.
-        """
+        """A button that calls `action`, whose exceptions are shown in the part."""
         made = Button(description=description, tooltip=tooltip or None, **options)
 
         def pressed(_button: Any) -> None:
@@ -109,13 +102,13 @@ class Part(widgets.VBox):
         """Do `work` on a thread of its own, then `then` with its result; returns at once.
 
         Args:
-            what: what is being done, such as "Counting the rows"; shown meanwhile.
+            what: the work in words, such as "Counting the rows"; shown meanwhile.
             work: may take long, and may call Spark.
             then: shows the result; runs on the same thread.
-            finally_: called at the end in any case, to give buttons back.
+            finally_: called at the end in any case, to enable buttons again.
 
         Returns:
-            False, with a sentence in the part, if something else is still going on.
+            False, with a sentence in the part, if other work is in progress.
         """
 
         def done(result: Any) -> None:
@@ -160,6 +153,8 @@ class Part(widgets.VBox):
     def _still(self) -> Block | None:
         """What the part shows, for saved and exported notebooks; None: nothing of use."""
         return None
+
+    __repr__ = object.__repr__  # that of ipywidgets lists all children, and the styles
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options) or {}

@@ -1,14 +1,19 @@
-"""A value as YAML or JSON text: shown, edited, applied."""
+"""A value as text: shown, edited, applied, downloaded."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
+from sparkwright_widgets._format import escaped
 
 from ._controls import Button, Dropdown, Textarea
 from ._forms import alert
 from ._part import row
+
+FORMS = (("YAML", "yaml"), ("JSON", "json"))
 
 
 class TextEditor(widgets.VBox):
@@ -16,10 +21,11 @@ class TextEditor(widgets.VBox):
 
     Args:
         description: label of the text.
-        write: returns the text of the value in a form, "yaml" or "json".
-        apply: takes over edited text in that form; returns whether it did. What it raises is
+        write: returns the text of the value in a form, such as "yaml".
+        apply: takes over edited text in that form; returns whether it did. A ConfigurationError is
             shown.
-        awake: whether text is written before `refresh` is called first; default True.
+        forms: title and name of each form; default YAML and JSON.
+        title: returns the title of a file to download; default None: none is offered.
     """
 
     def __init__(
@@ -28,29 +34,24 @@ class TextEditor(widgets.VBox):
         write: Callable[[str], str],
         apply: Callable[[str, str], bool],
         *,
-        awake: bool = True,
+        forms: Sequence[tuple[str, str]] = FORMS,
+        title: Callable[[], str] | None = None,
     ) -> None:
-        self._write, self._apply, self._awake = write, apply, awake
+        self._write, self._apply, self._title = write, apply, title
         self.written = ""
-        self.form = Dropdown(
-            options=[("YAML", "yaml"), ("JSON", "json")], value="yaml", description="Written as"
-        )
+        self.form = Dropdown(options=list(forms), description="Format")
         self.text = Textarea(description=description, rows=14, layout={"width": "100%"})
         self.text.add_class("sparkwright-code")
-        self.alert = widgets.HTML()
-        self.apply_button = Button(
-            description="Apply", icon="check", tooltip="Read the text and take it over"
-        )
+        self.link, self.alert = widgets.HTML(), widgets.HTML()
+        self.apply_button = Button(description="Apply", icon="check", tooltip="Apply the text")
         self.drop_button = Button(
-            description="Show anew", icon="refresh", tooltip="Drop what was typed here"
+            description="Discard edits", icon="refresh", tooltip="Show the current value"
         )
         self.form.observe(lambda _change: self.follow(), "value")
         self.apply_button.on_click(lambda _button: self.apply())
         self.drop_button.on_click(lambda _button: self.refresh())
-        super().__init__(
-            [row(self.form), self.text, self.alert, row(self.apply_button, self.drop_button)]
-        )
-        self.follow()
+        buttons = row(self.apply_button, self.drop_button)
+        super().__init__([row(self.form, self.link), self.text, self.alert, buttons])
 
     @property
     def is_edited(self) -> bool:
@@ -58,21 +59,25 @@ class TextEditor(widgets.VBox):
         return self.text.value != self.written
 
     def follow(self) -> None:
-        """Show the value as it is, unless the text is being edited."""
-        if self._awake and not self.is_edited:
+        """Show the current value, unless the text is being edited."""
+        if not self.is_edited:
             self.refresh()
 
     def refresh(self) -> None:
-        """Show the value as it is; what was typed and not applied is dropped."""
-        self._awake = True
-        text = self._write(str(self.form.value))
+        """Show the current value; discard edits that were not applied."""
+        form, text, problem = str(self.form.value), "", ""
+        try:
+            text = self._write(form)
+        except ConfigurationError as error:
+            problem = str(error)
         if text != self.written or self.is_edited:
-            self.written = text
-            self.text.value = text
-        self.alert.value = ""
+            self.written = self.text.value = text
+        if self._title is not None:
+            self.link.value = download_link(self._title(), form, text) if text else ""
+        self.alert.value = alert(problem)
 
     def apply(self) -> None:
-        """Take over the text; if it is invalid, show the problem and change nothing."""
+        """Apply the text; if it is invalid, show the problem and change nothing."""
         try:
             applied = self._apply(self.text.value, str(self.form.value))
         except ConfigurationError as error:
@@ -80,3 +85,13 @@ class TextEditor(widgets.VBox):
             return
         if applied:
             self.refresh()
+
+
+def download_link(title: str, suffix: str, text: str) -> str:
+    """A link that saves `text` as a file; it carries the text itself and needs no server."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", title).strip("_") or "file"
+    file = escaped(f"{stem}.{suffix}")
+    return (
+        f'<a class="sparkwright-download" download="{file}" '
+        f'href="data:text/plain;charset=utf-8,{quote(text)}">Download {file}</a>'
+    )

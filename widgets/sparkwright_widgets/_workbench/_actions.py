@@ -20,13 +20,9 @@ _NEED_A_NETWORK = ("evaluate", "models")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What the primary button does.
+    """What the primary button does, its label, and why it is disabled (empty: it is enabled).
 
-    Attributes:
-        does: "own": the work of the step `step`; "open": show that step; "stop": end the run.
-        step: the step; of "stop" it is "train".
-        label: what the button reads.
-        reason: why it is disabled; empty: it is enabled.
+    `does` is "own", the work of `step`; "open", show that step; or "stop", end the run.
     """
 
     does: Literal["own", "open", "stop"]
@@ -43,13 +39,7 @@ def first_step(steps: Mapping[str, SectionState]) -> str:
 
 
 def next_step(here: str, steps: Mapping[str, SectionState], seen: Collection[str]) -> str:
-    """The step after `here` that needs work or was not opened yet; a problem elsewhere goes first.
-
-    Args:
-        here: the step that is shown.
-        steps: the state of each step, in order.
-        seen: the steps that were opened.
-    """
+    """The step after `here` that needs work or was not opened yet; a problem elsewhere first."""
     for name in _CHOSEN:
         if steps[name] == "problem" and name != here:
             return name
@@ -70,14 +60,14 @@ def next_action(
     in_hand: bool = False,
     reason: str | None = None,
 ) -> Action:
-    """What to do next, from the step that is shown.
+    """What to do next, from the step `here` that is shown.
 
     Args:
         here: the step that is shown.
         steps: the state of each step, in order.
         titles: the title of each step.
         seen: the steps that were opened.
-        running: whether a run starts or goes on.
+        running: whether a run starts or is in progress.
         stopping: whether that run was asked to stop.
         in_hand: whether there is a network to evaluate and to save.
         reason: why no run can begin; None: one can.

@@ -16,13 +16,10 @@ from ._state import BenchState, Measured, Trained
 
 
 class Bench:
-    """Holds the state of a workbench, and does what takes its time.
+    """Holds the state of a workbench, and does the work that takes time.
 
     `load`, `begin` and `load_network` call Spark: they are for threads of their own, or for a
-    notebook's cell, never for callbacks.
-
-    Attributes:
-        state: where the workbench stands; changed as a whole, by `change`.
+    notebook's cell, never for callbacks. `change` replaces the state as a whole.
     """
 
     def __init__(self, experiment: Experiment, spark: Any | None = None) -> None:
@@ -40,14 +37,9 @@ class Bench:
     def load(
         self, *, anew: bool = False, tell: Callable[[str], None] = lambda _sentence: None
     ) -> None:
-        """Start Spark if need be; load and count the experiment's data unless that is done.
+        """Start Spark if needed; load and count the experiment's data, again if `anew`.
 
-        Args:
-            anew: load it even if it is loaded, because files may have changed; default False.
-            tell: is told what is being done; default: nobody is.
-
-        Raises:
-            What `start_spark` and `DataSource.load_split` raise; what was loaded before stays.
+        `tell` gets a sentence for each stage. If loading fails, the data loaded before stays.
         """
         with self._making:
             if self.state.spark is None:
@@ -67,15 +59,9 @@ class Bench:
             )
 
     def begin(self, *, resume: str | None = None, keep_weights: bool = False) -> TrainingRun:
-        """Load what is not loaded, and begin to train.
+        """Load the data if needed, and begin to train, from the checkpoint at `resume` if given.
 
-        Args:
-            resume: URL of a checkpoint to go on from; default None.
-            keep_weights: go on with the network in hand (default False: with fresh weights).
-
-        Raises:
-            ConfigurationError: if the experiment cannot be carried out.
-            What loading and `SparkNetwork.start` raise.
+        `keep_weights`: continue with the network in hand; else its weights are fresh.
         """
         with self._making:
             experiment = self.state.experiment
@@ -91,7 +77,7 @@ class Bench:
             run = prepared.start(resume=resume, display=False)
             last = Trained(
                 network=prepared.network,
-                told=run.id,
+                told=run.name,
                 spec=experiment.network if hand is None else hand.spec,
                 run=run,
                 experiment=experiment,

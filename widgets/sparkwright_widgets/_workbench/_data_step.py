@@ -11,16 +11,7 @@ from sparkwright_widgets._ui import ConfigurationForm, Part, row
 
 
 class DataStep(Part):
-    """A DataPicker with what an experiment asks besides.
-
-    Attributes:
-        picker: the DataPicker.
-
-    Args:
-        experiment: what to begin with.
-        spark: a session; None: none yet.
-        load: loads the data; called on a thread of its own.
-    """
+    """A DataPicker with the options of an experiment beside it; `load` runs on a thread."""
 
     def __init__(
         self, experiment: Experiment, *, spark: Any | None, load: Callable[[], None]
@@ -32,7 +23,7 @@ class DataStep(Part):
         self.form = ConfigurationForm(experiment, names=("normalize",))
         self.form.on_change(lambda _path: self._changed())
         self.load_button = self.new_button(
-            "Load again", self.load, "Read the files again, which may have changed"
+            "Load again", self.load, "Read the files again, in case they have changed"
         )
         self.show(self.picker, self.form, row(self.load_button))
         self.set_loaded(False)
@@ -86,7 +77,7 @@ class DataStep(Part):
         """Load in the background."""
         self.load_button.disabled = True
         self.in_background(
-            "Starting Spark if need be, loading and counting",
+            "Starting Spark if needed, loading and counting the data",
             self._load,
             finally_=lambda: setattr(self.load_button, "disabled", False),
         )

@@ -1,7 +1,6 @@
 """The experiment as a file: YAML to look at, change and keep; a notebook of plain code."""
 
 import json
-from base64 import b64encode
 from collections.abc import Callable
 
 import ipywidgets as widgets
@@ -9,8 +8,7 @@ import ipywidgets as widgets
 from sparkwright import Experiment
 from sparkwright.options import Option
 from sparkwright.storage.files import exists
-from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import OptionForm, Part, TextEditor, row
+from sparkwright_widgets._ui import OptionForm, Part, TextEditor, download_link, row
 
 _WHERE = Option(
     name="url",
@@ -32,10 +30,7 @@ _REPORT = Option(
 class ExperimentFile(Part):
     """Shows the experiment as text, takes changed text, and reads and writes files.
 
-    Args:
-        get: returns the experiment.
-        put: takes another one.
-        report: writes the report of the last run to a URL.
+    `report` writes the report of the last run to a URL.
     """
 
     def __init__(
@@ -51,7 +46,7 @@ class ExperimentFile(Part):
         self._asked_about: str | None = None  # the file that the next press may replace
         super().__init__()
         self.editor = TextEditor("Experiment", self._text, self._apply)
-        self._shown = get()
+        self.editor.follow()
         self.where = OptionForm([_WHERE])
         self.save_button = self.new_button(
             "Save", self.save, "Write the experiment to the URL", icon="save"
@@ -96,8 +91,8 @@ class ExperimentFile(Part):
         if now not in (self._shown, self._overruled):
             self._overruled = now
             self.say(
-                "The experiment has been changed elsewhere since this text was shown. Apply once "
-                "more to replace all of it with the text, or Show anew to see the changes."
+                "The experiment was changed elsewhere since this text was shown. Press Apply again "
+                "to replace it with the text, or Discard edits to see the changes."
             )
             return False
         self._put(experiment)
@@ -107,7 +102,9 @@ class ExperimentFile(Part):
     def save(self) -> None:
         """Write the experiment, in the background; asks again before it replaces a file."""
         if self.editor.is_edited:
-            self.say("The text has changes that are not applied: press Apply first, or Show anew.")
+            self.say(
+                "The text has changes that are not applied: press Apply or Discard edits first."
+            )
             return
         url, experiment = self.where.values["url"], self._get()
         self._write(url, experiment, lambda: self.say(f"Written to {url}."))
@@ -128,15 +125,11 @@ class ExperimentFile(Part):
         experiment = self._get()
         url = self.where.values["url"]
         url = url if url.endswith(".ipynb") else f"{url.removesuffix('.yaml')}.ipynb"
-        content = json.dumps(experiment.to_notebook(), indent=1).encode()
+        content = json.dumps(experiment.to_notebook(), indent=1)
 
         def offer() -> None:
-            data = b64encode(content).decode()
-            name = url.rstrip("/").rpartition("/")[2]
-            self.link.value = (
-                f'<a download="{escaped(name)}" href="data:application/x-ipynb+json;base64,{data}">'
-                f"Download {escaped(name)}</a>"
-            )
+            name = url.rstrip("/").rpartition("/")[2].removesuffix(".ipynb")
+            self.link.value = download_link(name, "ipynb", content)
             self.say(f"Written to {url}.")
 
         self._write(url, experiment, offer)

@@ -1,34 +1,27 @@
 """The line at the top of the workbench: name, the run's state and figures, Start and Stop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import ipywidgets as widgets
-import numpy as np
 
-from sparkwright_widgets._contract import ENDED, Run, Status, sharing_of
-from sparkwright_widgets._curve import MEAN, Curve
+from sparkwright_widgets._contract import ENDED, Status
+from sparkwright_widgets._curve import MEAN
 from sparkwright_widgets._format import count_text, duration_text, escaped, loss_text, rate_text
 from sparkwright_widgets._fragments import STATES
+from sparkwright_widgets._panel import LivePanel
+from sparkwright_widgets._runs_grid import sparkline
 from sparkwright_widgets._ui import Button, Text
 
 from ._actions import Action
 
-_WIDTH, _HEIGHT = 96, 26
 _MOST_POINTS = 48
 
 
 class Header(widgets.HBox):
-    """Always in view; see `static/workbench.css`.
+    """The title, the run's state and figures, Start, and the primary button; always in view.
 
-    Attributes:
-        title: the field with the experiment's name.
-        action: the one primary button.
-        start: starts a run; shown unless `action` does that, or a run goes on.
-
-    Args:
-        title: of the experiment.
-        act: called when the primary button is pressed.
-        begin: called when Start is pressed.
+    Start is hidden while the primary button starts a run, or a run is in progress. `act` and
+    `begin` are called when the primary button and Start are pressed.
     """
 
     def __init__(
@@ -48,13 +41,7 @@ class Header(widgets.HBox):
         self.add_class("sparkwright-head")
 
     def show(self, action: Action, *, reason: str | None, busy: bool) -> None:
-        """Show what the buttons do.
-
-        Args:
-            action: of the primary button.
-            reason: why no run can begin; None: one can.
-            busy: whether the step's own work is under way.
-        """
+        """Show what the buttons do; `reason`: why no run can begin; `busy`: the step is working."""
         is_stop = action.does == "stop"
         self.action.description = action.label
         self.action.icon = {"stop": "stop", "open": "arrow-right"}.get(
@@ -69,44 +56,7 @@ class Header(widgets.HBox):
         self.start.tooltip = reason
 
 
-class LossTrail:
-    """The mean loss of a run over time, for a sparkline; the same mean as in the live panel.
-
-    Args:
-        run: whose losses are taken; default None: there was no run.
-    """
-
-    def __init__(self, run: Run | None = None) -> None:
-        self._run, self._next = run, 0
-        self._curve = Curve(sharing=run is not None and sharing_of(run) is not None)
-
-    @property
-    def last(self) -> float | None:
-        """The latest mean; None: there is none yet."""
-        return self._curve.mean_loss
-
-    @property
-    def means(self) -> list[float]:
-        """At most 48 means over time."""
-        points = self._curve.lines().get(MEAN)
-        losses = np.empty(0) if points is None else points[:, 1]
-        losses = losses[np.isfinite(losses)]
-        parts = np.array_split(losses, _MOST_POINTS) if len(losses) > _MOST_POINTS else losses
-        return [float(np.mean(part)) for part in parts]
-
-    def take(self) -> None:
-        """Take the losses that were logged since the last call."""
-        run = self._run
-        if run is None:
-            return
-        if len(run.log) < self._next:  # a run that trains anew forgets its history
-            self.__init__(run)
-        rows = run.log.rows(self._next)
-        self._next += len(rows["step"])
-        self._curve.add_rows(rows)
-
-
-def facts(status: Status | None, trail: LossTrail) -> str:
+def facts(status: Status | None, live: LivePanel | None) -> str:
     """HTML: state, figures and sparkline of a run; None: there was no run."""
     if status is None:
         return _chip("todo", "○", "No run yet")
@@ -115,7 +65,9 @@ def facts(status: Status | None, trail: LossTrail) -> str:
     epoch = ""
     if status.epoch:
         epoch = f"epoch {count_text(status.epoch)} of {count_text(status.epochs)}"
-    figures = [("loss", loss_text(trail.last))] if trail.last is not None else []
+    points = {} if live is None else live.read(lambda feed: feed.curve.lines())
+    losses = points[MEAN][:, 1].tolist() if MEAN in points else []
+    figures = [("loss", loss_text(losses[-1]))] if losses else []
     if status.validation:
         figures.append(("validation", loss_text(status.validation[-1].loss)))
     if status.examples_per_s:
@@ -130,27 +82,7 @@ def facts(status: Status | None, trail: LossTrail) -> str:
     )
     return (
         f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
-        f"{shown}{sparkline(trail.means)}</div>"
-    )
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """SVG of a small line without axes; empty for fewer than two values.
-
-    Example:
-        >>> 'd="M1,1L95,25"' in sparkline([2.0, 1.0])
-        True
-    """
-    if len(values) < 2:
-        return ""
-    low, high = min(values), max(values)
-    across, down = (_WIDTH - 2) / (len(values) - 1), (_HEIGHT - 2) / (high - low or 1.0)
-    points = [(1 + k * across, 1 + (high - value) * down) for k, value in enumerate(values)]
-    path = "L".join(f"{x:.4g},{y:.4g}" for x, y in points)
-    label = f"Loss from {loss_text(values[0])} to {loss_text(values[-1])}"
-    return (
-        f'<svg class="sparkwright-spark" role="img" aria-label="{label}" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"><path d="M{path}"/></svg>'
+        f"{shown}{sparkline(losses[:: 1 + len(losses) // _MOST_POINTS])}</div>"
     )
 
 

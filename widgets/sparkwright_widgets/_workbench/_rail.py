@@ -11,15 +11,7 @@ from sparkwright_widgets._assets import asset
 
 
 class Rail(HeardFromAnyPage, anywidget.AnyWidget):
-    """The steps with their states; pressing one opens it. Drawn by `static/rail.mjs`.
-
-    Attributes:
-        steps: name, title, state, icon, word and text of each.
-        here: the name of the step that is shown.
-
-    Args:
-        opened: gets the name of the step that a person has pressed.
-    """
+    """The steps with their states, drawn by `static/rail.mjs`; `opened` gets a pressed one."""
 
     # A text, not a path, which would be watched for changes.
     _esm = asset("rail.mjs")

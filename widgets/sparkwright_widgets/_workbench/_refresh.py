@@ -13,9 +13,6 @@ class Refresher:
 
     No lock is held while it runs: parts have locks of their own, and call back while they hold
     them. What changes meanwhile makes it run once more.
-
-    Args:
-        show: shows everything anew.
     """
 
     def __init__(self, show: Callable[[], None]) -> None:
@@ -26,11 +23,7 @@ class Refresher:
     def refresh(self, *, wait: bool = False) -> None:
         """Show what has changed, unless another thread does it already, which then repeats it.
 
-        Args:
-            wait: wait for that thread; default False.
-
-        Raises:
-            RunTimeoutError: if that thread takes longer than 10 s.
+        With `wait`, wait for that thread, at most 10 s; then RunTimeoutError is raised.
         """
         with self._ended:
             self._stale = True

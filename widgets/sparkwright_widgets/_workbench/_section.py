@@ -19,22 +19,10 @@ _WORDS: dict[SectionState, tuple[str, str]] = {
 
 
 class Section(widgets.VBox, Generic[PartType]):
-    """A step; its part is made when it is first needed.
+    """A step with its state in one line; its part is made when it is first needed.
 
     A part has hundreds of widgets: making all of them at once would keep a slow browser busy for
     seconds.
-
-    Attributes:
-        name: of the step, such as "data".
-        title: a word or two.
-        state: where the step stands.
-        text: the same in one line.
-        summary: the heading that shows it.
-
-    Args:
-        name: of the step.
-        title: a word or two.
-        make: makes the part.
     """
 
     def __init__(self, name: str, title: str, make: Callable[[], PartType]) -> None:

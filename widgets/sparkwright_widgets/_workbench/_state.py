@@ -16,23 +16,14 @@ _BEST_TO_EVALUATE = ("test", "validation", "train")  # what was not trained on f
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Trained:
-    """A network with what it came from.
-
-    Attributes:
-        network: the SparkNetwork.
-        told: where it is from, such as "run-3" or the URL of its file.
-        spec: its layers; None if they have no description.
-        run: the run that trained it; None: it was loaded.
-        experiment: that of the run; None: it was loaded.
-        data: what the run had loaded, by name.
-    """
+    """A network with the run that trained it, or loaded from a file: then without run."""
 
     network: Any
-    told: str
-    spec: NetworkSpec | None = None
+    told: str  # where it is from, such as "run-3" or the URL of its file
+    spec: NetworkSpec | None = None  # None if its layers have no description
     run: Any = None
     experiment: Experiment | None = None
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])  # that the run had loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,32 +37,18 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchState:
-    """Where a workbench stands.
-
-    Attributes:
-        experiment: all that is chosen.
-        spark: the session; None before there is one.
-        slots: tasks that it can run at once; None: not known.
-        source: where the loaded data came from; None: nothing is loaded.
-        data: its parts by name.
-        rows: examples in each part.
-        counts: examples in each partition of the training data.
-        in_hand: the network that is evaluated, saved and gone on with; None: none yet.
-        last: that of the last run, which may still be going on; None: no run yet.
-        last_taken: whether the last run has ended and its network was taken in hand.
-        measured: what was evaluated.
-    """
+    """Where a workbench stands."""
 
     experiment: Experiment
     spark: Any = None
-    slots: int | None = None
-    source: DataSource | None = None
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    rows: Mapping[str, int] = field(default_factory=dict[str, int])
-    counts: tuple[int, ...] = ()
-    in_hand: Trained | None = None
-    last: Trained | None = None
-    last_taken: bool = False
+    slots: int | None = None  # tasks that the session can run at once
+    source: DataSource | None = None  # of the loaded data; None: nothing is loaded
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its parts by name
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])  # examples in each part
+    counts: tuple[int, ...] = ()  # examples in each partition of the training data
+    in_hand: Trained | None = None  # the network that is evaluated, saved and continued
+    last: Trained | None = None  # that of the last run, which may be in progress
+    last_taken: bool = False  # whether the last run has ended and its network is in hand
     measured: tuple[Measured, ...] = ()
 
     @property
@@ -115,10 +92,7 @@ class BenchState:
 def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | None) -> Context:
     """(step, what) -> value: arguments where `what` is a method of the part, else the attribute.
 
-    Args:
-        state: where the workbench stands.
-        seen: what the step Data has seen of the examples; None: it was not made yet.
-        problem: why no run can begin; None: one can.
+    `seen`: examples seen by the step Data, if it was made; `problem`: why no run can begin.
     """
     master = state.experiment.master
     kind = "sharing" if isinstance(master, SharedTrainingMaster) else "averaging"
@@ -154,7 +128,7 @@ def contexts(state: BenchState, *, seen: dict[str, Any] | None, problem: str | N
 def _validation(experiment: Experiment) -> str:
     if experiment.validate and experiment.validation is None:
         part = experiment.validate_on
-        return f"Validation: none. The step Data keeps no share of the data for the {part} part."
+        return f"Validation: none. The step Data reserves no data for the {part} part."
     return experiment.note
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkwright import Experiment, SparkNetwork
 from sparkwright.networks import analysis_now
@@ -33,41 +33,23 @@ _CHOICES = {
 }
 
 
+class Calls(NamedTuple):
+    """What the steps call."""
+
+    chosen: Callable[[], None]  # after a person's choice has changed the experiment
+    happened: Callable[[], None]  # after data, a run, a network or a result has changed
+    began: Callable[[TrainingRun], None]
+    refresh: Callable[[], None]  # after something else that is shown has changed
+    guarded: Callable[[Callable[..., None]], Callable[..., None]]  # shows exceptions
+    put: Callable[[Experiment], None]  # shows another experiment
+    report: Callable[[str], None]  # writes the report of the last run to a URL
+
+
 class Steps:
-    """The sections of the workbench by name, and the exchange of data between their parts.
+    """The sections of the workbench by name, in order, and the data that their parts exchange."""
 
-    Attributes:
-        sections: the steps by name, in order.
-
-    Args:
-        bench: holds the experiment.
-        models_url: the folder of models at first.
-        chosen: called after a person's choice has changed the experiment.
-        happened: called after data, a run, a network or a result has changed.
-        began: called with a run that has begun.
-        refresh: called after something else that is shown has changed.
-        guarded: wraps a callback so that its exceptions are shown.
-        put: shows another experiment.
-        report: writes the report of the last run to a URL.
-    """
-
-    def __init__(
-        self,
-        bench: Bench,
-        *,
-        models_url: str,
-        chosen: Callable[[], None],
-        happened: Callable[[], None],
-        began: Callable[[TrainingRun], None],
-        refresh: Callable[[], None],
-        guarded: Callable[[Callable[..., None]], Callable[..., None]],
-        put: Callable[[Experiment], None],
-        report: Callable[[str], None],
-    ) -> None:
-        self._bench, self._models_url = bench, models_url
-        self._chosen, self._happened, self._refresh = chosen, happened, refresh
-        self._began = began
-        self._guarded, self._put, self._report = guarded, put, report
+    def __init__(self, bench: Bench, calls: Calls, *, models_url: str) -> None:
+        self._bench, self._calls, self._models_url = bench, calls, models_url
         self._told: Context = {}  # the values that were passed on
         self._lock = threading.Lock()  # of the count: callbacks come on any thread
         self._pushing = 0  # calls of `push` under way
@@ -94,7 +76,9 @@ class Steps:
             if name in OWN:  # the primary button stands for it, and is disabled with it
                 button = getattr(part, OWN[name][0])
                 button.button_style = ""
-                button.observe(self._guarded(lambda _change: self._refresh()), "disabled")
+                button.observe(
+                    self._calls.guarded(lambda _change: self._calls.refresh()), "disabled"
+                )
             return part
 
         return made
@@ -120,12 +104,13 @@ class Steps:
         return preview
 
     def _make_train(self) -> LaunchPanel:
-        panel = LaunchPanel(begin=self._begin, with_buttons=False)
+        panel = LaunchPanel(begin=self._begin)
+        panel.buttons.layout.display = "none"  # those of the header are in view
         panel.experiment = self._experiment
         self._follow("train", panel)
-        panel.on_starting(self._refresh)
-        panel.on_run(self._began)
-        panel.on_end(lambda _run: self._happened())
+        panel.on_starting(self._calls.refresh)
+        panel.on_run(self._calls.began)
+        panel.on_end(lambda _run: self._calls.happened())
         return panel
 
     def _make_evaluate(self) -> EvaluationPanel:
@@ -136,16 +121,16 @@ class Steps:
     def _make_models(self) -> ModelStore:
         store = ModelStore(url=self._models_url, loader=self._bench.load_network)
         store.on_load(lambda network: self._model_loaded(store, network))
-        store.on_change(lambda _store: self._refresh())
+        store.on_change(lambda _store: self._calls.refresh())
         return store
 
     def _make_runs(self) -> RunsTable:
         table = RunsTable()
-        table.on_change(lambda _table: self._refresh())
+        table.on_change(lambda _table: self._calls.refresh())
         return table
 
     def _make_file(self) -> ExperimentFile:
-        return ExperimentFile(lambda: self._experiment, self._put, report=self._report)
+        return ExperimentFile(lambda: self._experiment, self._calls.put, report=self._calls.report)
 
     def _follow(self, name: str, part: Any) -> Any:
         """Take over into the experiment what a part holds whenever that changes."""
@@ -166,7 +151,7 @@ class Steps:
         self._bench.change(
             lambda state: replace(state, experiment=replace(state.experiment, **changes()))
         )
-        self._chosen()
+        self._calls.chosen()
 
     def push(self, experiment: Experiment) -> None:
         """Hold another experiment, and show it in the parts that were made."""
@@ -206,23 +191,23 @@ class Steps:
 
     def _load(self) -> None:
         self._bench.load(anew=True)
-        self._happened()
+        self._calls.happened()
 
     def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:
         self._bench.load(tell=panel.say)
         panel.check_not_stopped()
         panel.say("Building the network …")
-        return self._bench.begin(resume=resume, keep_weights=panel.keeps_weights)
+        return self._bench.begin(resume=resume, keep_weights=panel.weights_choice.value)
 
     def _evaluated(self, panel: EvaluationPanel) -> None:
         self._bench.note_results(
             {name: summaries.figures(result) for name, result in panel.results.items()}
         )
-        self._happened()
+        self._calls.happened()
 
     def _model_loaded(self, store: ModelStore, network: SparkNetwork) -> None:
         self._bench.hold(network, told=store.ticked[0].url if store.ticked else "a saved model")
-        self._happened()
+        self._calls.happened()
 
     # --- what is known of them
 
@@ -246,12 +231,7 @@ class Steps:
         return found
 
     def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
-        """Pass on to each part what it needs of the others, and summarize every step.
-
-        Args:
-            problem: why no run can begin; None: one can.
-            show_error: shows what a part raises.
-        """
+        """Pass on to each part what it needs of the others, and summarize every step."""
         step: DataStep | None = self.sections["data"].made
         seen = None if step is None else step.seen
         for (name, what), known in contexts(self._bench.state, seen=seen, problem=problem).items():

@@ -8,7 +8,7 @@ from sparkwright.masters import SharedTrainingMaster
 from sparkwright.masters.plan import by_epoch
 from sparkwright.networks import NetworkSpec, analysis_now
 from sparkwright_widgets._contract import ENDED, Status
-from sparkwright_widgets._format import count_text, loss_text
+from sparkwright_widgets._format import count_text, counted, loss_text
 
 from ._section import SectionState
 from ._state import BenchState, Trained
@@ -26,16 +26,9 @@ def of_steps(
     models: int,
     runs: int | None,
 ) -> dict[str, Summary]:
-    """Every step; one with a problem shows that, whatever else there is to it.
+    """Every step in one line; one with a problem shows that, whatever else there is to it.
 
-    Args:
-        state: where the workbench stands.
-        problems: by step.
-        problem: why no run can begin; None: one can.
-        is_starting: whether a run is being started.
-        models_url: the folder of models.
-        models: how many are known in it.
-        runs: how many stored runs there are; None: not known yet.
+    `problem`: why no run can begin; `models`, `runs`: how many are known, if they are.
     """
     experiment, master, run = state.experiment, state.experiment.master, state.last
     found: dict[str, Summary] = {
@@ -60,8 +53,8 @@ def of_steps(
             state.in_hand, sum(each.of is state.in_hand for each in state.measured)
         ),
         "models": models_summary(models_url, state.in_hand, models),
-        "runs": ("ok", "of all sessions" if runs is None else f"{count_text(runs)} stored"),
-        "file": ("ok", "all choices as YAML"),
+        "runs": ("ok", "runs of all sessions" if runs is None else f"{count_text(runs)} stored"),
+        "file": ("ok", "all settings as YAML"),
     }
     for name, sentence in problems.items():
         found[name] = ("problem", sentence)
@@ -106,37 +99,33 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
         (_, every), *changes = by_epoch(master.averaging_frequency).items()
         how = f"parameter averaging every {count_text(every)} minibatches"
         how += "".join(f", from epoch {first} every {count_text(n)}" for first, n in changes)
-    where = ", processes of this machine" if parallel else ""
+    where = ", processes on this machine" if parallel else ""
     return "ok", f"{how}, batch size {count_text(master.batch_size_per_worker)}{where}"
 
 
 def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
     """How the training data lies, and what becomes of it."""
     how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
-    plan = how.get(mode, "repartitioned if their number is another")
+    plan = how.get(mode, "repartitioned if the number differs")
     if not counts:
-        return "todo", f"{plan}, once the data is loaded"
+        return "todo", f"{plan}, after the data is loaded"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
-    partitions = "1 partition" if len(counts) == 1 else f"{count_text(len(counts))} partitions"
+    partitions = counted(len(counts), "partition")
     return "ok", (f"{partitions} for {workers} workers, fullest over mean {skew:.2f}; {plan}")
 
 
 def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
-    """What the last run does or did, or why none can begin.
+    """What the last run does or did, or the `reason` why none can begin.
 
-    Args:
-        status: of the last run; None: there was none.
-        reason: why no run can begin; None: one can.
-        epochs: of the next run.
-        wait: whether the reason goes away by itself.
+    `wait`: the reason goes away by itself.
     """
     if status is not None and status.state not in ENDED:
         return "running", f"epoch {status.epoch} of {status.epochs}"
     if reason is not None:
         return ("todo" if wait else "problem"), reason
     if status is None:
-        return "todo", "1 epoch" if epochs == 1 else f"{count_text(epochs)} epochs"
+        return "todo", counted(epochs, "epoch")
     if status.state == "failed":
         return "problem", status.message
     text = f"{status.state} after epoch {status.epoch} of {status.epochs}"
@@ -148,14 +137,14 @@ def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait:
 def evaluation_summary(hand: Trained | None, count: int) -> Summary:
     """Whether there is something to evaluate, and how much was."""
     if hand is None:
-        return "todo", "once a network is trained or loaded"
+        return "todo", "needs a trained or loaded network"
     done = f"{count} evaluated; " if count else ""
-    return ("ok" if count else "todo"), f"{done}the network of {hand.told} is in hand"
+    return ("ok" if count else "todo"), f"{done}current network: {hand.told}"
 
 
 def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
     """Where models are kept, how many are known there, and what can be saved."""
     there = f"{count_text(count)} in {url}" if count else f"the folder is {url}"
     if hand is None:
-        return ("ok" if count else "todo"), f"nothing to save yet; {there}"
+        return ("ok" if count else "todo"), f"no network to save yet; {there}"
     return ("ok" if count else "todo"), f"{there}; the network of {hand.told} can be saved"

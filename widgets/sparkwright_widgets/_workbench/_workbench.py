@@ -1,6 +1,5 @@
 """All steps from data to a saved model as one panel, over one experiment."""
 
-import threading
 import time
 from typing import Any
 
@@ -20,11 +19,11 @@ from sparkwright_widgets._ui import Background, Part
 
 from ._actions import OWN, Action, first_step, next_action
 from ._bench import Bench
-from ._header import Header, LossTrail, facts
+from ._header import Header, facts
 from ._rail import Rail
 from ._refresh import Refresher
 from ._section import Section
-from ._steps import Steps
+from ._steps import Calls, Steps
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -63,14 +62,11 @@ class Workbench(Part):
         self._bench = Bench(Experiment() if experiment is None else experiment, spark)
         self._refresher = Refresher(self._show_everything)
         self._refresh = self._refresher.refresh
-        self._trail, self._drawing = LossTrail(), threading.Lock()
         self._seen: set[str] = set()  # steps that were shown
         self._was_displayed = self._was_chosen = False
         self._cards: list[Any] = []  # display handles of what stays in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
-        self._steps = Steps(
-            self._bench,
-            models_url=models_url,
+        calls = Calls(
             chosen=self._chosen,
             happened=self._happened,
             began=self._run_began,
@@ -79,6 +75,7 @@ class Workbench(Part):
             put=lambda experiment: setattr(self, "experiment", experiment),
             report=self.report,
         )
+        self._steps = Steps(self._bench, calls, models_url=models_url)
         self.header = Header(
             self.experiment.title,
             act=self.guarded(lambda _button: self._act()),
@@ -188,20 +185,17 @@ class Workbench(Part):
         return panel.evaluate(data or next(iter(self._bench.state.parts_to_evaluate), None))
 
     def report(self, url: str) -> None:
-        """Write a report of the last run and what was evaluated of its network; blocks.
-
-        Args:
-            url: where to: a path, or any URL; ".pdf" at its end makes a PDF.
+        """Write a report of the last run and the evaluations of its network to a URL; blocks.
 
         Raises:
             ConfigurationError: if there was no run.
-            OSError: whatever the store says.
+            OSError: if the file cannot be written.
         """
         state = self._bench.state
         last = state.last
         if last is None or last.experiment is None:
             raise ConfigurationError(
-                "a report is about a run. Received: none. Train first: step Train, Start."
+                "a report needs a run. Received: no run. Train first: step Train, Start."
             )
         panel: EvaluationPanel | None = self.sections["evaluate"].made
         results = {} if panel is None else panel.results
@@ -258,8 +252,6 @@ class Workbench(Part):
         self._changed()
 
     def _run_began(self, run: TrainingRun) -> None:
-        with self._drawing:
-            self._trail = LossTrail(run)
         due_s = time.monotonic()
 
         def heard(_event: object) -> None:
@@ -306,10 +298,8 @@ class Workbench(Part):
         self.header.show(
             self.action, reason=self._reason, busy=button is not None and button.disabled
         )
-        run = self.run
-        with self._drawing:
-            self._trail.take()
-            self.header.facts.value = facts(None if run is None else run.status, self._trail)
+        run, live = self.run, None if panel is None else panel.live
+        self.header.facts.value = facts(None if run is None else run.status, live)
 
     action = Action(does="open", step="data", label="")
 
@@ -356,7 +346,7 @@ class Workbench(Part):
             f"<li><b>{escaped(title)}</b>: {escaped(text)}</li>" for title, text in steps
         )
         html = (
-            f"<details><summary>{escaped(experiment.title)}: where it stands</summary>"
+            f"<details><summary>{escaped(experiment.title)}: current state</summary>"
             f"<ol>{items}</ol>{''.join(parts)}"
             f'<pre tabindex="0">{escaped(experiment.to_yaml())}</pre></details>'
         )

@@ -5,8 +5,8 @@
 import { MEAN, VALIDATION, BAND, decimate, lookOfPlace } from "./curve.mjs";
 import { axisName, epochMarks, linearTicks, logTicks, tickText, timeText, timeTicks } from "./axes.mjs";
 
-// Okabe and Ito's colours, safe for colour-blind readers; each also has a marker of its own.
-const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
+// Okabe and Ito's colors, safe for color-blind readers; each also has a marker of its own.
+const COLORS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"];
 const DARK_PAGE_BLUE = "#4FA8E0"; // the first one cannot be read on a dark page
 const MARKERS = ["circle", "square", "triangle", "diamond", "cross", "plus"];
 // Corners around the middle; true: the pen is lifted before.
@@ -17,13 +17,13 @@ const SHAPES = {
   cross: [[-2.8, -2.8], [2.8, 2.8], [2.8, -2.8, true], [-2.8, 2.8]],
   plus: [[-4, 0], [4, 0], [0, -4, true], [0, 4]],
 };
-const VALIDATION_COLOUR = "#D55E00";
+const VALIDATION_COLOR = "#D55E00";
 const GOOD = "#009E73";
 const RINGS_APART = 16; // of validation, in pixels
 export const MARGIN = { top: 26, right: 14, bottom: 36, left: 56 };
 
 const lightness = new Map();
-/** Whether text of this colour is light, and the page behind it dark; in any notation of colours. */
+/** Whether text of this color is light, and the page behind it dark; in any notation of colors. */
 export function isLight(ink) {
   if (!lightness.has(ink)) {
     const context = document.createElement("canvas").getContext("2d");
@@ -34,23 +34,23 @@ export function isLight(ink) {
   return lightness.get(ink);
 }
 
-/** Colour is never alone: the mean is bold, validation dashed, each worker has its marker. */
+/** Color is never alone: the mean is bold, validation dashed, each worker has its marker. */
 export function lookOf(line, ink, { isOfRuns = false, hasBand = false } = {}) {
   const { place: id, isValidation } = lookOfPlace(line);
-  const blue = isLight(ink) ? DARK_PAGE_BLUE : COLOURS[0];
-  if (id === MEAN) return { colour: hasBand ? blue : ink, width: 2.5, alpha: 1, dash: [], marker: "none" };
-  if (id === BAND) return { colour: blue, width: 0, alpha: isLight(ink) ? 0.35 : 0.25, dash: [], marker: "band" };
+  const blue = isLight(ink) ? DARK_PAGE_BLUE : COLORS[0];
+  if (id === MEAN) return { color: hasBand ? blue : ink, width: 2.5, alpha: 1, dash: [], marker: "none" };
+  if (id === BAND) return { color: blue, width: 0, alpha: isLight(ink) ? 0.35 : 0.25, dash: [], marker: "band" };
   if (id === VALIDATION) {
-    const colour = isLight(ink) ? "#FF8A3D" : VALIDATION_COLOUR;
-    return { colour, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
+    const color = isLight(ink) ? "#FF8A3D" : VALIDATION_COLOR;
+    return { color, width: 2, alpha: 1, dash: [6, 4], marker: "ring" };
   }
-  const marker = MARKERS[(id + Math.floor(id / COLOURS.length)) % MARKERS.length];
-  const colour = id % COLOURS.length ? COLOURS[id % COLOURS.length] : blue;
+  const marker = MARKERS[(id + Math.floor(id / COLORS.length)) % MARKERS.length];
+  const color = id % COLORS.length ? COLORS[id % COLORS.length] : blue;
   if (isOfRuns) {
-    return { colour, width: isValidation ? 1.5 : 2, alpha: 1, dash: isValidation ? [6, 4] : [], marker };
+    return { color, width: isValidation ? 1.5 : 2, alpha: 1, dash: isValidation ? [6, 4] : [], marker };
   }
-  const alpha = isLight(ink) ? 0.9 : 0.7; // thin dark colours vanish on a dark page
-  return { colour, width: 1.25, alpha, dash: [], marker };
+  const alpha = isLight(ink) ? 0.9 : 0.7; // thin dark colors vanish on a dark page
+  return { color, width: 1.25, alpha, dash: [], marker };
 }
 
 /**
@@ -170,7 +170,7 @@ export class Plot {
   band(columns, look) {
     const { context } = this;
     this.begin(look.alpha);
-    context.fillStyle = look.colour;
+    context.fillStyle = look.color;
     context.beginPath();
     const edge = (value) => (Number.isFinite(this.toY(value)) ? this.toY(value) : this.bottom);
     for (const { x, high } of columns) context.lineTo(x, edge(high) - 0.5);
@@ -182,7 +182,7 @@ export class Plot {
   line(line, look) {
     const { context } = this;
     const points = decimate(line, this.toX, this.toY);
-    context.strokeStyle = context.fillStyle = look.colour;
+    context.strokeStyle = context.fillStyle = look.color;
     context.lineWidth = look.width;
     context.globalAlpha = look.alpha;
     context.lineJoin = "round";
@@ -219,7 +219,7 @@ export class Plot {
   }
 
   point(x, y, look) {
-    this.context.fillStyle = this.context.strokeStyle = look.colour;
+    this.context.fillStyle = this.context.strokeStyle = look.color;
     if (Number.isFinite(this.toY(y))) mark(this.context, look.marker, this.toX(x), this.toY(y));
   }
 
@@ -237,7 +237,7 @@ export function drawSwatch(canvas, look) {
   [canvas.width, canvas.height] = [26 * ratio, 14 * ratio];
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  context.strokeStyle = context.fillStyle = look.colour;
+  context.strokeStyle = context.fillStyle = look.color;
   if (look.marker === "band") {
     context.globalAlpha = look.alpha + 0.1;
     context.fillRect(0, 2, 26, 10);

@@ -1,24 +1,5 @@
 // The steps of the workbench. Each is a button with an icon, its title and one line on its state.
 
-/** The element that scrolls `element`; null: the page itself. */
-export function scrollerOf(element) {
-  for (let at = element.parentElement; at; at = at.parentElement) {
-    const { overflowY } = getComputedStyle(at);
-    if (/auto|scroll/.test(overflowY) && at.scrollHeight > at.clientHeight) return at;
-  }
-  return element.ownerDocument.scrollingElement;
-}
-
-/** Scroll up to the top of `bench` if it is above the view: a shorter step would leave it empty. */
-export function showTop(bench) {
-  const scroller = scrollerOf(bench);
-  if (!scroller) return;
-  const isPage = scroller === bench.ownerDocument.scrollingElement;
-  const edge = isPage ? 0 : scroller.getBoundingClientRect().top;
-  const above = bench.getBoundingClientRect().top - edge;
-  if (above < 0) scroller.scrollTop += above;
-}
-
 const PRESSED_MS = 5000;
 
 function render({ model, el }) {
@@ -26,7 +7,8 @@ function render({ model, el }) {
   const nav = page.createElement("nav");
   nav.setAttribute("aria-label", "Steps");
   const list = nav.appendChild(page.createElement("ol"));
-  el.replaceChildren(nav);
+  const top = page.createElement("span"); // the rest of the rail sticks to the view
+  el.replaceChildren(top, nav);
   const entries = new Map();
   let bench = null;
   let pressed = -Infinity;
@@ -69,8 +51,10 @@ function render({ model, el }) {
   };
   const moved = () => {
     mark();
-    // Only after a press in this page: a cell that opens a step must not move the page.
-    if (bench && performance.now() - pressed < PRESSED_MS) requestAnimationFrame(() => showTop(bench));
+    // A shorter step would leave the view empty. Only after a press in this page: a cell that opens
+    // a step must not move the page.
+    if (performance.now() - pressed > PRESSED_MS) return;
+    requestAnimationFrame(() => top.scrollIntoView({ block: "nearest" }));
   };
   const keys = (event) => {
     const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];

@@ -123,8 +123,8 @@ export class Reader {
     const steps = this.store.lines.get(id)?.x;
     const last = line?.length ? line.length - 1 : -1;
     const at = last >= 0 && this.cursor !== null ? nearest(line, this.cursor) : last;
-    const step = last < 0 ? 0 : steps[at];
-    this.canvas.setAttribute("aria-valuemax", String(last < 0 ? 0 : steps[last]));
+    const step = last < 0 ? 0 : Math.round(steps[at]); // a mean stands between steps
+    this.canvas.setAttribute("aria-valuemax", String(last < 0 ? 0 : Math.round(steps[last])));
     let text = "";
     if (last >= 0) {
       const inWords = this.quantity === 0 ? lossText : valueText;
