@@ -22,6 +22,7 @@ from sparkwright.cluster.engine_archive import (
 )
 from sparkwright.errors import ConfigurationError
 
+from .connect import context_of
 from .slots import tasks_to_ask
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def ship_engine(spark: "SparkSession") -> None:
     Raises:
         ConfigurationError: if the setting is none of these.
     """
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     with _shipping:
         if context in _shipped:
             return
@@ -74,7 +75,7 @@ def ensure_engine(spark: "SparkSession") -> None:
         ConfigurationError: if an executor runs another engine, or none; both are named.
     """
     ship_engine(spark)
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     with _comparing:
         if context in _compared:
             return

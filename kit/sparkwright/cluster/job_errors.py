@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import sparkwright.errors as errors
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError, advised
 
+from .connect import context_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -109,7 +111,7 @@ class LostExecutors:
 
     def __init__(self, spark: "SparkSession") -> None:
         """Prepare it."""
-        self._context: Any = spark.sparkContext
+        self._context: Any = context_of(spark)
         self._watched = self._context.master.startswith(("yarn", "k8s:"))
         self._known: set[str] = set()
         self._looking = threading.Lock()

@@ -16,6 +16,7 @@ from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 from sparkwright.options import check_choice
 
+from .connect import context_of
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
 
@@ -43,7 +44,7 @@ class SparkJob:
 
         With `needs_engine`, executors must have the driver's engine.
         """
-        self._spark, self._context = spark, spark.sparkContext
+        self._spark, self._context = spark, context_of(spark)
         self.group = f"sparkwright-{uuid.uuid4().hex[:8]}"
         self._description = description
         self._action = action
@@ -155,7 +156,7 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
         DataError: the first one that a task has met.
         Whatever `run_job` raises.
     """
-    met = accumulator(spark.sparkContext, list[DataError], operator.add)
+    met = accumulator(context_of(spark), list[DataError], operator.add)
     guarded = rdd.mapPartitions(partial(_with_error_returned, met=met))
 
     def first() -> DataError | None:

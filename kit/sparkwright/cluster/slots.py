@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparkwright.errors import SlotsError
 
+from .connect import context_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -91,14 +93,14 @@ def slots_at_most(master: str, settings: Settings) -> int | None:
 
 def slots_now(spark: "SparkSession") -> int:
     """Slots to train in, of the executors that have come; busy ones among them."""
-    found, gpus = _tasks_now(spark), gpus_of_executor(spark.sparkContext.getConf())
+    found, gpus = _tasks_now(spark), gpus_of_executor(context_of(spark).getConf())
     # Tasks of other kinds may need no GPU; those that train do.
     return min(found, gpus * executor_count(spark)) if gpus else found
 
 
 def task_slots(spark: "SparkSession") -> int | None:
     """Tasks that can train at once; None where that can still change (dynamic allocation)."""
-    master, settings = str(spark.sparkContext.master), spark.sparkContext.getConf()
+    master, settings = str(context_of(spark).master), context_of(spark).getConf()
     if master.startswith("local"):
         return slots_at_most(master, settings)
     if is_dynamic(settings):
@@ -108,7 +110,7 @@ def task_slots(spark: "SparkSession") -> int | None:
 
 def tasks_to_ask(spark: "SparkSession") -> int:
     """Tasks that reach all executors, if there are no others in their way."""
-    master, settings = str(spark.sparkContext.master), spark.sparkContext.getConf()
+    master, settings = str(context_of(spark).master), context_of(spark).getConf()
     # A cluster on this machine has a session before it has executors.
     found = slots_at_most(master, settings) if is_local(spark) else _tasks_now(spark)
     return found or 1
@@ -116,19 +118,19 @@ def tasks_to_ask(spark: "SparkSession") -> int:
 
 def executor_count(spark: "SparkSession") -> int:
     """Executors that are there, or that a master on this machine will start."""
-    master = str(spark.sparkContext.master)
+    master = str(context_of(spark).master)
     if (local := local_cluster(master)) is not None:
         return local.workers
     if master.startswith("local"):
         return 1
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     # The driver has a block manager as well.
     return context._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
 def executor_resources(spark: "SparkSession") -> dict[str, Any]:
     """What `SharedTrainingMaster.worker_count` wants to know of the executors."""
-    settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    settings, master = context_of(spark).getConf(), str(context_of(spark).master)
     if (local := local_cluster(master)) is not None:
         executors, cores = local.workers, local.cores
     elif master.startswith("local"):
@@ -160,12 +162,12 @@ def check_slots(workers: int, slots: int | None, master: str) -> None:
 
 def is_local(spark: "SparkSession") -> bool:
     """Whether all of Spark runs on this machine."""
-    return str(spark.sparkContext.master).startswith("local")
+    return str(context_of(spark).master).startswith("local")
 
 
 def _tasks_now(spark: "SparkSession") -> int:
     """Tasks of the session's own profile that its executors can run at once."""
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
     return int(scala.maxNumConcurrentTasks(profile))
@@ -186,7 +188,7 @@ def wait_for_slots(
         SlotsError: after the seconds of `spark.sparkwright.slotTimeout`, default 120, or when
             `cancelled`; with what was asked for and found.
     """
-    conf = spark.sparkContext.getConf()
+    conf = context_of(spark).getConf()
     if is_dynamic(conf):
         return None
     timeout_s = float(conf.get(TIMEOUT_SETTING) or _TIMEOUT_S)
@@ -206,7 +208,7 @@ def wait_for_slots(
             raise SlotsError(
                 f"each worker of a run must have a task slot of its own{place}. Received: "
                 f"workers={workers}; the driver waited {timeout_s:g} s for Spark "
-                f"({spark.sparkContext.master}) and has {slots} slots in {executor_count(spark)} "
+                f"({context_of(spark).master}) and has {slots} slots in {executor_count(spark)} "
                 f"executors{size}. See whether the cluster has so much free{remedy}"
             )
         if not told:

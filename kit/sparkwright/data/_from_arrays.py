@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError
 
 from ._distributed import DistributedDataSet
@@ -53,7 +54,7 @@ def from_arrays(
     if not isinstance(features, DataSet):
         masks = {"features_masks": features_masks, "labels_masks": labels_masks}
         dataset = DataSet(features, labels, **masks, weights=weights)
-    context = spark.sparkContext
+    context = context_of(spark)
     least = math.ceil(dataset.size_bytes / _PARTITION_BYTES)
     count = partitions or max(context.defaultParallelism, least)
     edges = np.linspace(0, len(dataset), count + 1).astype(int)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
@@ -194,7 +195,7 @@ def _classes_in(
                 originals += map(url_of, uris_in(file, url))
         return collect_classes(label, originals), next(iter(originals), "")
 
-    rdd = spark.sparkContext.parallelize(list(groups), len(groups)).map(labels_of)
+    rdd = context_of(spark).parallelize(list(groups), len(groups)).map(labels_of)
     found = run_job(spark, rdd.collect, description="collect classes")
     names = set[str]().union(*(names for names, _ in found))
     return tuple(sorted(names)), next((example for _, example in found if example), "")
@@ -268,7 +269,7 @@ def write_file_batches(
         else:
             check_reached(spark, new)
             check_visible(spark, files[0].url)
-            context = spark.sparkContext
+            context = context_of(spark)
             tasks = min(len(work), partitions or context.defaultParallelism)
             rdd = context.parallelize(work, tasks).mapPartitions(pack)
             written = collect(spark, rdd, description="write file batches")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job
 from sparkwright.data._csv_format import CsvFormat, line_count
 from sparkwright.data._csv_parse import inspect, parse
@@ -46,7 +47,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
         reader = CsvReader.of(files, form)
     except OSError as error:
         raise DataError(f"CSV files must be readable. Received: {error}.") from None
-    context = spark.sparkContext
+    context = context_of(spark)
     pieces = reader.pieces(files, piece_bytes(files, context.defaultParallelism))
     text = spark.createDataFrame(
         context.parallelize(pieces, min(len(pieces), context.defaultParallelism)).map(

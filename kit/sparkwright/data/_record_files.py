@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, Unpack
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import open_to_read
 from sparkwright.storage.listing import StoredFile, list_files
@@ -59,7 +60,7 @@ def _sequence_files(
     options = {"convert": convert, "decoders": decoders, "ordered": ordered}
     data = from_records(
         spark,
-        cut_files(files, partitions or spark.sparkContext.defaultParallelism),
+        cut_files(files, partitions or context_of(spark).defaultParallelism),
         partial(sequence_records, lines=lines, **options),
         on_error=on_error,
         partitions=partitions,

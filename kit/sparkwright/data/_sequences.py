@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
 from sparkwright.data._column_choice import in_order, select_columns
@@ -198,7 +199,7 @@ def from_csv_sequences(
     reader, pairs = prepared(url, on_error=on_error, **options)
     sizes = [f.size_bytes + (0 if g is None else g.size_bytes) + 1024 for f, g in pairs]
     # Little files many at a time: a Spark record for each would cost more than reading it.
-    wanted = (partitions or spark.sparkContext.defaultParallelism) * 4
+    wanted = (partitions or context_of(spark).defaultParallelism) * 4
     most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
     groups = group_by_size(sizes, min(most, len(sizes)))
     pieces = [
@@ -206,7 +207,7 @@ def from_csv_sequences(
         for group in groups
     ]
     if not reader.length or reader.to_infer:
-        context = spark.sparkContext
+        context = context_of(spark)
         # Summed up on executors: classes of a thousand pieces would fill the driver.
         rdd = context.parallelize(
             pieces, min(len(pieces), context.defaultParallelism * 4)

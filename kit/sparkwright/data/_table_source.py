@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
@@ -75,14 +76,16 @@ class TableSource:
     def distribute(self, spark: "SparkSession", partitions: int | None) -> DistributedDataSet:
         """The examples on Spark; one pass first if classes or categories are to be found."""
         check_partitions(partitions)
-        parallelism = partitions or spark.sparkContext.defaultParallelism
+        parallelism = partitions or context_of(spark).defaultParallelism
         pieces = self.reader.pieces(self.files, piece_bytes(self.files, parallelism))
 
         def survey(names: tuple[str, ...]) -> Survey:
             groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
             shares = [[pieces[index] for index in group] for group in groups]
-            rdd = spark.sparkContext.parallelize(shares, len(shares)).map(
-                partial(_survey, self.reader, names, self.on_error)
+            rdd = (
+                context_of(spark)
+                .parallelize(shares, len(shares))
+                .map(partial(_survey, self.reader, names, self.on_error))
             )
             return sum(collect(spark, rdd, description="find classes and categories"), Survey())
 

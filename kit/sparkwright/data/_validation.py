@@ -7,6 +7,7 @@ from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
@@ -255,7 +256,7 @@ def _checked(
         if spark is None:
             return list(check(found.files))
         check_visible(spark, *found.probes)
-        context, files = spark.sparkContext, list(found.files)
+        context, files = context_of(spark), list(found.files)
         tasks = max(context.defaultParallelism, -(-len(files) // _FILES_A_TASK))
         rdd = context.parallelize(files, min(tasks, len(files)))
     return collect(spark, rdd.mapPartitions(check), description="validate minibatch files")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
@@ -297,7 +298,7 @@ def _join_leftovers(
         return []
     total = sum(part.left_over for part in parts)
     minibatches = list(enumerate(cut_files(files, [*range(0, total, batch_size), total])))
-    context = spark.sparkContext
+    context = context_of(spark)
     tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
     write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
     written = collect(spark, tasks.map(write), description="join what is left")

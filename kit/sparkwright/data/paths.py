@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job
 from sparkwright.cluster.slots import is_local, tasks_to_ask
 from sparkwright.errors import ConfigurationError, DataError
@@ -125,7 +126,7 @@ def list_paths(
         paths = [p for p in export.paths if not endings or p.lower().endswith(endings)]
     if spark is None:
         return paths
-    context = spark.sparkContext
+    context = context_of(spark)
     return context.parallelize(paths, max(1, min(len(paths), context.defaultParallelism)))
 
 
@@ -325,7 +326,7 @@ def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
         yield socket.gethostname(), problem
 
     slots = tasks_to_ask(spark)
-    tasks = spark.sparkContext.parallelize(range(slots), slots).mapPartitions(look)
+    tasks = context_of(spark).parallelize(range(slots), slots).mapPartitions(look)
     answers = run_job(spark, tasks.collect, description="check that executors see the files")
     problems = {host: problem for host, problem in answers if problem}
     if problems:

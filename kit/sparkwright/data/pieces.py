@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import accumulator, collect
 from sparkwright.errors import DataError
 from sparkwright.options import check_choice, check_count
@@ -145,7 +146,7 @@ def read_groups(
         known: what else is known of the data: arguments of `DistributedDataSet`.
     """
     check_on_error(on_error)
-    context = spark.sparkContext
+    context = context_of(spark)
     rdd: Any = groups
     if isinstance(groups, Sequence):
         rdd = context.parallelize(groups, len(groups))
@@ -167,7 +168,7 @@ def partition_count(spark: "SparkSession", sizes: Sequence[int], partitions: int
     """How many partitions to make: as asked for, or by Spark's parallelism and the bytes."""
     check_partitions(partitions)
     least = -(-sum(sizes) // _PARTITION_BYTES)
-    return partitions or max(spark.sparkContext.defaultParallelism, least)
+    return partitions or max(context_of(spark).defaultParallelism, least)
 
 
 def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:

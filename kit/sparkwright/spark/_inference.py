@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import wait_for_slots
 from sparkwright.data import DataSet, Normalizer
@@ -83,7 +84,7 @@ class Inference:
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
             definition=definition,
-            weights=spark.sparkContext.broadcast(content),
+            weights=context_of(spark).broadcast(content),
             digest=hashlib.sha256(content).hexdigest(),
             batch_size=batch_size,
             workers=workers,

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job, storage_level
 from sparkwright.data import DistributedDataSet, from_bytes
 from sparkwright.data.export import write_partitions
@@ -105,7 +106,7 @@ def without_training_data(
 ) -> "RDD[Element]":
     """Elements of workers that draw their examples themselves: those to validate with, if any."""
     if validation is None:
-        return spark.sparkContext.parallelize(list[Any](), workers)
+        return context_of(spark).parallelize(list[Any](), workers)
     return _spread(validation, workers, enter).mapPartitionsWithIndex(_tagged("validation"))
 
 
@@ -182,7 +183,7 @@ class Exports:
             self._spark, rdd, folder, batch_size=batch_size, leftovers_apart=False
         )
         paths = [[join(folder, file.path) for file in part.files] for part in parts]
-        context = self._spark.sparkContext
+        context = context_of(self._spark)
         return context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
 
     def delete(self) -> bool:

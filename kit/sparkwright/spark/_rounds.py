@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.job_errors import translated
 from sparkwright.cluster.jobs import SparkJob, storage_level
 from sparkwright.errors import ConfigurationError
@@ -169,7 +170,7 @@ class SparkRoundsEngine:
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
         """One job; returns the average, the progress after it and worker 0's counters."""
-        context = self._spark.sparkContext
+        context = context_of(self._spark)
         template = RoundRequest(
             definition=self._definition,
             xla=self._master.xla,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import GPUS_OF_TRAINING, gpus_of_executor, is_dynamic, local_cluster
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_choice, check_count
@@ -176,7 +177,7 @@ def check_gpus(spark: "SparkSession") -> None:
     Raises:
         ConfigurationError: naming the setting.
     """
-    conf = spark.sparkContext.getConf()
+    conf = context_of(spark).getConf()
     amount = conf.get(TASK_AMOUNT) or "1"
     if gpus_of_executor(conf) and float(amount) != 1:
         raise ConfigurationError(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.job_errors import LostExecutors, translated
 from sparkwright.cluster.jobs import SparkJob, run_partition
 from sparkwright.cluster.slots import (
@@ -66,9 +67,9 @@ class SparkLauncher:
         self.slots = task_slots(spark)
         self.required = _workers(spark, master, slots=self.slots)
         self.workers = master.workers_at_most(self.required)
-        url = str(spark.sparkContext.master)
-        check_slots(self.required, slots_at_most(url, spark.sparkContext.getConf()), url)
-        application = str(spark.sparkContext.applicationId)
+        url = str(context_of(spark).master)
+        check_slots(self.required, slots_at_most(url, context_of(spark).getConf()), url)
+        application = str(context_of(spark).applicationId)
         self.claim = Claim(application, self.required, self.slots)
         self.bind_host = bind_address(spark, master.mesh)
         self.advertised_host = advertised_address(spark, master.mesh)
@@ -86,7 +87,7 @@ class SparkLauncher:
         self._changed = threading.Condition()
         self._lost = LostExecutors(spark)
         self._cancelled = False
-        conf = spark.sparkContext.getConf()
+        conf = context_of(spark).getConf()
         self.max_failures = int(conf.get("spark.task.maxFailures") or 4)
         self.replacement_timeout_s = _network_timeout_s(spark) + _NOTICED_WITHIN_S
         self._tag = f"sparkwright-{run}"
@@ -94,7 +95,7 @@ class SparkLauncher:
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
         """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
         # The jobs of this thread, from here on, can be cancelled by it.
-        self._spark.sparkContext.addJobTag(self._tag)
+        context_of(self._spark).addJobTag(self._tag)
         self.slots = wait_for_slots(self._spark, self.required, cancelled=lambda: self._cancelled)
         try:
             if isinstance(self._data, TfData):
@@ -150,7 +151,7 @@ class SparkLauncher:
     def _without_data(self, template: Any) -> Any:
         """Tasks of workers that join: of an RDD of their own, so they never wait for a shuffle."""
         if self._joining is None:
-            nothing: RDD[Element] = self._spark.sparkContext.parallelize(
+            nothing: RDD[Element] = context_of(self._spark).parallelize(
                 list[Any](), self.workers - self.required
             )
             task = training_task(template, first=self.required)
@@ -187,7 +188,7 @@ class SparkLauncher:
     def cancel(self) -> None:
         """Cancel all jobs: Spark kills their Python workers, whose trainers let go."""
         self._cancelled = True
-        self._spark.sparkContext.cancelJobsWithTag(self._tag)
+        context_of(self._spark).cancelJobsWithTag(self._tag)
         with self._changed:
             jobs = [job for jobs in self._jobs.values() for job in jobs]
         for job in jobs:
@@ -203,7 +204,7 @@ class SparkLauncher:
 
 def _check_speculation(spark: "SparkSession") -> None:
     """Refuse the one setting by which Spark copies the task of a job that has only one."""
-    conf = spark.sparkContext.getConf()
+    conf = context_of(spark).getConf()
     name = "spark.speculation.task.duration.threshold"
     if conf.get("spark.speculation") == "true" and (value := conf.get(name)):
         raise ConfigurationError(
@@ -214,7 +215,7 @@ def _check_speculation(spark: "SparkSession") -> None:
 
 def _network_timeout_s(spark: "SparkSession") -> float:
     """After how long without heartbeats Spark considers an executor lost."""
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     text = context.getConf().get("spark.network.timeout") or "120s"
     return float(context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(text))
 
@@ -223,7 +224,7 @@ def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None
     """The master's number of workers, or as many as it chooses for this cluster."""
     if isinstance(master, SharedTrainingMaster):
         return master.worker_count(slots=slots, **executor_resources(spark))
-    return master.workers or slots or spark.sparkContext.defaultParallelism
+    return master.workers or slots or context_of(spark).defaultParallelism
 
 
 def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
@@ -237,7 +238,7 @@ def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
     if is_local(spark):
         return _LOOPBACK
     return socket.gethostbyname(
-        spark.sparkContext.getConf().get("spark.driver.host") or socket.gethostname()
+        context_of(spark).getConf().get("spark.driver.host") or socket.gethostname()
     )
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -137,7 +139,7 @@ def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def session_facts(spark: "SparkSession") -> dict[str, Any]:
     """JSON-able: `spark_master`, `spark_settings`, `spark_parallelism`, and Java's version."""
-    context: Any = spark.sparkContext
+    context: Any = context_of(spark)
     return {
         "spark_master": context.master,
         "spark_parallelism": context.defaultParallelism,

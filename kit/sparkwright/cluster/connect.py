@@ -1,0 +1,409 @@
+"""Spark Connect: a SparkContext's operations, on DataFrames of one binary column.
+
+A session of Spark Connect has neither RDDs nor a JVM to reach. What the kit asks of them is little,
+and a job of `mapInArrow` can do it: tasks, partitions, their order and their results are the same.
+`context_of` gives the real SparkContext where there is one, so other modules need not know.
+
+Functions and elements are pickled as PySpark pickles those of an RDD: within the user's session.
+"""
+
+import functools
+import hashlib
+import itertools
+import operator
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A message of Spark Connect may have 128 MB; larger elements are sent in several rows.
+_ROW_BYTES = 16 << 20
+# Data of a closure beyond this travels as a file.
+_CLOSURE_BYTES = 1 << 20
+_SCHEMA = "value binary, more boolean"
+# (index of the partition, elements) -> elements
+Step = Callable[[int, Iterable[Any]], Iterable[Any]]
+
+_contexts: "WeakKeyDictionary[Any, ConnectContext]" = WeakKeyDictionary()
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether `spark` is a session of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def context_of(spark: "SparkSession") -> Any:
+    """Return the session's SparkContext, or what takes its place over Spark Connect."""
+    if not is_connect(spark):
+        return spark.sparkContext
+    if spark not in _contexts:
+        _contexts[spark] = ConnectContext(spark)
+    return _contexts[spark]
+
+
+def chunks_of(frame: "DataFrame") -> Any:
+    """Return the RDD of bytes in the only column of a DataFrame."""
+    if not is_connect(frame.sparkSession):
+        return frame.rdd.map(lambda row: bytes(row[0]))
+
+    def read(_: int, batches: Iterable[Any]) -> Iterator[bytes]:
+        return (value.as_py() for batch in batches for value in batch.column(0))
+
+    return FrameRDD(context_of(frame.sparkSession), frame, (read,))
+
+
+class ConnectContext:
+    """The part of SparkContext that the kit uses, over Spark Connect."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        """Use `context_of`."""
+        self._spark = spark
+
+    @property
+    def master(self) -> str:
+        """The URL of the cluster's master, as the server knows it."""
+        return self.getConf().get("spark.master") or "connect"
+
+    @property
+    def applicationId(self) -> str:
+        """The server's application."""
+        return self.getConf().get("spark.app.id") or "connect"
+
+    @functools.cached_property
+    def defaultParallelism(self) -> int:
+        """Partitions that Spark gives data by itself."""
+        return FrameRDD(self, self._spark.range(1 << 20)).getNumPartitions()
+
+    def getConf(self) -> Any:
+        """The settings: `get` and `getAll`."""
+        return _Settings(self._spark)
+
+    def parallelize(self, elements: Iterable[Any], slices: int | None = None) -> "FrameRDD":
+        """Distribute elements of this process as evenly as SparkContext does."""
+        found = list(elements)
+        count = slices or self.defaultParallelism
+        edges = [len(found) * i // count for i in range(count + 1)]
+        parts = [pickle.dumps(found[a:b]) for a, b in itertools.pairwise(edges)]
+        if sum(map(len, parts)) > _CLOSURE_BYTES:
+            given: Any = [self.broadcast(part, pickled=True) for part in parts]
+        else:
+            given = [_Here(part) for part in parts]
+
+        def of_partition(index: int, _: Iterable[Any]) -> Iterable[Any]:
+            return given[index].value
+
+        return FrameRDD(self, self._spark.range(0, count, 1, count), (of_partition,), count)
+
+    def broadcast(self, value: Any, *, pickled: bool = False) -> "FileBroadcast":
+        """Send a value to the executors once, as a file."""
+        content = value if pickled else pickle.dumps(value, protocol=5)
+        name = f"sparkwright-{hashlib.sha256(content).hexdigest()}"
+        with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+            path = Path(folder) / name
+            path.write_bytes(content)
+            self._spark.addArtifacts(str(path), file=True)
+        return FileBroadcast(name)
+
+    def accumulator(self, _value: Any, _param: Any = None) -> "_Ignored":
+        """Return an accumulator that stays empty: tasks reach the driver by their results alone."""
+        return _Ignored()
+
+    def union(self, parts: Sequence["FrameRDD"]) -> "FrameRDD":
+        """Join the partitions of several RDDs."""
+        frames: list[Any] = []
+        first = 0
+        for part in parts:
+            frames.append(part.frame(first=first))
+            first += part.getNumPartitions()
+        return FrameRDD(self, functools.reduce(lambda a, b: a.union(b), frames), count=first)
+
+    def addPyFile(self, path: str) -> None:
+        """Send a Python archive to the executors."""
+        self._spark.addArtifacts(path, pyfile=True)
+
+    def keys_of_partitions(self, count: int) -> list[int]:
+        """Return for each of `count` partitions a key that Spark's hash puts there."""
+        numbers = self._spark.range(64 * count + 256)
+        rows = numbers.selectExpr("id", f"pmod(hash(id), {count}) AS place").collect()
+        keys = {row.place: row.id for row in rows}
+        return [keys[place] for place in range(count)]
+
+    # -- jobs -------------------------------------------------------------------------------
+
+    def setJobGroup(self, group: str, _description: str, interruptOnCancel: bool = False) -> None:
+        """Tag this thread's jobs."""
+        del interruptOnCancel
+        self._spark.addTag(group)
+
+    def setLocalProperty(self, _name: str, _value: str) -> None:
+        """Do nothing: Spark Connect has no local properties."""
+
+    def cancelJobGroup(self, group: str) -> None:
+        """Interrupt the jobs with this tag."""
+        self._spark.interruptTag(group)
+
+    addJobTag = functools.partialmethod(setJobGroup, _description="")
+    cancelJobsWithTag = cancelJobGroup
+
+
+class FrameRDD:
+    """The part of an RDD that the kit uses, over Spark Connect; lazy, and in order.
+
+    Attributes:
+        context: where it is computed.
+    """
+
+    def __init__(
+        self,
+        context: ConnectContext,
+        frame: "DataFrame",
+        steps: tuple[Step, ...] = (),
+        count: int | None = None,
+    ) -> None:
+        """Take a DataFrame.
+
+        Args:
+            context: where it is computed.
+            frame: rows of `_SCHEMA`, or of anything that the first of `steps` does not look at.
+            steps: are applied to each partition.
+            count: partitions; default None: a job counts them.
+        """
+        self.context = context
+        self._frame, self._steps, self._count = frame, steps, count
+        self._cached: Any = None
+
+    def mapPartitionsWithIndex(self, function: Step, preservesPartitioning: bool = False) -> Any:
+        """Apply (index, elements) -> elements to each partition."""
+        del preservesPartitioning
+        if self._cached is not None:
+            return FrameRDD(self.context, self._cached, (function,), self._count)
+        return FrameRDD(self.context, self._frame, (*self._steps, function), self._count)
+
+    def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> "FrameRDD":
+        """Apply elements -> elements to each partition."""
+        return self.mapPartitionsWithIndex(lambda _, elements: function(elements))
+
+    def map(self, function: Callable[[Any], Any]) -> "FrameRDD":
+        """Apply a function to each element."""
+        return self.mapPartitions(lambda elements: map(function, elements))
+
+    def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> "FrameRDD":
+        """Apply element -> elements to each element."""
+        return self.mapPartitions(lambda found: (each for one in found for each in function(one)))
+
+    def filter(self, function: Callable[[Any], bool]) -> "FrameRDD":
+        """Keep the elements that the function accepts."""
+        return self.mapPartitions(lambda elements: filter(function, elements))
+
+    def coalesce(self, count: int) -> "FrameRDD":
+        """Join neighboring partitions to fewer."""
+        return FrameRDD(self.context, self.frame().coalesce(count), (_decoded,), count)
+
+    def repartitionAndSortWithinPartitions(
+        self, count: int, place: Callable[[Any], int] = operator.index
+    ) -> "FrameRDD":
+        """Move pairs (key, value) to the partition `place(key)`, sorted by their keys."""
+        keys = self.context.keys_of_partitions(count)
+
+        def keyed(_: int, pairs: Iterable[Any]) -> Iterator[Any]:
+            for pair in pairs:
+                yield keys[place(pair[0]) % count], pair
+
+        moved = self.mapPartitionsWithIndex(keyed).frame(schema=f"key bigint, {_SCHEMA}")
+        found = FrameRDD(self.context, moved.repartition(count, "key"), (_decoded,), count)
+        return found.mapPartitions(lambda pairs: sorted(pairs, key=operator.itemgetter(0)))
+
+    def withResources(self, _profile: Any) -> "FrameRDD":
+        """Return itself: GPUs are the server's to give."""
+        return self
+
+    def persist(self, level: Any) -> "FrameRDD":
+        """Keep the elements on the executors, once computed."""
+        if self._cached is None:
+            self._cached = self.frame().persist(level)
+        return self
+
+    def unpersist(self) -> "FrameRDD":
+        """Keep the elements no longer."""
+        if self._cached is not None:
+            self._cached.unpersist()
+            self._cached = None
+        return self
+
+    # -- actions ----------------------------------------------------------------------------
+
+    def getNumPartitions(self) -> int:
+        """The number of partitions; a job counts them the first time, if nobody knows."""
+        if self._count is None:
+            one = FrameRDD(self.context, self._frame, (lambda index, _: [index],))
+            self._count = len(one.collect())
+        return self._count
+
+    def collect(self) -> list[Any]:
+        """All elements, in the order of the partitions."""
+        return list(_values(self.frame().collect()))
+
+    def take(self, count: int) -> list[Any]:
+        """The first elements."""
+        return self.mapPartitions(lambda elements: _first(elements, count)).collect()[:count]
+
+    def treeReduce(self, function: Callable[[Any, Any], Any], depth: int = 2) -> Any:
+        """Reduce each partition on the executors, then their results here."""
+        del depth
+        parts = self.mapPartitions(lambda elements: _reduced(function, elements))
+        return functools.reduce(function, parts.collect())
+
+    def treeAggregate(
+        self,
+        zero: Any,
+        add: Callable[[Any, Any], Any],
+        merge: Callable[[Any, Any], Any],
+        depth: int = 2,
+    ) -> Any:
+        """Aggregate each partition on the executors, then their results here."""
+        del depth
+        parts = self.mapPartitions(lambda elements: [functools.reduce(add, elements, zero)])
+        return functools.reduce(merge, parts.collect(), zero)
+
+    def frame(self, *, first: int = 0, schema: str = _SCHEMA) -> "DataFrame":
+        """Return the elements as rows of `schema`; partitions begin with the number `first`."""
+        steps = self._steps or (_decoded,)
+        keyed = schema != _SCHEMA
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            from pyspark import TaskContext
+
+            context: Any = TaskContext.get()
+            elements: Iterable[Any] = batches
+            for step in steps:
+                elements = step(context.partitionId() - first, elements)
+            yield from _encoded(elements, keyed=keyed)
+
+        return self._frame.mapInArrow(run, schema)
+
+
+class FileBroadcast:
+    """A value that tasks read from a file of the session, once a process."""
+
+    def __init__(self, name: str) -> None:
+        """Name the file."""
+        self._name = name
+
+    @property
+    def value(self) -> Any:
+        """The value, in a task."""
+        return _read(self._name)
+
+    def destroy(self) -> None:
+        """Do nothing: the session removes its files when it ends."""
+
+    unpersist = destroy
+
+
+@functools.lru_cache(maxsize=4)
+def _read(name: str) -> Any:
+    from pyspark import SparkFiles
+
+    return pickle.loads(Path(SparkFiles.get(name)).read_bytes())
+
+
+class _Here:
+    """A value in the closure."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @property
+    def value(self) -> Any:
+        return pickle.loads(self._content)
+
+
+class _Ignored:
+    """An accumulator that stays empty."""
+
+    value: tuple[Any, ...] = ()
+
+    def add(self, _: Any) -> None:
+        """Do nothing."""
+
+
+class _Settings:
+    """Settings of the server, in the form of SparkConf."""
+
+    def __init__(self, spark: Any) -> None:
+        self._conf = spark.conf
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """Return a setting, or `default`."""
+        return self._conf.get(name, default)
+
+    def getAll(self) -> list[tuple[str, str]]:
+        """Return all settings that the server shows."""
+        return list(self._conf.getAll.items())
+
+
+def _decoded(_: int, batches: Iterable[Any]) -> Iterator[Any]:
+    """Elements of Arrow batches with the columns of `_SCHEMA`."""
+    rows = (
+        (value, more)
+        for batch in batches
+        for value, more in zip(batch.column("value"), batch.column("more"), strict=True)
+    )
+    return _joined((value.as_buffer(), more.as_py()) for value, more in rows)
+
+
+def _values(rows: Iterable[Any]) -> Iterator[Any]:
+    return _joined((row.value, row.more) for row in rows)
+
+
+def _joined(rows: Iterable[tuple[Any, bool]]) -> Iterator[Any]:
+    begun: list[Any] = []
+    for value, more in rows:
+        begun.append(value)
+        if not more:
+            yield pickle.loads(begun[0] if len(begun) == 1 else b"".join(begun))
+            begun = []
+
+
+def _encoded(elements: Iterable[Any], *, keyed: bool) -> Iterator[Any]:
+    """Arrow batches of the elements; `keyed`: of pairs (key, element), with a column of keys."""
+    import cloudpickle
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {"key": [], "value": [], "more": []}
+    size = 0
+
+    def batch() -> Any:
+        arrays = {"value": pa.array(columns["value"], pa.binary()), "more": columns["more"]}
+        if keyed:
+            arrays = {"key": pa.array(columns["key"], pa.int64()), **arrays}
+        return pa.RecordBatch.from_pydict(arrays)
+
+    for element in elements:
+        key, value = element if keyed else (0, element)
+        content = cloudpickle.dumps(value, protocol=5)
+        for start in range(0, len(content), _ROW_BYTES):
+            columns["key"].append(key)
+            columns["value"].append(content[start : start + _ROW_BYTES])
+            columns["more"].append(start + _ROW_BYTES < len(content))
+            size += len(columns["value"][-1])
+            if size >= _ROW_BYTES:
+                yield batch()
+                columns, size = {"key": [], "value": [], "more": []}, 0
+    if columns["value"]:
+        yield batch()
+
+
+def _first(elements: Iterable[Any], count: int) -> Iterator[Any]:
+    return itertools.islice(elements, count)
+
+
+def _reduced(function: Callable[[Any, Any], Any], elements: Iterable[Any]) -> Iterator[Any]:
+    found = iter(elements)
+    for begun in found:
+        yield functools.reduce(function, found, begun)
