@@ -248,6 +248,10 @@ class FrameRDD:
         """All elements, in the order of the partitions."""
         return list(_values(self.frame().collect()))
 
+    def partition(self, index: int) -> list[Any]:
+        """The elements of one partition; tasks of the others end at once."""
+        return list(_values(self.frame(only=index).collect()))
+
     def take(self, count: int) -> list[Any]:
         """The first elements."""
         return self.mapPartitions(lambda elements: _first(elements, count)).collect()[:count]
@@ -270,8 +274,16 @@ class FrameRDD:
         parts = self.mapPartitions(lambda elements: [functools.reduce(add, elements, zero)])
         return functools.reduce(merge, parts.collect(), zero)
 
-    def frame(self, *, first: int = 0, schema: str = _SCHEMA) -> "DataFrame":
-        """Return the elements as rows of `schema`; partitions begin with the number `first`."""
+    def frame(
+        self, *, first: int = 0, only: int | None = None, schema: str = _SCHEMA
+    ) -> "DataFrame":
+        """Return the elements as rows of `schema`.
+
+        Args:
+            first: the number of the first partition in the job.
+            only: compute this partition alone; default None: all.
+            schema: `_SCHEMA`, or with a column "key" before it: of pairs (key, element).
+        """
         steps = self._steps or (_decoded,)
         keyed = schema != _SCHEMA
 
@@ -279,9 +291,12 @@ class FrameRDD:
             from pyspark import TaskContext
 
             context: Any = TaskContext.get()
+            index = context.partitionId() - first
+            if only not in (None, index):
+                return
             elements: Iterable[Any] = batches
             for step in steps:
-                elements = step(context.partitionId() - first, elements)
+                elements = step(index, elements)
             yield from _encoded(elements, keyed=keyed)
 
         return self._frame.mapInArrow(run, schema)

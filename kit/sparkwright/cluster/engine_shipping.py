@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from sparkwright.cluster.engine_archive import (
 )
 from sparkwright.errors import ConfigurationError
 
-from .connect import context_of
+from .connect import context_of, is_connect
 from .slots import tasks_to_ask
 
 if TYPE_CHECKING:
@@ -59,11 +60,14 @@ def ship_engine(spark: "SparkSession") -> None:
         if choice == "never":
             _shipped.add(context)
             return
-        if choice == "auto" and _finds_the_same(context):
+        if choice == "auto" and not is_connect(spark) and _finds_the_same(context):
             _shipped.add(context)
             _compared.add(context)  # the very same files
             return
-        if archive_name() not in context._python_includes:
+        if is_connect(spark):
+            with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
+                context.addPyFile(str(write_archive(folder)))
+        elif archive_name() not in context._python_includes:
             _add(context)
         _shipped.add(context)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sparkwright.errors as errors
 from sparkwright.errors import ConfigurationError, SparkwrightError, WorkerError, advised
 
-from .connect import context_of
+from .connect import context_of, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ class LostExecutors:
     def __init__(self, spark: "SparkSession") -> None:
         """Prepare it."""
         self._context: Any = context_of(spark)
-        self._watched = self._context.master.startswith(("yarn", "k8s:"))
+        self._watched = not is_connect(spark) and self._context.master.startswith(("yarn", "k8s:"))
         self._known: set[str] = set()
         self._looking = threading.Lock()
         self._dead = 0

@@ -16,7 +16,7 @@ from sparkwright._interrupts import interrupts_raise
 from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 from sparkwright.options import check_choice
 
-from .connect import context_of
+from .connect import FrameRDD, context_of
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
 
@@ -117,6 +117,8 @@ def run_partition(rdd: Any, partition: int) -> list[Any]:
 
     `SparkContext.runJob` would make, and serialize, a new RDD for each partition.
     """
+    if isinstance(rdd, FrameRDD):
+        return rdd.partition(partition)
     context = rdd.context
     socket_info = context._jvm.PythonRDD.runJob(context._jsc.sc(), rdd._jrdd, [partition])
     return _elements_from(socket_info, rdd._jrdd_deserializer)

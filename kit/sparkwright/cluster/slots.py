@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparkwright.errors import SlotsError
 
-from .connect import context_of
+from .connect import context_of, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,6 +123,8 @@ def executor_count(spark: "SparkSession") -> int:
         return local.workers
     if master.startswith("local"):
         return 1
+    if is_connect(spark):
+        return 1  # at least; the server does not tell
     context: Any = context_of(spark)
     # The driver has a block manager as well.
     return context._jsc.sc().getExecutorMemoryStatus().size() - 1
@@ -168,6 +170,8 @@ def is_local(spark: "SparkSession") -> bool:
 def _tasks_now(spark: "SparkSession") -> int:
     """Tasks of the session's own profile that its executors can run at once."""
     context: Any = context_of(spark)
+    if is_connect(spark):
+        return context.defaultParallelism
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
     return int(scala.maxNumConcurrentTasks(profile))

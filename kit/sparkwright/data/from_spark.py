@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparkwright.cluster.connect import chunks_of
 from sparkwright.errors import DataError
 
 from ._columnar import is_nested
@@ -185,8 +186,8 @@ def _in_arrow(frame: "DataFrame", examples: Callable[[Any], DataSet | None]) -> 
         except DataError as error:
             yield of([error_to_bytes(error)])
 
-    rdd = frame.mapInArrow(convert, "chunk binary").rdd.map(lambda row: bytes(row.chunk))
-    return DistributedDataSet(frame.sparkSession, rdd)
+    chunks = chunks_of(frame.mapInArrow(convert, "chunk binary"))
+    return DistributedDataSet(frame.sparkSession, chunks)
 
 
 def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
