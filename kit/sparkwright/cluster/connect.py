@@ -120,7 +120,8 @@ class ConnectContext:
         for part in parts:
             frames.append(part.frame(first=first))
             first += part.getNumPartitions()
-        return FrameRDD(self, functools.reduce(lambda a, b: a.union(b), frames), count=first)
+        joined = functools.reduce(lambda a, b: a.union(b), frames)
+        return FrameRDD(self, joined, (_decoded,), first)
 
     def addPyFile(self, path: str) -> None:
         """Send a Python archive to the executors."""
@@ -181,7 +182,7 @@ class FrameRDD:
         """Apply (index, elements) -> elements to each partition."""
         del preservesPartitioning
         if self._cached is not None:
-            return FrameRDD(self.context, self._cached, (function,), self._count)
+            return FrameRDD(self.context, self._cached, (_decoded, function), self._count)
         return FrameRDD(self.context, self._frame, (*self._steps, function), self._count)
 
     def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> "FrameRDD":
@@ -284,7 +285,7 @@ class FrameRDD:
             only: compute this partition alone; default None: all.
             schema: `_SCHEMA`, or with a column "key" before it: of pairs (key, element).
         """
-        steps = self._steps or (_decoded,)
+        steps = self._steps
         keyed = schema != _SCHEMA
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:

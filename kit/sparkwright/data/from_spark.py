@@ -195,7 +195,8 @@ def _arrays_for_vectors(frame: "DataFrame") -> "DataFrame":
     from pyspark.ml.linalg import VectorUDT
 
     vectors = [f.name for f in frame.schema.fields if isinstance(f.dataType, VectorUDT)]
-    return frame.withColumns({name: vector_to_array(frame[name]) for name in vectors})
+    arrays = {name: vector_to_array(frame[name]) for name in vectors}
+    return frame.withColumns(arrays) if arrays else frame
 
 
 @errors_as_chunks

@@ -76,7 +76,7 @@ def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, 
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         given = bool(arguments) or "spark" in options
         spark: Any = arguments[0] if arguments else options.get("spark")
-        if given and spark is not None and not hasattr(spark, "sparkContext"):
+        if given and spark is not None and not hasattr(spark, "createDataFrame"):
             raise _refused(source, spark)
         try:
             return source(*arguments, **options)

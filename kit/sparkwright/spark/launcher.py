@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.connect import context_of
+from sparkwright.cluster.connect import context_of, is_connect
 from sparkwright.cluster.job_errors import LostExecutors, translated
 from sparkwright.cluster.jobs import SparkJob, run_partition
 from sparkwright.cluster.slots import (
@@ -217,6 +217,8 @@ def _network_timeout_s(spark: "SparkSession") -> float:
     """After how long without heartbeats Spark considers an executor lost."""
     context: Any = context_of(spark)
     text = context.getConf().get("spark.network.timeout") or "120s"
+    if is_connect(spark):
+        return 120.0
     return float(context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(text))
 
 

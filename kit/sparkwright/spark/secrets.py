@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.connect import context_of
+from sparkwright.cluster.connect import context_of, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,5 +144,5 @@ def session_facts(spark: "SparkSession") -> dict[str, Any]:
         "spark_master": context.master,
         "spark_parallelism": context.defaultParallelism,
         "spark_settings": settings_to_tell(context.getConf().getAll()),
-        "java": context._jvm.System.getProperty("java.version"),
+        "java": None if is_connect(spark) else context._jvm.System.getProperty("java.version"),
     }
