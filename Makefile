@@ -21,7 +21,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 # JupyterLab refuses to run as root unless told that this is meant.
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
-.PHONY: help setup demo sharing report lab hdfs test test-cluster browser stores notebooks binder tour-memory chaos
+.PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
 .PHONY: check bench clean screenshots spark-versions
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make screenshots  draw the pictures of docs/images anew, 1280 and 420 pixels wide, light and dark'
+	@echo 'make connect  test over Spark Connect what make test tests with a session of its own'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
@@ -80,6 +81,10 @@ screenshots:
 	@bash .ci/setup test
 	@$(RUN) SPARKWRIGHT_PICTURES="$(PICTURES)" .venv/bin/python -m pytest tests/browser/test_screenshots.py -m browser -s $(ARGS)
 	@echo "Pictures of the documents: $(PICTURES); all widths and themes: reports/screenshots/docs"
+
+connect:
+	@bash .ci/setup test
+	@$(RUN) SPARKWRIGHT_TEST_CONNECT=1 .venv/bin/python -m pytest tests/spark -m connect $(ARGS)
 
 stores:
 	@bash .ci/setup test

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.scripts import started_ahead
+from tests.support.connect_server import connect_server
 
 # On shared cores an example that has to wait for its turn is not a slow example.
 settings.register_profile("sparkwright", parent=settings.default, deadline=None)
@@ -86,7 +87,18 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Four executors of one core: enough for four workers, or two runs of two at once."""
+    """Four executors of one core: enough for four workers, or two runs of two at once.
+
+    With SPARKWRIGHT_TEST_CONNECT they are those of a Spark Connect server, in `make connect`.
+    """
+    if os.environ.get("SPARKWRIGHT_TEST_CONNECT"):
+        from pyspark.sql import SparkSession
+
+        with connect_server(executors=4) as url:
+            remote = SparkSession.builder.remote(url).getOrCreate()
+            yield remote
+            remote.stop()
+        return
     import sparkwright as sw
     from sparkwright.cluster.slots import wait_for_slots
 
