@@ -187,7 +187,6 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
-        check_data(self.model, train, validation)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
             refuse_joining(master)
