@@ -86,8 +86,7 @@ class RoundMeans:
         """Take new rows, return the points of the rounds that they complete, (k, 2) float64.
 
         A point is the middle of the round's steps, and the mean loss weighted by examples (nan if
-        any
-        of its losses is).
+        any of its losses is).
         """
         rounds = rows["epoch"].astype(np.int64) << 32 | rows["round"].astype(np.int64)
         for worker in np.unique(rows["worker"]):
@@ -149,9 +148,8 @@ class QuantityMeans:
     def add(self, rows: Rows) -> NDArray[np.float64]:
         """Take new rows, return the points of the stretches that they end, (k, 3) float64.
 
-        Columns of quantities may be missing; without `time_s` there are no points. What is not
-        finite
-        is left out; where nothing is left there is no point.
+        Columns of quantities may be missing; without `time_s` there are no points. Values that are
+        not finite are left out; where nothing is left there is no point.
         """
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))
