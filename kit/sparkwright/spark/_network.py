@@ -350,12 +350,14 @@ class SparkNetwork(EvaluatingNetwork):
             return self._distributed(data, option, **known) if found is None else found
 
         taken, train, validation = parts(self.model, data, options, take, seed=seed)
+        if isinstance(taken, LocalData):
+            train = replace(taken, data=train)
         if checked:
             check_data(self.model, train, validation)
         if validation is not None:
             validation = self._distributed(validation, "validation")
-        if isinstance(taken, LocalData):
-            train = self._distributed(replace(taken, data=train), "data")
+        if isinstance(train, LocalData):
+            train = self._distributed(train, "data")
         return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
