@@ -90,7 +90,7 @@ def test_each_class_name_of_data_in_memory_needs_a_unit() -> None:
     data = LocalData(
         data=DataSet(PAIR, KINDS), skipped=Skipped(), class_names={"labels": list("abcd")}
     )
-    with pytest.raises(DataError, match="the data's 4 classes. Received: 3 units"):
+    with pytest.raises(DataError, match=r"the data's 4 classes\. Received: 3 units"):
         check_data(model_of(["left"]), data)
 
 
