@@ -193,7 +193,7 @@ class ModelKeeper:
         """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
         try:
             self._write(outcome, url)
-        except Exception as error:  # what was learnt is in memory all the same
+        except Exception as error:  # what was learned is in memory all the same
             _log.warning("no model saved to %s: %s", url, error)
             return None
         return url
