@@ -84,7 +84,7 @@ def facts(status: Status | None, live: LivePanel | None) -> str:
     )
     return (
         f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
-        f"{shown}{sparkline(losses[:: 1 + len(losses) // _MOST_POINTS])}</div>"
+        f"{shown}{sparkline(losses[:: -1 - len(losses) // _MOST_POINTS][::-1])}</div>"
     )
 
 
