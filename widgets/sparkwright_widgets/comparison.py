@@ -17,7 +17,7 @@ from ._table import html_table, text_table
 
 _LOOK_EVERY_S = 0.5
 _READ_WITHIN_S = 10.0
-_MOST_RUNS = 12  # colors and markers are told apart up to here
+_MOST_RUNS = 12  # colors and markers are distinct up to here
 
 
 def compare_runs(

@@ -77,7 +77,7 @@ class JudgedRun:
     def heard(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """Take a sign of life with the losses since the last one: why to stop now, if at all."""
+        """Take the losses since the last call; return why to stop now, if at all."""
         if metrics is not None and (wrong := self.judge.missing(metrics)):
             self.problem = ConfigurationError(wrong)
             return None

@@ -343,7 +343,7 @@ class SparkNetwork(EvaluatingNetwork):
     def _parts(
         self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
     ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
-        """What is trained and what validates, with their weights; `checked` against the network."""
+        """Return weighted training and validation data, `checked` against the network."""
 
         def take(data: Any, option: str, **known: Any) -> Any:
             found = in_memory(data, option=option, **known)
