@@ -1,6 +1,7 @@
 """The record of a run: what the engine adds to, and all else is read from."""
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -74,7 +75,7 @@ class RunRecord:
             epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
         )
         self._heard_s = [self.began_s] * workers
-        self._logged_s = [0.0] * workers  # `time_s` of each worker's last row
+        self._logged_s = [-math.inf] * workers  # `time_s` of each worker's last row
         self._recent: deque[tuple[float, int]] = deque()
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
@@ -393,7 +394,7 @@ class RunRecord:
         """Training begins anew."""
         with self._lock:
             self.log.clear()
-            self._logged_s = [0.0] * len(self._logged_s)
+            self._logged_s = [-math.inf] * len(self._logged_s)
             self._trained = 0
             self._recent.clear()
             workers = tuple(replace(w, steps=0, loss=None) for w in self._status.workers)
