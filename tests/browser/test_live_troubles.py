@@ -97,12 +97,12 @@ def test_no_point_one_point_a_gap_a_hidden_tab_and_a_restarted_kernel(open_cells
     )
     page.in_kernel("time.sleep(0.5)")  # the panel's next look
     assert page.page.evaluate(SHOW) == 1  # one frame waits, however much has come
-    wait_for_step(page, 600)
+    wait_for_step(page, 598)
 
     for _ in range(2):  # more views, no second writer
         page.run_cell(1)
         page.wait_idle()
-    wait_for_step(page, 600)
+    wait_for_step(page, 598)
     assert page.in_kernel(THREADS) == "1"
 
     page.restart_kernel()
