@@ -85,6 +85,7 @@ PURE = [
     "runs/_sharing_coordinator.py",
     "workers/work.py",
     "runs/membership.py",
+    "runs/round_means.py",
     "spark/memory_parts.py",
     "spark/_memory_plan.py",
     *(

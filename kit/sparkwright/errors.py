@@ -8,7 +8,7 @@
   - RunTimeoutError (also a TimeoutError): somebody waited too long for somebody
   - WorkerError (also a RuntimeError): a worker failed; carries its own traceback
     + NonFiniteLossError (also an ArithmeticError): the loss became NaN or infinite
-* RunInterrupted (a KeyboardInterrupt): the user interrupted; what was learnt is kept
+* RunInterrupted (a KeyboardInterrupt): the user interrupted; what was learned is kept
 
 Every exception here crosses process boundaries (worker -> driver -> notebook), so each one
 pickles: those with fields define `__reduce__`, the others take only their message.

@@ -157,7 +157,7 @@ def test_from_data_to_a_saved_model_without_code(open_bench):
     tick.wait_for(timeout=60_000)
     tick.check()
     shown(page).get_by_role("button", name=re.compile(r"\bLoad$")).click()
-    wait_for_summary(page, "evaluate", "current network: .*lenet.keras", timeout_s=60)
+    wait_for_summary(page, "evaluate", "network: .*lenet.keras", timeout_s=60)
     photograph(page, "models")
 
     # The experiment is what was chosen.

@@ -175,7 +175,8 @@ def test_a_closed_stream_does_not_end_the_training() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.25, "250ms"), (3.4, "3s"), (62, "1:02"), (3723, "1:02:03")]
+    ("seconds", "text"),
+    [(0.25, "250ms"), (3.4, "3s"), (62, "1:02"), (3723, "1:02:03"), (90_000, "25:00:00")],
 )
 def test_durations_are_written_as_keras_does(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -144,6 +144,13 @@ def test_times_are_those_of_the_worker_and_not_of_the_arrival(record: RunRecord)
     assert record.log.rows()["time_s"][0] == pytest.approx(6.0, abs=0.5)
 
 
+def test_times_of_a_worker_do_not_decrease_after_a_slow_message(record: RunRecord) -> None:
+    record.began_s -= 10.0
+    train(record, losses=[3.0], age_s=0.0)
+    train(record, losses=[2.0, 1.0], age_s=0.5)
+    assert (np.diff(record.log.rows()["time_s"]) >= 0).all()
+
+
 def test_several_rounds_in_one_message(record: RunRecord) -> None:
     blocks = [
         {"epoch": 1, "round": r, "count": n, "age_s": 0, "seconds": 1, "metrics": {}}

@@ -84,15 +84,18 @@ def test_a_session_that_is_there_is_compared_without_telling_secrets(caplog):
 
     class Session:
         class sparkContext:
+            master = "local-cluster[2,1,1024]"
+
             @staticmethod
             def getConf():
                 return Conf({"spark.b.password": "old123", "spark.a": "b"})
 
-    _warn_about_differences(Session, None, {"spark.b.password": LEFT_OUT, "spark.a": "b"})
+    _warn_about_differences(Session, None, {"spark.b.password": LEFT_OUT, "spark.a": "b"}, 2)
     assert not caplog.records
     _warn_about_differences(
-        Session, None, {"spark.b.password": "abc123", "spark.c.token": LEFT_OUT}
+        Session, None, {"spark.b.password": "abc123", "spark.c.token": LEFT_OUT}, 3
     )
+    assert "local-cluster[3,1,1024]" in caplog.text
     assert "spark.c.token" in caplog.text
     assert "abc123" not in caplog.text
     assert "old123" not in caplog.text

@@ -181,3 +181,13 @@ def test_a_link_goes_on_naming_the_folder(tmp_path: Path) -> None:
 def test_the_root_of_a_store_has_no_place_beside_it() -> None:
     with pytest.raises(sw.ConfigurationError, match="must lie within a store"), write_folder("/"):
         pass
+
+
+@pytest.mark.parametrize("folder", ["models", "./models/"])
+def test_models_in_a_relative_folder_have_relative_paths(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put("models/best/a.keras", b"no model")
+    (model,) = sw.list_models(folder, recursive=True)
+    assert model.url == f"{folder.rstrip('/')}/best/a.keras"

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sparkwright_widgets._means import QuantityMeans, RoundMeans
+from sparkwright.runs.round_means import RoundMeans
+from sparkwright_widgets._means import QuantityMeans
 from sparkwright_widgets._quantities import LINES_APART, QUANTITIES, QuantityNumbers
 
 

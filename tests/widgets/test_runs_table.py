@@ -3,11 +3,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.runs.recorded import begin, train, until
+from tests.runs.recorded import begin, report, train, until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
 from sparkwright_widgets import RunsTable, compare_runs, report_runs
+from sparkwright_widgets._panel import LivePanel
 from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
 
 
@@ -48,6 +49,23 @@ def test_runs_are_listed_with_their_figures_the_latest_first(store, table):
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
     assert "2 runs; select some" in shown.found.value
+
+
+def test_the_loss_of_a_run_is_that_of_the_last_round_in_table_chart_and_panel(comms, store, table):
+    run, engine, recorder = begin(store, epochs=3)
+    for round in (1, 2):
+        for worker in (0, 1):
+            report(recorder._record, worker, 4, round, more=[round, 0, 0, 0, 0])
+    engine._epochs = 4
+    engine.may_end.set()
+    assert recorder.wait(20)
+    panel, shown = LivePanel(run), table()
+    assert panel.wait(20)
+    shown.select(run.name)
+    comparison = shown.comparison.children[0].block().text
+    assert texts(shown)[0][3] == "0.9500"
+    assert "Loss</span> <b>0.9500</b>" in panel.texts["progress"]
+    assert "0.9500" in comparison
 
 
 def test_an_empty_store_says_where_runs_will_be(store, table):

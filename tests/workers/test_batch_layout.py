@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkwright.data import DataSet
+from sparkwright.data import DataSet, LocalData
+from sparkwright.data._skipped import Skipped
 from sparkwright.errors import DataError
 from sparkwright.workers._batch_layout import BatchLayout
+from sparkwright.workers.data_checks import check_data
 
 
 def model_of(
@@ -82,6 +84,14 @@ def test_a_class_that_the_output_has_no_place_for_is_refused() -> None:
         layout(model_of(["all"]), PAIR, KINDS + 1)
     # A single output is not about classes.
     assert layout(model_of(["all"], "mse"), PAIR, np.full((4, 3), 7.0))
+
+
+def test_each_class_name_of_data_in_memory_needs_a_unit() -> None:
+    data = LocalData(
+        data=DataSet(PAIR, KINDS), skipped=Skipped(), class_names={"labels": list("abcd")}
+    )
+    with pytest.raises(DataError, match=r"the data's 4 classes\. Received: 3 units"):
+        check_data(model_of(["left"]), data)
 
 
 def test_labels_of_a_loss_of_the_users_own_may_have_any_shape() -> None:

@@ -25,9 +25,6 @@ ENDED = ("done", "stopped", "failed")
 
 MEAN_NAME = "mean of the workers"
 
-# The mean loss of so many minibatches of each worker is one point of the mean's line.
-MINIBATCHES_IN_A_MEAN = 10
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:

@@ -21,9 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._contract import MINIBATCHES_IN_A_MEAN, Rows, Validation
+from sparkwright.runs.round_means import RoundMeans
+
+from ._contract import Rows, Validation
 from ._lines import POINTS_PER_LINE as POINTS_PER_LINE, FloatPoints as FloatPoints, Lines
-from ._means import Clock, QuantityMeans, RoundMeans, WholeMinibatches
+from ._means import Clock, QuantityMeans, WholeMinibatches
 from ._quantities import LINES_APART, VALIDATION_PLACE, Quantity, QuantityNumbers
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
@@ -54,16 +56,19 @@ class Curve:
 
     def __init__(self, *, sharing: bool = False, numbers: QuantityNumbers | None = None) -> None:
         self.not_finite: NotFinite | None = None
-        self.mean_loss: float | None = None  # of the last complete round
-        self._means = RoundMeans()
+        self._means = RoundMeans(sharing=sharing)
         self._mean_step = 0.0  # where the mean's line ends
-        self._sharing = sharing
         self._numbers = QuantityNumbers() if numbers is None else numbers
         self._quantities = QuantityMeans(self._numbers)
         self._lines = Lines()
         self._epoch = 0
         self._clock = Clock()
         self._whole = WholeMinibatches()
+
+    @property
+    def mean_loss(self) -> float | None:
+        """The mean loss of the last complete round; None before one."""
+        return self._means.latest
 
     def add_rows(self, rows: Rows) -> FloatPoints:
         """Take new rows of the log; return the points they add, (n, 3) float32."""
@@ -72,7 +77,7 @@ class Curve:
         told = _told(rows)
         self._note_not_finite(told)
         workers = self._add(rows["worker"], rows["step"], self._whole.losses(rows))
-        means = self._means.add(_in_blocks(told) if self._sharing else told)
+        means = self._means.add(told)
         steps, seconds = self._clock.add(rows)
         clock = self._add(np.full(len(steps), CLOCK), steps, seconds)
         parts = [self._begin_epochs(rows), clock, workers, self._add_means(means)]
@@ -119,7 +124,6 @@ class Curve:
     def _add_means(self, means: NDArray[np.float64]) -> FloatPoints:
         if not len(means):
             return np.empty((0, 3), np.float32)
-        self.mean_loss = float(means[-1, 1])
         # Some workers do more in an epoch than others: the next one then begins at fewer steps.
         steps = np.maximum.accumulate(np.append(self._mean_step, means[:, 0]))[1:]
         self._mean_step = steps[-1]
@@ -162,9 +166,3 @@ def _told(rows: Rows) -> Rows:
     if told.all():
         return rows
     return {name: column[told] for name, column in rows.items()}
-
-
-def _in_blocks(rows: Rows) -> Rows:
-    """With several of a worker's minibatches as one round."""
-    blocks = (rows["round"] + MINIBATCHES_IN_A_MEAN - 1) // MINIBATCHES_IN_A_MEAN
-    return {**rows, "round": blocks}

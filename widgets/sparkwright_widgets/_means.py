@@ -1,24 +1,19 @@
-"""The means that charts draw: of each averaging round, and of stretches of time. Pure.
+"""The means that charts draw beside those of rounds: of minibatches and stretches of time. Pure.
 
-Rows of one round arrive worker by worker, so a round is only reported once every worker known so
-far has gone past it. A worker that fell silent does not hold the others up for more than
-`patience_rounds`.
-
-The figures of single minibatches jump, so other quantities get one point for each stretch of time.
+The figures of single minibatches jump, so quantities get one point for each stretch of time.
 Drawing them then costs little, however fast the workers are.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparkwright.runs.round_means import PART_OF_A_WHOLE
+
 from ._contract import Rows
 from ._quantities import LINES_APART, QuantityNumbers
 
 _FINE_S, _COARSE_S = 0.2, 1.0  # of one point, in the first seconds and after them
 _FINE_UNTIL_S = 20.0
-
-# A minibatch or round with a smaller part of a whole one's examples has no point of its own loss.
-_PART_OF_A_WHOLE = 0.5
 
 _PLACE = ("worker", "step", "time_s")
 
@@ -39,7 +34,7 @@ class WholeMinibatches:
             last_loss, last_count, most = self._last.get(worker, (0.0, 0.0, 0.0))
             before, counts = np.append(last_loss, loss[at]), np.append(last_count, count[at])
             whole = np.maximum.accumulate(np.append(most, count[at]))[1:]
-            partial = (count[at] < _PART_OF_A_WHOLE * whole) & np.isfinite(before[1:] + before[:-1])
+            partial = (count[at] < PART_OF_A_WHOLE * whole) & np.isfinite(before[1:] + before[:-1])
             total = np.maximum(counts[1:] + counts[:-1], 1e-9)
             with_last = (before[1:] * counts[1:] + before[:-1] * counts[:-1]) / total
             found[at] = np.where(partial, with_last, loss[at])
@@ -65,75 +60,6 @@ class Clock:
         return steps[new], seconds[new].astype(np.float64)
 
 
-class RoundMeans:
-    """Turns rows of the log into one (step, mean loss) point a round.
-
-    A point stands in the middle of its steps: at their end, the mean of a falling loss would lie
-    above the losses there. The point of a round with few examples, the last of an epoch, is the
-    mean of it and the round before it.
-    """
-
-    def __init__(self, *, patience_rounds: int = 8) -> None:
-        self._patience_rounds = patience_rounds
-        # Per open round: its first and last step, the sum of loss * examples, the examples.
-        self._open: dict[int, tuple[float, float, float, float]] = {}
-        self._newest: dict[int, int] = {}  # worker -> the latest round it has reported
-        self._reported = -1  # rounds up to this one are closed; what still arrives is left out
-        self._last = (0.0, 0.0, 0.0)  # the first step and the sums of the round closed last
-        self._most = 0.0  # examples of any round
-
-    def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the rounds that they complete, (k, 2) float64.
-
-        A point is the middle of the round's steps, and the mean loss weighted by examples (nan if
-        any
-        of its losses is).
-        """
-        rounds = rows["epoch"].astype(np.int64) << 32 | rows["round"].astype(np.int64)
-        for worker in np.unique(rows["worker"]):
-            newest = int(rounds[rows["worker"] == worker].max())
-            self._newest[int(worker)] = max(newest, self._newest.get(int(worker), -1))
-        keys, group = np.unique(rounds, return_inverse=True)
-        examples = np.maximum(rows["examples"].astype(np.float64), 1e-9)
-        totals = np.bincount(group, weights=rows["loss"] * examples, minlength=len(keys))
-        weights = np.bincount(group, weights=examples, minlength=len(keys))
-        for number, key in enumerate(keys.tolist()):
-            if key > self._reported:
-                steps = rows["step"][group == number]
-                first, last, total, weight = self._open.get(key, (np.inf, 0.0, 0.0, 0.0))
-                self._open[key] = (
-                    min(first, steps.min()),
-                    max(last, steps.max()),
-                    total + totals[number],
-                    weight + weights[number],
-                )
-        return self._close(self._complete())
-
-    def finish(self) -> NDArray[np.float64]:
-        """The points of all rounds still open; call it when the run has ended."""
-        return self._close(sorted(self._open))
-
-    def _complete(self) -> list[int]:
-        """The open rounds that need not wait any longer, oldest first."""
-        keys = sorted(self._open)
-        passed_by_all = min(self._newest.values(), default=-1)
-        ready = sum(key < passed_by_all for key in keys)
-        return keys[: max(ready, len(keys) - self._patience_rounds)]
-
-    def _close(self, keys: list[int]) -> NDArray[np.float64]:
-        points = np.empty((len(keys), 2))
-        for row, key in enumerate(keys):
-            first, last, total, weight = self._open.pop(key)
-            self._most = max(self._most, weight)
-            first_before, total_before, weight_before = self._last
-            self._last = (first, total, weight)
-            if weight < _PART_OF_A_WHOLE * self._most and np.isfinite(total_before + total):
-                first, total, weight = first_before, total + total_before, weight + weight_before
-            points[row] = (first + last) / 2, total / weight
-            self._reported = key
-        return points
-
-
 class QuantityMeans:
     """Turns rows of the log into points (line, step, value), one a stretch of time and quantity.
 
@@ -149,9 +75,8 @@ class QuantityMeans:
     def add(self, rows: Rows) -> NDArray[np.float64]:
         """Take new rows, return the points of the stretches that they end, (k, 3) float64.
 
-        Columns of quantities may be missing; without `time_s` there are no points. What is not
-        finite
-        is left out; where nothing is left there is no point.
+        Columns of quantities may be missing; without `time_s` there are no points. Values that are
+        not finite are left out; where nothing is left there is no point.
         """
         if "time_s" not in rows or not len(rows["worker"]):
             return np.empty((0, 3))

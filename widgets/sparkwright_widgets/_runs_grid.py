@@ -78,7 +78,6 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
         f'<span class="sparkwright-run-state sparkwright-is-{escaped(run.state)}">'
         f'<span aria-hidden="true">{icon}</span>{escaped(word)}</span>'
     )
-    loss = run.metrics.get("loss", math.nan)
     name, value = validation_metric(run)
     chips = "".join(f'<span class="sparkwright-chip">{escaped(tag)}</span>' for tag in run.tags)
     differences = [f"{label} {text}" for label, text in peculiar.items()]
@@ -88,7 +87,7 @@ def cells_of(run: StoredRun, peculiar: dict[str, str]) -> list[Cell]:
         {"text": run.name, "sort": run.name},
         {"html": state, "text": f"{icon} {word}", "sort": word, "title": run.message},
         {"html": sparkline(run.sparkline), "text": "", "sort": None},
-        {"text": loss_text(loss), "sort": _sortable(loss)},
+        {"text": loss_text(run.loss), "sort": _sortable(run.loss)},
         {"text": f"{name} {number_text(value)}" if name else "—", "sort": _sortable(value)},
         {"text": rate_text(run.examples_per_s or math.nan), "sort": run.examples_per_s or None},
         {
@@ -151,5 +150,5 @@ class RunsGrid(HeardFromAnyPage, anywidget.AnyWidget):
         )
 
 
-def _sortable(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _sortable(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

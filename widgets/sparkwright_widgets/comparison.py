@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sparkwright.runs import StoredRun
+
 from ._block import Block
 from ._comparison_table import Table, differences, distinct_names, results
 from ._contract import ComparedRun, sharing_of
@@ -15,7 +17,7 @@ from ._table import html_table, text_table
 
 _LOOK_EVERY_S = 0.5
 _READ_WITHIN_S = 10.0
-_MOST_RUNS = 12  # colors and markers are told apart up to here
+_MOST_RUNS = 12  # colors and markers are distinct up to here
 
 
 def compare_runs(
@@ -60,6 +62,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
         self._runs: list[ComparedRun | None] = list(runs)  # let go of as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
+        self._losses: dict[int, float | None] = {}  # of stored runs
         self._differences = differences(self._names, runs)
         sharing = [sharing_of(run) is not None for run in runs]
         super().__init__(
@@ -129,11 +132,14 @@ class RunComparison(LiveChart[ComparisonFeed]):
 
         self.update(take)
         self._statuses[number] = status
+        if isinstance(run, StoredRun):  # whose curve has no rounds
+            self._losses[number] = run.loss
         if has_ended:
             self._runs[number] = None
 
     def _results(self) -> Table:
-        losses = self.read(lambda feed: feed.mean_losses)
+        means = self.read(lambda feed: feed.mean_losses)
+        losses = [self._losses.get(number, mean) for number, mean in enumerate(means)]
         return results(self._names, self._statuses, losses)
 
     def _show_table(self) -> None:

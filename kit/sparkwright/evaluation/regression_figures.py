@@ -67,7 +67,7 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             kind="residuals",
             label=f"Residuals{of}",
             caption=f"Predictions are on average {number_text(abs(first.bias))} too {side}; a "
-            f"pattern here is something the network has not learnt.{shown}",
+            f"pattern here is something the network has not learned.{shown}",
             draw=lambda axes: _draw_residuals(axes, outputs),
             table=_by_tenths(
                 ("predicted", "mean residual", "largest residual"),

@@ -248,7 +248,7 @@ class PreparedExperiment:
         data: the parts of the split by name: "train", and "validation" and "test" as split.
         network: the network on Spark; it evaluates and saves also after a run of
             `ParallelWrapper`.
-        has_older_weights: whether the network has learnt before the next run; default False: it
+        has_older_weights: whether the network has learned before the next run; default False: it
             was built as the experiment says. A run sets it.
     """
 
@@ -267,7 +267,7 @@ class PreparedExperiment:
     def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
         """Begin to train and return at once.
 
-        The run knows its `code`, unless it goes on with what was learnt before, which the
+        The run knows its `code`, unless it goes on with what was learned before, which the
         experiment alone does not give, or the data's URL looks as if it held a secret: reports
         show the code.
 
@@ -346,7 +346,7 @@ def prepare(
         model, normalizer = experiment.network.build(), None
         if experiment.normalize is not None:
             kind = NORMALIZERS[experiment.normalize]
-            # Numbers to predict as well: prices of 500,000 are not learnt as they are.
+            # Numbers to predict as well: prices of 500,000 are not learned as they are.
             normalizer = kind.fit(parts["train"], labels=experiment.data.task == "regression")
     made = SparkNetwork(session, model, experiment.seeded_master, normalizer=normalizer)
     return PreparedExperiment(
@@ -359,7 +359,7 @@ def prepare(
 
 
 def _task_misfit(data: str, network: str) -> str | None:
-    """Why labels of one kind cannot be learnt by a network for another, which would go unsaid."""
+    """Why labels of one kind cannot be learned by a network for another, which would go unsaid."""
     if data == "regression" and network in ("classification", "binary"):
         return (
             "The data's labels are numbers, but the network predicts classes. Choose a network for "

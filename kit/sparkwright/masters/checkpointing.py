@@ -66,7 +66,7 @@ class Checkpointing(Configuration):
             object.__setattr__(self, "every_s", _DEFAULT_EVERY_S)
 
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether it is time for a checkpoint; never, if nothing has been learnt since the last.
+        """Whether it is time for a checkpoint; never, if nothing has been learned since the last.
 
         Args:
             rounds_since: rounds since the last checkpoint, or since the run began.

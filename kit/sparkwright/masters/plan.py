@@ -25,7 +25,7 @@ class Exchange:
     Attributes:
         what: "parameters": their mean replaces each worker's; "moments": the optimizer's state
             likewise, with gradient sharing when an epoch ends; "residuals": what a worker has
-            learnt and not yet sent.
+            learned and not yet sent.
         every: minibatches of a worker between two exchanges, or these by epoch; None: as many as
             are over in 40 ms.
         precision: "float32"; "bfloat16" or "int8": how far parameters moved, rounded; "threshold":

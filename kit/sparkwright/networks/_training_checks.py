@@ -40,7 +40,7 @@ def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> I
         elif not layer.enabled:
             yield f"The output {name!r} is switched off."
         elif layer.kind == "Input":
-            yield f"The output {name!r} is an Input: nothing would be learnt."
+            yield f"The output {name!r} is an Input: nothing would be learned."
         if name in names[:place]:
             yield f"The output {name!r} is named twice."
     taken = {name for row in rows if row.enabled for name in row.inputs}

@@ -173,7 +173,7 @@ class LatestWriter(Generic[Item]):
     """
 
     def __init__(self, write: Callable[[Item], None], *, name: str) -> None:
-        """Write nothing yet; `write` handles its own errors, `name` is part of the thread's."""
+        """Write nothing yet; `write` handles its own errors, `name` ends the thread's name."""
         self._write, self._name = write, name
         self._changed = threading.Condition()
         self._waiting: Item | None = None

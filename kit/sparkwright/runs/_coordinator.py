@@ -314,7 +314,7 @@ class Coordinator(RunRules[_Member]):
 
     def _halt(self, failure: Failure | None) -> list[Action]:
         if self.phase in ("delivering", "over"):
-            return []  # what was learnt is complete; this worker came too late to matter
+            return []  # what was learned is complete; this worker came too late to matter
         self._failure = self._failure or failure
         if self.phase == "gathering":
             return self._end()

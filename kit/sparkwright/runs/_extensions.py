@@ -34,7 +34,7 @@ def show(run: Any) -> None:
 
 
 def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
-    """Write what the registered function makes of `run` to `url`; nobody sees half of the file.
+    """Write the report of `run` by the registered function to `url`, atomically.
 
     Raises:
         ConfigurationError: if nothing is registered, or what is cannot be imported.

@@ -40,11 +40,11 @@ class Ledger:
         self._size = max(1, self._piece_size(rows))
 
     def begin_anew(self) -> None:
-        """Nobody has what was learnt since `start`, so it is done again. Then open the epoch."""
+        """Nobody has what was learned since `start`, so it is done again. Then open the epoch."""
         self.progress = self.start
 
     def keep(self) -> None:
-        """What has been learnt until now will not be lost any more."""
+        """What has been learned until now will not be lost any more."""
         self.start = self.progress
 
     @property

@@ -11,7 +11,6 @@ import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping
-from datetime import timedelta
 from typing import Any, TextIO
 
 from ._events import RowsLogged, RunEvent, RunStatus, StateChanged, Validated, WorkerLost
@@ -247,4 +246,6 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f}ms"
     if round(seconds) < 60:
         return f"{seconds:.0f}s"
-    return str(timedelta(seconds=round(seconds))).lstrip("0:")
+    minutes, rest = divmod(round(seconds), 60)
+    hours = f"{minutes // 60}:{minutes % 60:02}" if minutes >= 60 else f"{minutes}"
+    return f"{hours}:{rest:02}"

@@ -17,6 +17,7 @@ from ._run import TrainingRun
 from ._run_file import opened
 from .names import NAMES
 from .record import RunRecord
+from .round_means import RoundMeans
 from .store import ENDED, Process, RunStore
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class RunRecorder:
         """Start the thread."""
         self.id = uuid.uuid4().hex
         self._store, self._run, self._record = store, run, record
-        self._curve, self._next_row = Curve(), 0
+        self._restart()
         self._metrics: tuple[int, dict[str, float]] = (0, {})  # of which epoch
         self._is_stored = self._has_warned = False
         self._ended = threading.Event()
@@ -94,7 +95,7 @@ class RunRecorder:
             result = self._try_to_write()
             pause_s = _SHARE * (time.monotonic() - began_s)
             self._ended.wait(min(max(_SOONEST_S, pause_s), _LATEST_S))
-        self._curve, self._next_row = Curve(), 0  # rows may have been dropped since
+        self._restart()  # rows may have been dropped since
         for _ in range(_LAST_TRIES):
             if result == "deleted" or self._try_to_write() != "failed":
                 break
@@ -109,10 +110,15 @@ class RunRecorder:
                 _warn(self._run.name, error)
             return "failed"
 
+    def _restart(self) -> None:
+        master: Any = self._run.configuration.get("master")
+        sharing = isinstance(master, dict) and master.get("name") == "SharedTrainingMaster"
+        self._curve, self._next_row = Curve(sharing=sharing), 0
+
     def _read_log(self) -> None:
         log = self._run.log
         if len(log) < self._next_row:  # training restarted
-            self._curve, self._next_row = Curve(), 0
+            self._restart()
         while self._next_row < len(log):
             rows = log.rows(self._next_row, self._next_row + _CHUNK_ROWS)
             self._curve.add(rows)
@@ -122,6 +128,8 @@ class RunRecorder:
         """Write all that is known; return False if the run was deleted from the store."""
         run, status = self._run, self._run.status
         self._read_log()
+        if status.state in ENDED:
+            self._curve.rounds.finish()
         columns = self._curve.columns()
         losses = np.array(columns.get("loss", []))
         parts = np.array_split(losses, min(SPARKLINE_POINTS, len(losses) or 1))
@@ -143,6 +151,7 @@ class RunRecorder:
             "examples_per_s": status.examples_per_s,
             "seconds": status.elapsed_s,
             "configuration": run.configuration,
+            "loss": self._curve.rounds.latest,
             "metrics": self._metrics[1],
             "sparkline": [float(part.mean()) for part in parts if len(part)],
         }
@@ -176,14 +185,16 @@ class Curve:
     Example:
         >>> curve = Curve()
         >>> curve.add({"step": np.array([1, 1, 2]), "epoch": np.array([1, 1, 1]),
+        ...     "worker": np.array([0, 1, 0]), "round": np.array([1, 1, 1]),
         ...     "loss": np.array([4.0, 2.0, 1.0]), "examples": np.array([32, 32, 32]),
         ...     "time_s": np.array([0.1, 0.2, 0.3]), "examples_per_s": np.array([9.0, 7.0, 8.0])})
         >>> curve.columns()["loss"]
         [3.0, 1.0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, sharing: bool = False) -> None:
         """Begin with no points."""
+        self.rounds = RoundMeans(sharing=sharing)
         self._steps = 1  # of a point
         self._parts: dict[str, Any] = {}  # by `_JOINED`: a DataFrame with a row for each point
 
@@ -195,6 +206,7 @@ class Curve:
         frame = frame[frame["examples_per_s"].notna()]
         if frame.empty:
             return
+        self.rounds.add({name: column.to_numpy() for name, column in frame.items()})
         frame["loss"] *= frame["examples"]
         groups = frame.groupby((frame["step"] - 1) // self._steps)
         for how, joined in _JOINED.items():

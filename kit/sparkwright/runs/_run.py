@@ -230,7 +230,7 @@ class TrainingRun:
     def stop(self) -> None:
         """End the run with the next averaging, keeping it; returns at once, from any thread."""
         if not self.finished:
-            self._record.state_changed("stopping", "stopping; what has been learnt is kept")
+            self._record.state_changed("stopping", "stopping; what has been learned is kept")
             self._engine.stop()
 
     def request_histograms(self) -> bool:

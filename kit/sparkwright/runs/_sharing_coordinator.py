@@ -11,7 +11,7 @@ Work is handed out piece by piece, so that a slow worker only has less of it. Wh
 the others go on; its pieces wait until its data is back, also beyond the end of the epoch: they are
 owed. A newcomer takes its state from one of the others and asks for work. Workers stop for one
 another only at meetings, where they average what is not shared by updates. After a stop, a failure
-or a time-out there is one last meeting, so that what was learnt is kept. With a judge, the meeting
+or a time-out there is one last meeting, so that what was learned is kept. With a judge, the meeting
 at the end of an evaluated epoch lasts until its verdict is there.
 """
 
@@ -161,7 +161,7 @@ class SharingCoordinator(RunRules[_Member]):
             case WorkerAlive():
                 return self._take_heartbeat(event)
             case _ if self.phase in ("delivering", "over"):
-                return []  # what was learnt is complete; this came too late to matter
+                return []  # what was learned is complete; this came too late to matter
             case WorkReported():
                 return self._take_work(event)
             case WorkerReported():
@@ -502,7 +502,7 @@ class SharingCoordinator(RunRules[_Member]):
         forget: list[Action] = []
         stopped = self._stopping and not (delivered and self._ledger.is_complete)
         if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
-            self._ledger.begin_anew()  # nobody has what was learnt
+            self._ledger.begin_anew()  # nobody has what was learned
             forget = [ForgetHistory()]
         return forget + self._ended(stopped=stopped, reason=reason)
 

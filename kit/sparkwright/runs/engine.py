@@ -105,7 +105,7 @@ class StartState:
         self.state.write_extras(unpack_arrays(extras[:size], like))
 
     def take(self, outcome: Outcome) -> None:
-        """Put what was learnt into the model, as it is after `fit`.
+        """Put what was learned into the model, as it is after `fit`.
 
         With `use_ema` these are moving averages of the weights; checkpoints hold both.
         """

@@ -230,7 +230,7 @@ def _frame_columns(
 def _weighted_parts(
     model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int
 ) -> tuple[Any, Any]:
-    """The DataSet or DistributedDataSet as `options` say: what is trained, what validates."""
+    """Return the training and the validation part, with the weights that `options` give."""
     weights, share, by_class = (
         options[name] for name in ("sample_weight", "validation_split", "class_weight")
     )

@@ -77,7 +77,7 @@ class JudgedRun:
     def heard(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """Take a sign of life with the losses since the last one: why to stop now, if at all."""
+        """Take the losses since the last call; return why to stop now, if at all."""
         if metrics is not None and (wrong := self.judge.missing(metrics)):
             self.problem = ConfigurationError(wrong)
             return None
@@ -193,7 +193,7 @@ class ModelKeeper:
         """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
         try:
             self._write(outcome, url)
-        except Exception as error:  # what was learnt is in memory all the same
+        except Exception as error:  # what was learned is in memory all the same
             _log.warning("no model saved to %s: %s", url, error)
             return None
         return url

@@ -175,7 +175,7 @@ class PeerEngine:
         self._preparing = True
 
     def run(self, record: RunRecord) -> Outcome:
-        """Train; returns what was learnt, and what went wrong if anything did."""
+        """Train; returns what was learned, and what went wrong if anything did."""
         self._record = record
         launcher, mesh = self._launcher, self._master.mesh
         secret = os.urandom(SECRET_BYTES)

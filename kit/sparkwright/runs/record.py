@@ -1,6 +1,7 @@
 """The record of a run: what the engine adds to, and all else is read from."""
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -74,6 +75,7 @@ class RunRecord:
             epochs=epochs, workers=tuple(WorkerStatus(worker=w) for w in range(workers))
         )
         self._heard_s = [self.began_s] * workers
+        self._logged_s = [-math.inf] * workers  # `time_s` of each worker's last row
         self._recent: deque[tuple[float, int]] = deque()
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
@@ -299,6 +301,10 @@ class RunRecord:
                 done = examples[start : start + count]
                 if count:
                     seconds = max(float(block["seconds"]), 1e-9)
+                    times = ended_s - self.began_s - seconds * (1 - np.arange(1, count + 1) / count)
+                    # A message that was slow dates its rows later than the next one's.
+                    times = np.maximum(times, self._logged_s[worker])
+                    self._logged_s[worker] = float(times[-1])
                     rows: dict[str, Any] = {
                         "worker": np.full(count, worker),
                         "epoch": np.full(count, block["epoch"]),
@@ -306,9 +312,7 @@ class RunRecord:
                         "step": np.arange(step + 1, step + count + 1),
                         "loss": losses[start : start + count],
                         "examples": done,
-                        "time_s": ended_s
-                        - self.began_s
-                        - seconds * (1 - np.arange(1, count + 1) / count),
+                        "time_s": times,
                         "examples_per_s": np.full(count, float(done.sum()) / seconds),
                     }
                     for name, values in (further or {}).items():
@@ -390,6 +394,7 @@ class RunRecord:
         """Training begins anew."""
         with self._lock:
             self.log.clear()
+            self._logged_s = [-math.inf] * len(self._logged_s)
             self._trained = 0
             self._recent.clear()
             workers = tuple(replace(w, steps=0, loss=None) for w in self._status.workers)
@@ -460,13 +465,14 @@ class RunRecord:
         """Rows for minibatches that count, but whose worker could not tell of them."""
         count = len(columns["epoch"])
         steps = self._status.workers[worker].steps
+        self._logged_s[worker] = time.monotonic() - self.began_s
         self.log.append(
             {
                 **columns,
                 "worker": np.full(count, worker),
                 "step": np.arange(steps + 1, steps + count + 1),
                 "loss": np.full(count, np.nan),
-                "time_s": np.full(count, time.monotonic() - self.began_s),
+                "time_s": np.full(count, self._logged_s[worker]),
                 "examples_per_s": np.full(count, np.nan),
             }
         )

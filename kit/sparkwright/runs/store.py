@@ -97,6 +97,7 @@ class StoredRun:
         seconds: from the start to the end, or to `heard_at`.
         tags: sorted.
         configuration: JSON-able, see `TrainingRun.configuration`.
+        loss: mean over the workers in the last complete round, as in the live panel; None before.
         metrics: of the last complete epoch, as Keras' history names them: "loss", "val_loss", ….
         sparkline: at most 60 losses from the beginning to the end, for a small picture.
         start_seconds: not stored; None.
@@ -119,6 +120,7 @@ class StoredRun:
     seconds: float
     tags: tuple[str, ...]
     configuration: Mapping[str, Any]
+    loss: float | None = None
     metrics: Mapping[str, float]
     sparkline: tuple[float, ...]
     _store: "RunStore" = field(repr=False, compare=False)

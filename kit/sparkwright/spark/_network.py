@@ -187,7 +187,6 @@ class SparkNetwork(EvaluatingNetwork):
                 'Received: communication="spark". Evaluate after training with `network.evaluate`.'
             )
         train, validation = self._parts(data, given, seed=master.seed or 0)
-        check_data(self.model, train, validation)
         if isinstance(train, TfData):
             check_direct(master, "a `TfData` has no partitions")
             refuse_joining(master)
@@ -344,19 +343,21 @@ class SparkNetwork(EvaluatingNetwork):
     def _parts(
         self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
     ) -> tuple[DistributedDataSet | TfData, DistributedDataSet | None]:
-        """What is trained and what validates, with their weights; `checked` against the network."""
+        """Return weighted training and validation data, `checked` against the network."""
 
         def take(data: Any, option: str, **known: Any) -> Any:
             found = in_memory(data, option=option, **known)
             return self._distributed(data, option, **known) if found is None else found
 
         taken, train, validation = parts(self.model, data, options, take, seed=seed)
+        if isinstance(taken, LocalData):
+            train = replace(taken, data=train)
         if checked:
             check_data(self.model, train, validation)
         if validation is not None:
             validation = self._distributed(validation, "validation")
-        if isinstance(taken, LocalData):
-            train = self._distributed(replace(taken, data=train), "data")
+        if isinstance(train, LocalData):
+            train = self._distributed(train, "data")
         return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:

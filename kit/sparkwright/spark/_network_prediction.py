@@ -177,8 +177,8 @@ class PredictingNetwork:
         # PySpark's `stop` sets it to None.
         if getattr(getattr(self.spark, "sparkContext", ""), "_jsc", "") is None:
             raise ConfigurationError(
-                "a network needs a Spark session that runs. Received: a session that was stopped. "
-                "Start another with `start_spark()`, and make data and network with it."
+                "a network needs a running Spark session. Received: a session that was stopped. "
+                "Start another with `start_spark()`, and create data and network with it."
             )
         if isinstance(data, DistributedDataSet):
             return data

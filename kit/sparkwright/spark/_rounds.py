@@ -65,7 +65,7 @@ class SparkRoundsEngine:
         self._job: SparkJob | None = None
 
     def run(self, record: RunRecord) -> Outcome:
-        """Train; returns what was learnt, and what went wrong if anything did."""
+        """Train; returns what was learned, and what went wrong if anything did."""
         launcher, master = self._launcher, self._master
         vector = self._start.vector()
         if vector.nbytes > _LARGEST_VECTOR_BYTES:

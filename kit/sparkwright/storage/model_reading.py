@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, overload
@@ -20,7 +20,7 @@ from ._model_archive import (
     read_text_members,
     unpack_model,
 )
-from .files import exists, is_folder, open_to_read, remove, system_of, told
+from .files import absolute, exists, is_folder, open_to_read, remove, system_of, told
 from .listing import StoredFile, list_files
 from .model_metadata import ModelInfo, info_from_about, metrics_text, size_text, time_text
 from .models import about_in, is_hdf5
@@ -190,6 +190,14 @@ def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
         OSError: of the store, naming the URL.
     """
     files = list_files(folder_url, extensions=_ENDINGS, recursive=recursive)
+    # Listed paths are absolute; those of a relative folder become relative again.
+    folder, begins = folder_url.rstrip("/"), f"{absolute(folder_url)}/"
+    files = [
+        replace(file, url=f"{folder}/{file.url.removeprefix(begins)}")
+        if file.url.startswith(begins)
+        else file
+        for file in files
+    ]
     # Remote stores answer slowly, and several requests at once.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
         return ModelList.of(folder_url, threads.map(_info_or_problem, files))

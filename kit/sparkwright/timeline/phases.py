@@ -137,7 +137,7 @@ DATA; get batch; data; #c77900 #f9b139
 COMPUTE; compute; compute; #07599f #268bc3
     The compiled step trains minibatches.
 ENCODE; encode; communication; #1c998c #6fc9b8
-    What was learnt is encoded to a short message.
+    What was learned is encoded to a short message.
 SEND; send; communication; #006842 #0fa073
     The message is handed to the network.
 WAIT; wait for peers; waiting; #bb4a00 #de762f

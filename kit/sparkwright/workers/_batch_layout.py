@@ -243,7 +243,7 @@ def check_labels(
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
             "labels are needed, because the network was compiled with a loss. Received: "
-            "features alone. Give the data labels; those that are the features themselves, too."
+            "features alone. Add labels to the data; of an autoencoder they are the features."
         )
     losses = losses_of(getattr(model, "loss", None), list(outputs))
     shapes = [shape for _, shape in signature_of(model).outputs.values()]

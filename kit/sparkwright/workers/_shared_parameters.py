@@ -39,7 +39,7 @@ _MOST_EMPTY, _MOST_TIMES, _LONG_WORDS = 4, 2, 1 << 16
 class SharedParameters:
     """A vector that is start minus everything anybody has sent, the same on all workers.
 
-    The replica's own variables differ from it by the residual: what this worker has learnt and not
+    The replica's own variables differ from it by the residual: what this worker has learned and not
     yet sent. So a worker goes on from where it is, as on one machine, and nothing has to be written
     back after a message but what others sent.
 
@@ -105,7 +105,7 @@ class SharedParameters:
         return self.vector - np.concatenate(self._replica.state.trainable_views())
 
     def encode(self, *, step: int) -> Encoded:
-        """The message for what has been learnt since the last one; step `step` from 0."""
+        """The message for what has been learned since the last one; step `step` from 0."""
         views = self._replica.state.trainable_views()
         if any(state.to_choose for state in self._states) or self._choose_again:
             self._choose(views)

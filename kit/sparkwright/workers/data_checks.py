@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkwright.data import DataSet, DistributedDataSet
+from sparkwright.data import DataSet, DistributedDataSet, LocalData
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import signature_of
 
@@ -18,7 +18,7 @@ def check_data(model: Any, data: Any, validation: Any = None) -> None:
 
     Args:
         model: a compiled, built keras.Model.
-        data: a DataSet, a DistributedDataSet; of anything else nothing is known.
+        data: a DataSet, LocalData, a DistributedDataSet; of anything else nothing is known.
         validation: likewise; None: there is none.
 
     Raises:
@@ -26,9 +26,10 @@ def check_data(model: Any, data: Any, validation: Any = None) -> None:
     """
     for what, each in (("", data), ("validation data: ", validation)):
         try:
-            if isinstance(each, DataSet):
-                BatchLayout(model, each.columns(), training=True)
-            elif isinstance(each, DistributedDataSet):
+            known = each.data if isinstance(each, LocalData) else each
+            if isinstance(known, DataSet):
+                BatchLayout(model, known.columns(), training=True)
+            if isinstance(each, (LocalData, DistributedDataSet)):
                 _check_classes(model, each.class_names)
         except DataError as error:
             raise DataError(f"{what}{error}") from None

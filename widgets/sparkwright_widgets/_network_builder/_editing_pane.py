@@ -43,8 +43,7 @@ class EditingPane(NetworkPane):
     """Edits a network.
 
     `guarded` wraps callbacks so that their exceptions are shown, `say` shows one line, and `told`
-    is
-    called when the network or its problem has changed.
+    is called when the network or its problem has changed.
     """
 
     def __init__(

@@ -32,8 +32,7 @@ class Background:
         """Do `work`; `then` gets what it returns, `otherwise` what it or `then` raises.
 
         Both are called on the thread, when `busy` is False again. Returns False, and begins
-        nothing,
-        while other work is being done.
+        nothing, while other work is being done.
         """
 
         def main() -> None:

@@ -65,9 +65,11 @@ def facts(status: Status | None, live: LivePanel | None) -> str:
     epoch = ""
     if status.epoch:
         epoch = f"epoch {count_text(status.epoch)} of {count_text(status.epochs)}"
-    points = {} if live is None else live.read(lambda feed: feed.curve.lines())
+    points, loss = {}, None
+    if live is not None:
+        points, loss = live.read(lambda feed: (feed.curve.lines(), feed.curve.mean_loss))
     losses = points[MEAN][:, 1].tolist() if MEAN in points else []
-    figures = [("loss", loss_text(losses[-1]))] if losses else []
+    figures = [] if loss is None else [("loss", loss_text(loss))]
     if status.validation:
         figures.append(("validation", loss_text(status.validation[-1].loss)))
     if status.examples_per_s:
@@ -82,7 +84,7 @@ def facts(status: Status | None, live: LivePanel | None) -> str:
     )
     return (
         f'<div class="sparkwright-facts">{_chip(status.state, icon, word, epoch)}'
-        f"{shown}{sparkline(losses[:: 1 + len(losses) // _MOST_POINTS])}</div>"
+        f"{shown}{sparkline(losses[:: -1 - len(losses) // _MOST_POINTS][::-1])}</div>"
     )
 
 

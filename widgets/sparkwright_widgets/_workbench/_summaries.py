@@ -139,7 +139,7 @@ def evaluation_summary(hand: Trained | None, count: int) -> Summary:
     if hand is None:
         return "todo", "needs a trained or loaded network"
     done = f"{count} evaluated; " if count else ""
-    return ("ok" if count else "todo"), f"{done}current network: {hand.told}"
+    return ("ok" if count else "todo"), f"{done}network: {hand.told}"
 
 
 def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
