@@ -83,8 +83,6 @@ class TrainingRun:
         self._waiters: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._main, name=f"sparkwright-{id}", daemon=True)
-        for each in trackings:
-            each.begin(self)
         self._thread.start()
 
     def __repr__(self) -> str:
@@ -421,6 +419,8 @@ class TrainingRun:
 
     def _main(self) -> None:
         with self._warnings.listening():
+            for each in self._trackings:
+                each.begin(self)
             self._run_to_the_end()
 
     def _run_to_the_end(self) -> None:

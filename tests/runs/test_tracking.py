@@ -1,0 +1,224 @@
+"""What trackers are given of a run, whatever they do; training is scripted."""
+
+import threading
+import time
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine
+
+import sparkwright as sw
+from sparkwright.runs import TrainingRun
+from sparkwright.runs._tracking import RunTracking, step_values
+from sparkwright.runs.fit_options import checked_options
+from sparkwright.runs.record import RunRecord
+from sparkwright.trackers import Module, Tracker
+from sparkwright.workers.histograms import Histogram, HistogramsTaken
+
+
+class Seen(Tracker):
+    every_s = 0.01
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
+        self.calls.append(("begin", run.name, dict(parameters)))
+        return "id-7"
+
+    def step(self, step: int, values: Any, workers: Any) -> None:
+        self.calls.append(("step", step, values, workers))
+
+    def epoch(self, epoch: int, values: Any) -> None:
+        self.calls.append(("epoch", epoch, dict(values)))
+
+    def histograms(self, step: int, found: Any) -> None:
+        self.calls.append(("histograms", step, list(found)))
+
+    def end(self, state: str) -> None:
+        self.calls.append(("end", state))
+
+    def of(self, kind: str) -> list[Any]:
+        return [call for call in self.calls if call[0] == kind]
+
+
+def tracked(*trackers: Tracker, epochs: int = 2, error: Exception | None = None) -> TrainingRun:
+    """A run that has ended."""
+    engine = ScriptedEngine(epochs, error)
+    record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
+    run = TrainingRun(
+        id="run-1",
+        title="dense on 2 workers",
+        engine=engine,
+        record=record,
+        take_result=lambda outcome: outcome,
+        model=None,
+        configuration={},
+        trackings=[
+            RunTracking(each, record, parameters={"epochs": epochs}, validates=True)
+            for each in trackers
+        ],
+    )
+    record.histograms.add(taken(3))
+    engine.may_train.set()
+    engine.trained.wait(10)
+    engine.may_end.set()
+    assert run._wait_over(20)
+    return run
+
+
+def taken(step: int) -> HistogramsTaken:
+    found = {("weights", "dense/kernel"): Histogram.of(np.arange(4.0), 4)}
+    return HistogramsTaken(step=step, epoch=1, minibatches=1, seconds=0.0, found=found)
+
+
+def test_a_tracker_gets_the_run_in_order() -> None:
+    seen = Seen()
+    run = tracked(seen)
+    assert seen.calls[0] == ("begin", run.name, {"epochs": 2})
+    assert seen.calls[-1] == ("end", "done")
+    assert run.status.tracked == {"Seen": "id-7"}
+    assert seen.of("histograms") == [("histograms", 3, ["weights/dense/kernel"])]
+    steps = seen.of("step")
+    assert [step for _, step, *_ in steps] == sorted({step for _, step, *_ in steps})
+    assert steps[-1][1] == 2 * MINIBATCHES
+    assert steps[-1][2]["learning_rate"] == pytest.approx(0.001)
+    epochs = seen.of("epoch")
+    assert [number for _, number, _ in epochs] == [1, 2]
+    assert epochs[0][2] == pytest.approx(
+        {"loss": 2.05, "accuracy": 0.5, "val_loss": 1.5, "val_accuracy": 0.25}
+    )
+
+
+def test_values_are_means_over_workers_without_what_was_not_measured() -> None:
+    nan = np.nan
+    values, workers = step_values(
+        {
+            "worker": np.array([0, 0, 1, 1]),
+            **{name: np.ones(4) for name in ("epoch", "round", "step", "examples", "time_s")},
+            "loss": np.array([1.0, 3.0, 4.0, nan]),
+            "examples_per_s": np.array([5.0, 5.0, 7.0, nan]),
+            "accuracy": np.array([nan, 0.5, nan, nan]),
+        }
+    )
+    assert values == {"loss": 3.0, "examples_per_s": 6.0, "accuracy": 0.5}
+    assert workers[1] == {"loss": 4.0, "examples_per_s": 7.0}
+
+
+@pytest.mark.parametrize("method", ["begin", "step", "epoch", "histograms", "end"])
+def test_a_failing_tracker_is_one_warning_and_harms_nothing(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(Seen):
+        pass
+
+    def fail(*_: Any) -> None:
+        raise OSError("the server is gone")
+
+    monkeypatch.setattr(Failing, method, fail)
+    failing, other = Failing(), Seen()
+    run = tracked(failing, other)
+    assert run.status.state == "done"
+    (warning,) = run.warnings
+    assert "by Failing, but trains on: OSError: the server is gone" in warning
+    assert [*failing.of("end")] == ([] if method in ("begin", "end") else [("end", "done")])
+    assert len(other.of("epoch")) == 2
+
+
+@pytest.mark.parametrize("method", ["begin", "step", "end"])
+def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hanging(Seen):
+        wait_s = 0.2
+
+    may_go_on = threading.Event()
+    monkeypatch.setattr(Hanging, method, lambda *_: may_go_on.wait(60))
+    run = tracked(Hanging())
+    assert run.status.state == "done"
+    (warning,) = run.warnings
+    assert "it is still busy 0.2 s after the run's end" in warning
+    may_go_on.set()
+
+
+def test_complete_epochs_of_a_failed_run_are_tracked() -> None:
+    seen = Seen()
+    run = tracked(seen, error=RuntimeError("no"))
+    assert run.status.state == "failed"
+    assert seen.calls[-1] == ("end", "failed")
+    assert len(seen.of("epoch")) == 2
+
+
+def test_training_that_restarts_is_tracked_once() -> None:
+    """After a loss without an average, rows are dropped and trained again."""
+    seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="sparkwright-run-2")
+    tracking = RunTracking(seen, record, parameters={}, validates=False)
+    engine = ScriptedEngine(1)
+    engine.may_train.set()
+    engine.may_end.set()
+    ended = engine.run(record)
+    tracking._run = SimpleNamespace(
+        log=record.log, status=record.status(), histograms=record.histograms, result=ended
+    )
+    tracking._look()
+    record.history_forgotten()
+    tracking._look()
+    engine.run(record)
+    tracking._run.status = record.status()
+    tracking._look(over=True)
+    assert [call[:2] for call in seen.calls] == [("step", 10), ("epoch", 1), ("step", 10)]
+    record.close()
+
+
+class FakeModule:
+    """As `wandb`."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def init(self, **given: Any) -> Any:
+        self.calls.append(given)
+        finish = lambda: self.calls.append("finish")  # noqa: E731
+        return SimpleNamespace(log=self.log, finish=finish, id="fake-1")
+
+    def log(self, values: dict[str, Any], *, step: int) -> None:
+        self.calls.append((step, values))
+
+
+def test_a_module_is_begun_logged_to_and_finished() -> None:
+    module = FakeModule()
+    run = tracked(Module(module, project="digits"))
+    begun, *logged, last = module.calls
+    assert begun == {"project": "digits", "name": run.name, "config": {"epochs": 2}}
+    assert last == "finish"
+    assert run.status.tracked == {"FakeModule": "fake-1"}
+    assert {"batch_loss", "batch_examples_per_s"} <= logged[0][1].keys()
+    assert [values["epoch"] for _, values in logged if "epoch" in values] == [1, 2]
+    steps = [step for step, _ in logged]
+    assert steps == sorted(steps)
+
+
+def test_an_object_with_log_alone_is_logged_to() -> None:
+    calls: list[Any] = []
+    tracked(Module(SimpleNamespace(log=lambda values, step: calls.append(step))))
+    assert calls[-1] == 2 * MINIBATCHES
+
+
+def test_unsuitable_trackers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in ("mlflow", [3], Seen, [time]):
+        with pytest.raises(sw.ConfigurationError, match="must be a tracker, or a module"):
+            checked_options({"log_to": given})
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(sw.ConfigurationError, match=r'Install it: `pip install "sparkwright\[ml'):
+        checked_options({"log_to": sw.trackers.MLflow()})
+
+
+def test_each_run_has_copies_of_its_trackers() -> None:
+    seen, module = Seen(), FakeModule()
+    first, second = (checked_options({"log_to": [seen, module]})["log_to"] for _ in range(2))
+    assert first[0] is not second[0]
+    assert isinstance(first[1], Module)
+    assert checked_options({})["log_to"] == ()
