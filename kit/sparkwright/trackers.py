@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib import import_module, metadata, util
+from importlib import import_module, util
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,6 @@ from sparkwright.networks.signature import Spec, is_graph, signature_of
 from sparkwright.workers.histograms import Histogram
 
 Values = Mapping[str, float]
-_LONGEST_PARAMETER = 6000  # MLflow refuses longer ones
-_OPEN_AXIS = 8  # the length of an axis of any length, in the input example
 
 
 class Tracker:
@@ -43,25 +41,17 @@ class Tracker:
         """Raise a ConfigurationError if the tracker cannot work; called by `start`."""
 
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str | None:
-        """The run begins.
+        """The `TrainingRun` begins; returns its id in the tracker, for `run.status.tracked`.
 
-        Args:
-            run: the `TrainingRun`.
-            parameters: dotted name -> value: epochs, workers, loss, optimizer, and the settings of
-                the training master that differ from their defaults.
-
-        Returns:
-            The run's id in the tracker, for `run.status.tracked`; None: it has none.
+        `parameters` are epochs, workers, loss, optimizer, and the settings of the training master
+        that differ from their defaults, by dotted names.
         """
 
     def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
-        """Minibatches were trained since the last call.
+        """Minibatches were trained since the last call; a worker has trained `step` of them.
 
-        Args:
-            step: the most minibatches that any worker has trained.
-            values: means over the workers, by the columns of `run.history`: "loss", metrics,
-                "learning_rate" and more. "examples_per_s" is that of all workers together.
-            workers: worker -> the same of that worker alone.
+        `values` are means over the workers, by the columns of `run.history`; "examples_per_s" is
+        that of all workers together. `workers` are worker -> the same of that worker alone.
         """
 
     def epoch(self, epoch: int, values: Values) -> None:
@@ -100,8 +90,9 @@ class MLflow(Tracker):
         tracking_uri: as `mlflow.set_tracking_uri` sets it, for this process. Default None: as set.
         log_model: log the model at the end as "model", unless the run failed; default True.
         registered_model_name: register the model under this name; default None: not.
-        wait_s: as for `Tracker`; default 60, because the model is sent.
     """
+
+    wait_s = 60.0  # the model is sent
 
     def __init__(
         self,
@@ -110,10 +101,9 @@ class MLflow(Tracker):
         tracking_uri: str | None = None,
         log_model: bool = True,
         registered_model_name: str | None = None,
-        wait_s: float = 60.0,
     ) -> None:
         """Contact no server yet."""
-        self.experiment, self.tracking_uri, self.wait_s = experiment, tracking_uri, wait_s
+        self.experiment, self.tracking_uri = experiment, tracking_uri
         self.log_model, self.registered_model_name = log_model, registered_model_name
 
     def check(self) -> None:
@@ -143,8 +133,8 @@ class MLflow(Tracker):
             run_name=run.name,
             parent_run_id=None if parent is None else parent.run_id,
         )
-        texts = {_mlflow_name(name): str(value) for name, value in parameters.items()}
-        mlflow.log_params({name: text[:_LONGEST_PARAMETER] for name, text in texts.items()})
+        longest = 6000  # else MLflow refuses it
+        mlflow.log_params({_mlflow_name(n): str(v)[:longest] for n, v in parameters.items()})
         return begun.info.run_id
 
     def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
@@ -174,19 +164,21 @@ class MLflow(Tracker):
         model, options = self._run.model, dict[str, Any]()
         known = signature_of(model)
         if known.input_form != "list" or is_graph(model):  # its inputs have names
-            inputs, outputs = map(_schema, (known.inputs, known.outputs))
-            make = import_module("mlflow.models").ModelSignature
-            options["signature"] = make(inputs, outputs if known.outputs else None)
-            example: Any = {name: _zeros(spec) for name, spec in known.inputs.items()}
-            bare = known.input_form == "bare"
-            options["input_example"] = next(iter(example.values())) if bare else example
+            is_bare = known.input_form == "bare"
+            made = (_schema(known.inputs, is_bare), _schema(known.outputs, len(known.outputs) < 2))
+            options["signature"] = import_module("mlflow.models").ModelSignature(*made)
+            example: Any = {
+                name: np.zeros((1, *(length or 8 for length in shape)), _numpy_type(dtype))
+                for name, (dtype, shape) in known.inputs.items()
+            }
+            options["input_example"] = next(iter(example.values())) if is_bare else example
         packages = dict.fromkeys(("keras", "numpy", "tensorflow", keras.backend.backend()))
         import_module("mlflow.keras").log_model(
             model,
             name="model",
             registered_model_name=self.registered_model_name,
             # Else MLflow loads the model in another process to find them out.
-            pip_requirements=[f"{name}=={metadata.version(name)}" for name in packages],
+            pip_requirements=[f"{p}=={import_module(p).__version__}" for p in packages],
             **options,
         )
 
@@ -310,21 +302,14 @@ def _mlflow_name(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name)
 
 
-def _schema(specs: Mapping[str, Spec]) -> Any:
-    """The schema of MLflow for inputs or outputs; a single one has no name."""
+def _schema(specs: Mapping[str, Spec], is_bare: bool) -> Any:
+    """The schema of MLflow for inputs or outputs, without names if it `is_bare`; None for none."""
     types = import_module("mlflow.types")
     made: list[Any] = []
     for name, (dtype, shape) in specs.items():
-        lengths = (-1, *(-1 if length is None else length for length in shape))
-        named = name if len(specs) > 1 else None
-        made.append(types.TensorSpec(_numpy_type(dtype), lengths, named))
-    return types.Schema(made)
-
-
-def _zeros(spec: Spec) -> Any:
-    """An example of an input, as a minibatch of one."""
-    lengths = [_OPEN_AXIS if length is None else length for length in spec[1]]
-    return np.zeros((1, *lengths), _numpy_type(spec[0]))
+        lengths = (-1, *(length or -1 for length in shape))
+        made.append(types.TensorSpec(_numpy_type(dtype), lengths, None if is_bare else name))
+    return types.Schema(made) if made else None
 
 
 def _numpy_type(dtype: str) -> Any:
