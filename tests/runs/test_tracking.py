@@ -12,7 +12,7 @@ from tests.runs.recorded import MINIBATCHES, WORKERS, ScriptedEngine
 
 import sparkwright as sw
 from sparkwright.runs import TrainingRun
-from sparkwright.runs._tracking import RunTracking, step_values
+from sparkwright.runs._tracking import RunTracking
 from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.record import RunRecord
 from sparkwright.trackers import Module, Tracker
@@ -45,10 +45,13 @@ class Seen(Tracker):
         return [call for call in self.calls if call[0] == kind]
 
 
-def tracked(*trackers: Tracker, epochs: int = 2, error: Exception | None = None) -> TrainingRun:
-    """A run that has ended."""
-    engine = ScriptedEngine(epochs, error)
-    record = RunRecord(workers=WORKERS, epochs=epochs, name="sparkwright-run-1")
+def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
+    """A run of two epochs that has ended."""
+    engine, record = ScriptedEngine(2, error), RunRecord(workers=WORKERS, epochs=2, name="test")
+    found = {("weights", "dense/kernel"): Histogram.of(np.arange(4.0), 4)}
+    record.histograms.add(HistogramsTaken(step=3, epoch=1, minibatches=1, seconds=0.0, found=found))
+    engine.may_train.set()
+    engine.may_end.set()
     run = TrainingRun(
         id="run-1",
         title="dense on 2 workers",
@@ -58,21 +61,11 @@ def tracked(*trackers: Tracker, epochs: int = 2, error: Exception | None = None)
         model=None,
         configuration={},
         trackings=[
-            RunTracking(each, record, parameters={"epochs": epochs}, validates=True)
-            for each in trackers
+            RunTracking(each, record, parameters={"epochs": 2}, validates=True) for each in trackers
         ],
     )
-    record.histograms.add(taken(3))
-    engine.may_train.set()
-    engine.trained.wait(10)
-    engine.may_end.set()
     assert run._wait_over(20)
     return run
-
-
-def taken(step: int) -> HistogramsTaken:
-    found = {("weights", "dense/kernel"): Histogram.of(np.arange(4.0), 4)}
-    return HistogramsTaken(step=step, epoch=1, minibatches=1, seconds=0.0, found=found)
 
 
 def test_a_tracker_gets_the_run_in_order() -> None:
@@ -84,28 +77,16 @@ def test_a_tracker_gets_the_run_in_order() -> None:
     assert seen.of("histograms") == [("histograms", 3, ["weights/dense/kernel"])]
     steps = seen.of("step")
     assert [step for _, step, *_ in steps] == sorted({step for _, step, *_ in steps})
-    assert steps[-1][1] == 2 * MINIBATCHES
-    assert steps[-1][2]["learning_rate"] == pytest.approx(0.001)
+    _, step, values, workers = steps[-1]
+    assert step == 2 * MINIBATCHES
+    assert values["loss"] == pytest.approx((workers[0]["loss"] + workers[1]["loss"]) / 2)
+    assert workers[0]["learning_rate"] == pytest.approx(0.001)  # NaN in most rows
+    assert values["examples_per_s"] == run.status.examples_per_s
     epochs = seen.of("epoch")
     assert [number for _, number, _ in epochs] == [1, 2]
     assert epochs[0][2] == pytest.approx(
         {"loss": 2.05, "accuracy": 0.5, "val_loss": 1.5, "val_accuracy": 0.25}
     )
-
-
-def test_values_are_means_over_workers_without_what_was_not_measured() -> None:
-    nan = np.nan
-    values, workers = step_values(
-        {
-            "worker": np.array([0, 0, 1, 1]),
-            **{name: np.ones(4) for name in ("epoch", "round", "step", "examples", "time_s")},
-            "loss": np.array([1.0, 3.0, 4.0, nan]),
-            "examples_per_s": np.array([5.0, 5.0, 7.0, nan]),
-            "accuracy": np.array([nan, 0.5, nan, nan]),
-        }
-    )
-    assert values == {"loss": 3.0, "examples_per_s": 6.0, "accuracy": 0.5}
-    assert workers[1] == {"loss": 4.0, "examples_per_s": 7.0}
 
 
 @pytest.mark.parametrize("method", ["begin", "step", "epoch", "histograms", "end"])
@@ -124,7 +105,7 @@ def test_a_failing_tracker_is_one_warning_and_harms_nothing(
     assert run.status.state == "done"
     (warning,) = run.warnings
     assert "by Failing, but trains on: OSError: the server is gone" in warning
-    assert [*failing.of("end")] == ([] if method in ("begin", "end") else [("end", "done")])
+    assert failing.of("end") == ([] if method in ("begin", "end") else [("end", "done")])
     assert len(other.of("epoch")) == 2
 
 
@@ -138,37 +119,32 @@ def test_the_run_waits_for_a_hanging_tracker_no_longer_than_wait_s(
     may_go_on = threading.Event()
     monkeypatch.setattr(Hanging, method, lambda *_: may_go_on.wait(60))
     run = tracked(Hanging())
+    may_go_on.set()
     assert run.status.state == "done"
     (warning,) = run.warnings
-    assert "it is still busy 0.2 s after the run's end" in warning
-    may_go_on.set()
+    assert "it is still busy 0.2 s (`wait_s`) after the end" in warning
 
 
 def test_complete_epochs_of_a_failed_run_are_tracked() -> None:
     seen = Seen()
-    run = tracked(seen, error=RuntimeError("no"))
-    assert run.status.state == "failed"
+    assert tracked(seen, error=RuntimeError("no")).status.state == "failed"
     assert seen.calls[-1] == ("end", "failed")
     assert len(seen.of("epoch")) == 2
 
 
 def test_training_that_restarts_is_tracked_once() -> None:
-    """After a loss without an average, rows are dropped and trained again."""
-    seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="sparkwright-run-2")
-    tracking = RunTracking(seen, record, parameters={}, validates=False)
+    """Its rows are dropped, and trained again."""
+    seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="test")
+    tracking: Any = RunTracking(seen, record, parameters={}, validates=False)
     engine = ScriptedEngine(1)
     engine.may_train.set()
     engine.may_end.set()
-    ended = engine.run(record)
-    tracking._run = SimpleNamespace(
-        log=record.log, status=record.status(), histograms=record.histograms, result=ended
-    )
-    tracking._look()
-    record.history_forgotten()
-    tracking._look()
-    engine.run(record)
-    tracking._run.status = record.status()
-    tracking._look(over=True)
+    run = tracking._run = SimpleNamespace(log=record.log, histograms=record.histograms)
+    for over in (False, True):
+        run.result, run.status = engine.run(record), record.status()
+        tracking._look(over)
+        record.history_forgotten()
+        tracking._look(False)
     assert [call[:2] for call in seen.calls] == [("step", 10), ("epoch", 1), ("step", 10)]
     record.close()
 
@@ -181,44 +157,35 @@ class FakeModule:
 
     def init(self, **given: Any) -> Any:
         self.calls.append(given)
-        finish = lambda: self.calls.append("finish")  # noqa: E731
-        return SimpleNamespace(log=self.log, finish=finish, id="fake-1")
+        return SimpleNamespace(log=self.log, finish=lambda: self.calls.append("end"), id="fake-1")
 
     def log(self, values: dict[str, Any], *, step: int) -> None:
         self.calls.append((step, values))
 
 
-def test_a_module_is_begun_logged_to_and_finished() -> None:
-    module = FakeModule()
-    run = tracked(Module(module, project="digits"))
+def test_modules_and_objects_with_log_are_logged_to() -> None:
+    module, only_log = FakeModule(), list[int]()
+    own = SimpleNamespace(log=lambda values, step: only_log.append(step))
+    run = tracked(Module(module, project="digits"), Module(own))
     begun, *logged, last = module.calls
     assert begun == {"project": "digits", "name": run.name, "config": {"epochs": 2}}
-    assert last == "finish"
+    assert last == "end"
     assert run.status.tracked == {"FakeModule": "fake-1"}
     assert {"batch_loss", "batch_examples_per_s"} <= logged[0][1].keys()
     assert [values["epoch"] for _, values in logged if "epoch" in values] == [1, 2]
-    steps = [step for step, _ in logged]
-    assert steps == sorted(steps)
+    assert [step for step, _ in logged] == sorted(step for step, _ in logged)
+    assert only_log[-1] == 2 * MINIBATCHES
 
 
-def test_an_object_with_log_alone_is_logged_to() -> None:
-    calls: list[Any] = []
-    tracked(Module(SimpleNamespace(log=lambda values, step: calls.append(step))))
-    assert calls[-1] == 2 * MINIBATCHES
-
-
-def test_unsuitable_trackers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen()
+    copied, module = checked_options({"log_to": [seen, FakeModule()]})["log_to"]
+    assert copied is not seen
+    assert isinstance(module, Module)
+    assert checked_options({})["log_to"] == ()
     for given in ("mlflow", [3], Seen, [time]):
         with pytest.raises(sw.ConfigurationError, match="must be a tracker, or a module"):
             checked_options({"log_to": given})
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(sw.ConfigurationError, match=r'Install it: `pip install "sparkwright\[ml'):
         checked_options({"log_to": sw.trackers.MLflow()})
-
-
-def test_each_run_has_copies_of_its_trackers() -> None:
-    seen, module = Seen(), FakeModule()
-    first, second = (checked_options({"log_to": [seen, module]})["log_to"] for _ in range(2))
-    assert first[0] is not second[0]
-    assert isinstance(first[1], Module)
-    assert checked_options({})["log_to"] == ()

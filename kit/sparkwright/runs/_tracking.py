@@ -57,9 +57,7 @@ class RunTracking:
         wait_s = self._tracker.wait_s
         self._thread.join(max(0.0, self._ended_s + wait_s - time.monotonic()))
         if self._thread.is_alive():
-            self._warn(
-                f"it is still busy {wait_s:g} s after the run's end. A larger `wait_s` helps"
-            )
+            self._warn(f"it is still busy {wait_s:g} s (`wait_s`) after the end")
 
     def _main(self) -> None:
         def begin() -> None:
@@ -68,11 +66,11 @@ class RunTracking:
 
         if self._try(begin):
             while not self._ended.wait(self._tracker.every_s):
-                self._look()
-            self._look(over=True)
+                self._try(self._look, False)
+            self._try(self._look, True)
             self._try(self._tracker.end, self._run.status.state)
 
-    def _look(self, *, over: bool = False) -> None:
+    def _look(self, over: bool) -> None:
         """Pass on what is new."""
         log = self._run.log
         if went_back := len(log) < self._row:  # training restarted, or lost rows were dropped
@@ -91,9 +89,9 @@ class RunTracking:
             self._taken = taken.step
             found = {"/".join(key): each for key, each in taken.found.items()}
             self._try(self._tracker.histograms, taken.step, found)
-        self._pass_epochs(over=over)
+        self._pass_epochs(over)
 
-    def _pass_epochs(self, *, over: bool) -> None:
+    def _pass_epochs(self, over: bool) -> None:
         status, steps = self._run.status, self._record.steps_per_epoch or 0
         validated = {point.epoch for point in status.validation}
         last = self._run.result.progress.complete_epochs if over else status.epoch
