@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from importlib import import_module, util
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -161,21 +162,30 @@ class MLflow(Tracker):
     def _log_model(self) -> None:
         import keras
 
+        keras.config.disable_interactive_logging()  # of this thread: MLflow tries the example
+        keras_flavor, models = import_module("mlflow.keras"), import_module("mlflow.models")
         model, options = self._run.model, dict[str, Any]()
+
+        def save_model(path: str, **given: Any) -> None:
+            os.makedirs(path, exist_ok=True)  # mlflow/mlflow#16183
+            keras_flavor.save_model(path=path, **given)
+
         known = signature_of(model)
         if known.input_form != "list" or is_graph(model):  # its inputs have names
             is_bare = known.input_form == "bare"
             made = (_schema(known.inputs, is_bare), _schema(known.outputs, len(known.outputs) < 2))
-            options["signature"] = import_module("mlflow.models").ModelSignature(*made)
+            options["signature"] = models.ModelSignature(*made)
             example: Any = {
                 name: np.zeros((1, *(length or 8 for length in shape)), _numpy_type(dtype))
                 for name, (dtype, shape) in known.inputs.items()
             }
             options["input_example"] = next(iter(example.values())) if is_bare else example
         packages = dict.fromkeys(("keras", "numpy", "tensorflow", keras.backend.backend()))
-        import_module("mlflow.keras").log_model(
-            model,
+        models.Model.log(
+            artifact_path=None,
             name="model",
+            flavor=SimpleNamespace(save_model=save_model, __name__="mlflow.keras"),
+            model=model,
             registered_model_name=self.registered_model_name,
             # Else MLflow loads the model in another process to find them out.
             pip_requirements=[f"{p}=={import_module(p).__version__}" for p in packages],

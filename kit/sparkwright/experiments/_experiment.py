@@ -178,13 +178,19 @@ class Experiment(Configuration):
         """
         return prepare(self, spark)
 
-    def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:
-        """Prepare, and begin to train; returns the TrainingRun at once.
+    def start(
+        self,
+        spark: "SparkSession | None" = None,
+        *,
+        display: bool | None = None,
+        log_to: Any = None,
+    ) -> TrainingRun:
+        """Prepare, and begin to train; returns at once. Options are those of `PreparedExperiment.start`.
 
         Raises:
             What `prepare` and `SparkNetwork.start` raise.
         """
-        return self.prepare(spark).start(display=display)
+        return self.prepare(spark).start(display=display, log_to=log_to)
 
     def to_code(self) -> str:
         """Plain Python that does the same, as a script."""
@@ -264,7 +270,9 @@ class PreparedExperiment:
         name = self.experiment.validation
         return None if name is None else self.data[name]
 
-    def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
+    def start(
+        self, *, resume: str | None = None, display: bool | None = None, log_to: Any = None
+    ) -> TrainingRun:
         """Begin to train and return at once.
 
         The run knows its `code`, unless it goes on with what was learnt before, which the
@@ -274,6 +282,7 @@ class PreparedExperiment:
         Args:
             resume: URL of a checkpoint to go on from; default None.
             display: show the run, see `FitOptions`; False: not. Default None: shown.
+            log_to: trackers, see `FitOptions`; default None: none.
 
         Raises:
             ConfigurationError: if early stopping has nothing to judge by.
@@ -299,6 +308,7 @@ class PreparedExperiment:
             "histograms": experiment.histograms,
             "resume": resume,
             "display": display,
+            "log_to": log_to,
         }
         train, network = self.data["train"], self.network
         if experiment.parallel:
