@@ -60,9 +60,7 @@ def tracked(*trackers: Tracker, error: Exception | None = None) -> TrainingRun:
         take_result=lambda outcome: outcome,
         model=None,
         configuration={},
-        trackings=[
-            RunTracking(each, record, parameters={"epochs": 2}, validates=True) for each in trackers
-        ],
+        trackings=[RunTracking(each, record, {"epochs": 2}, validates=True) for each in trackers],
     )
     assert run._wait_over(20)
     return run
@@ -135,7 +133,7 @@ def test_complete_epochs_of_a_failed_run_are_tracked() -> None:
 def test_training_that_restarts_is_tracked_once() -> None:
     """Its rows are dropped, and trained again."""
     seen, record = Seen(), RunRecord(workers=WORKERS, epochs=1, name="test")
-    tracking: Any = RunTracking(seen, record, parameters={}, validates=False)
+    tracking: Any = RunTracking(seen, record, {}, validates=False)
     engine = ScriptedEngine(1)
     engine.may_train.set()
     engine.may_end.set()

@@ -178,19 +178,13 @@ class Experiment(Configuration):
         """
         return prepare(self, spark)
 
-    def start(
-        self,
-        spark: "SparkSession | None" = None,
-        *,
-        display: bool | None = None,
-        log_to: Any = None,
-    ) -> TrainingRun:
-        """Prepare, and begin to train; returns at once. Options are those of `PreparedExperiment.start`.
+    def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:
+        """Prepare, and begin to train; returns the TrainingRun at once.
 
         Raises:
             What `prepare` and `SparkNetwork.start` raise.
         """
-        return self.prepare(spark).start(display=display, log_to=log_to)
+        return self.prepare(spark).start(display=display)
 
     def to_code(self) -> str:
         """Plain Python that does the same, as a script."""

@@ -3,10 +3,9 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from sparkwright.trackers import Tracker
 
@@ -25,18 +24,12 @@ class RunTracking:
     """
 
     def __init__(
-        self,
-        tracker: Tracker,
-        record: RunRecord,
-        *,
-        parameters: Mapping[str, Any],
-        validates: bool,
+        self, tracker: Tracker, record: RunRecord, parameters: Mapping[str, Any], *, validates: bool
     ) -> None:
         """Start nothing yet."""
         self._tracker, self._record, self._parameters = tracker, record, parameters
         self._validates, self._name = validates, tracker.name or type(tracker).__name__
-        self._row = 0  # the next one to read
-        self._open: dict[int, tuple[int, int]] = {}  # epoch -> its first row, and how many
+        self._row, self._counts = 0, Counter[int]()  # the next row to read; those of each epoch
         self._epoch = self._taken = 0  # the last ones passed on, of epochs and of histograms
         self._has_warned = False
         self._ended, self._ended_s = threading.Event(), 0.0
@@ -74,12 +67,9 @@ class RunTracking:
         """Pass on what is new."""
         log = self._run.log
         if went_back := len(log) < self._row:  # training restarted, or lost rows were dropped
-            self._row, self._open = 0, {}
+            self._row, self._counts = 0, Counter()
         rows = log.rows(self._row)
-        for epoch in np.unique(rows["epoch"]).tolist():
-            places = np.flatnonzero(rows["epoch"] == epoch)
-            first, count = self._open.get(epoch, (self._row + int(places[0]), 0))
-            self._open[epoch] = first, count + len(places)
+        self._counts.update(rows["epoch"].tolist())
         self._row += len(rows["step"])
         values, workers = step_values(rows)
         if workers and not went_back:
@@ -95,16 +85,14 @@ class RunTracking:
         status, steps = self._run.status, self._record.steps_per_epoch or 0
         validated = {point.epoch for point in status.validation}
         last = self._run.result.progress.complete_epochs if over else status.epoch
-        for epoch, (first, count) in sorted(self._open.items()):
-            if epoch > self._epoch:
-                complete = count >= steps > 0 and (not self._validates or epoch in validated)
-                # Rows of a lost worker may never come.
-                if epoch > last or not (complete or over or status.epoch > epoch + 1):
-                    return
-                self._epoch = epoch
-                values = self._record.epoch_logs(epoch, self._run.log.rows(first))
-                self._try(self._tracker.epoch, epoch, values)
-            del self._open[epoch]
+        for epoch in sorted(epoch for epoch in self._counts if epoch > self._epoch):
+            trained = self._counts[epoch] >= steps > 0
+            complete = trained and (not self._validates or epoch in validated)
+            # Rows of a lost worker may never come.
+            if epoch > last or not (complete or over or status.epoch > epoch + 1):
+                return
+            self._epoch = epoch
+            self._try(self._tracker.epoch, epoch, self._record.epoch_logs(epoch))
 
     def _try(self, method: Callable[..., Any], *given: Any) -> bool:
         try:

@@ -190,7 +190,7 @@ class RunBeginning:
             take_result=self._take,
             epoch_history=partial(self.callbacks.history, record),
             trackings=[
-                RunTracking(each, record, parameters=parameters, validates=self._validates)
+                RunTracking(each, record, parameters, validates=self._validates)
                 for each in self._trackers
             ],
             model=self.model,
