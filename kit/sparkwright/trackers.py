@@ -116,24 +116,19 @@ class MLflow(Tracker):
             )
         # The active run is that of this thread; without the module there is none.
         loaded: Any = sys.modules.get("mlflow")
-        self._parent: Any = None if loaded is None else loaded.active_run()
+        self._parent: Any = getattr(loaded and loaded.active_run(), "info", None)
 
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
         """See `Tracker`."""
-        self._run, self._mlflow = run, import_module("mlflow")
-        mlflow: Any = self._mlflow
+        self._run, self._mlflow = run, (mlflow := import_module("mlflow"))
         if self.tracking_uri is not None:
             mlflow.set_tracking_uri(self.tracking_uri)
-        parent = None if self._parent is None else self._parent.info
-        place = None if parent is None else parent.experiment_id
+        place = getattr(self._parent, "experiment_id", None)
         if self.experiment is not None:
             known = mlflow.get_experiment_by_name(self.experiment)
             place = known.experiment_id if known else mlflow.create_experiment(self.experiment)
-        begun = mlflow.start_run(
-            experiment_id=place,
-            run_name=run.name,
-            parent_run_id=None if parent is None else parent.run_id,
-        )
+        parent = getattr(self._parent, "run_id", None)
+        begun = mlflow.start_run(experiment_id=place, run_name=run.name, parent_run_id=parent)
         longest = 6000  # else MLflow refuses it
         mlflow.log_params({_mlflow_name(n): str(v)[:longest] for n, v in parameters.items()})
         return begun.info.run_id
@@ -295,11 +290,12 @@ class Module(Tracker):
 
     def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
         """See `Tracker`."""
-        self._step = max(step, self._step)  # W&B refuses steps that go back
+        self._step = max(step, self._step + 1)  # W&B joins values of one step
         self._opened.log({f"batch_{name}": v for name, v in values.items()}, step=self._step)
 
     def epoch(self, epoch: int, values: Values) -> None:
         """See `Tracker`."""
+        self._step += 1
         self._opened.log({"epoch": epoch, **values}, step=self._step)
 
     def end(self, state: str) -> None:
