@@ -118,7 +118,7 @@ def test_the_logged_model_predicts_as_the_network_does(
     assert about.saved_input_example_info is not None
     rows = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
     udf = mlflow.pyfunc.spark_udf(spark, url, result_type="array<float>", env_manager="local")
-    frame = spark.createDataFrame([(row.tolist(),) for row in rows], "x: array<float>")
+    frame = spark.createDataFrame([(row.tolist(),) for row in rows], "x: array<float>").coalesce(1)
     found = np.array([row.y for row in frame.select(udf("x").alias("y")).collect()])
     np.testing.assert_allclose(found, run.model.predict(rows, verbose=0), atol=1e-5)
 
