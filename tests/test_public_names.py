@@ -56,6 +56,7 @@ PUBLIC = {
     "masters",
     "spark",
     "timeline",
+    "trackers",
     "delete_model",
     "doctor",
     "leave_gpus_to_workers",

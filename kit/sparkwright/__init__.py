@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         networks as networks,
         spark as spark,
         timeline as timeline,
+        trackers as trackers,
     )
     from .benchmark.advice import advise as advise
     from .data import (

@@ -20,6 +20,7 @@ ORDER = (
     ("mesh", "partitions"),
     ("masters",),
     ("workers",),
+    ("trackers",),
     ("runs",),
     ("spark", "local"),
     ("experiments", "doctor", "benchmark"),

@@ -264,7 +264,9 @@ class PreparedExperiment:
         name = self.experiment.validation
         return None if name is None else self.data[name]
 
-    def start(self, *, resume: str | None = None, display: bool | None = None) -> TrainingRun:
+    def start(
+        self, *, resume: str | None = None, display: bool | None = None, log_to: Any = None
+    ) -> TrainingRun:
         """Begin to train and return at once.
 
         The run knows its `code`, unless it goes on with what was learned before, which the
@@ -274,6 +276,7 @@ class PreparedExperiment:
         Args:
             resume: URL of a checkpoint to go on from; default None.
             display: show the run, see `FitOptions`; False: not. Default None: shown.
+            log_to: trackers, see `FitOptions`; default None: none.
 
         Raises:
             ConfigurationError: if early stopping has nothing to judge by.
@@ -299,6 +302,7 @@ class PreparedExperiment:
             "histograms": experiment.histograms,
             "resume": resume,
             "display": display,
+            "log_to": log_to,
         }
         train, network = self.data["train"], self.network
         if experiment.parallel:

@@ -1,5 +1,6 @@
 """What a run tells its listeners, and the snapshot of where it is."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -96,6 +97,7 @@ class RunStatus:
         early_stopping: what early stopping has found so far; None without it.
         note: what must be known to read the scores, such as that the validation data is the test
             set; empty: nothing.
+        tracked: tracker of `log_to` -> the run's id there.
     """
 
     state: RunState = "queued"
@@ -113,6 +115,7 @@ class RunStatus:
     error: str | None = None
     early_stopping: EarlyStoppingResult | None = None
     note: str = ""
+    tracked: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

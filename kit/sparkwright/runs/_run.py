@@ -5,7 +5,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from ._history import History
 from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim
+from ._tracking import RunTracking
 from .engine import Engine, Outcome
 from .histograms import RunHistograms
 from .names import NAMES
@@ -64,6 +65,7 @@ class TrainingRun:
         name: str | None = None,
         claim: Claim | None = None,
         lines: ProgressLines | None = None,
+        trackings: Sequence[RunTracking] = (),
     ) -> None:
         """Start the run's thread."""
         self.id, self.title, self.name = id, title, name or NAMES.take()
@@ -75,6 +77,7 @@ class TrainingRun:
         self._engine, self._record = engine, record
         self._take_result, self._model = take_result, model
         self._epoch_history, self._claim, self._lines = epoch_history, claim, lines
+        self._trackings = trackings
         self._outcome: Outcome | None = None
         self._over = threading.Event()
         self._waiters: list[Callable[[], None]] = []
@@ -416,6 +419,8 @@ class TrainingRun:
 
     def _main(self) -> None:
         with self._warnings.listening():
+            for each in self._trackings:
+                each.begin(self)
             self._run_to_the_end()
 
     def _run_to_the_end(self) -> None:
@@ -444,6 +449,10 @@ class TrainingRun:
         else:
             record.state_changed("done", _done(self.early_stopping))
         record.close()
+        for each in self._trackings:
+            each.end()
+        for each in self._trackings:
+            each.wait()
         with self._lock:
             self._over.set()
             waiters, self._waiters = self._waiters, []

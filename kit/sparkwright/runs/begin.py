@@ -27,7 +27,9 @@ from ._queue import Claim as Claim
 from ._recorder import record_run, reserve_names
 from ._run import TrainingRun
 from ._run_file import is_off
+from ._tracking import RunTracking
 from .callbacks import DriverCallbacks, made_callbacks
+from .comparing import flat_settings
 from .engine import Engine, Outcome, StartState, seeded
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
@@ -128,7 +130,7 @@ class RunBeginning:
                 resume=self.resume,
             )
         self._early_stopping, self._name = early_stopping, options["name"]
-        self.histograms = options["histograms"]
+        self.histograms, self._trackers = options["histograms"], options["log_to"]
         _check_layers(model, self.histograms)
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
@@ -176,6 +178,7 @@ class RunBeginning:
             if display is not False and not panel
             else None
         )
+        parameters = self._parameters(workers) if self._trackers else {}
         run = TrainingRun(
             id=self.id,
             name=name,
@@ -186,6 +189,10 @@ class RunBeginning:
             record=record,
             take_result=self._take,
             epoch_history=partial(self.callbacks.history, record),
+            trackings=[
+                RunTracking(each, record, parameters, validates=self._validates)
+                for each in self._trackers
+            ],
             model=self.model,
             configuration={
                 "master": self.master.to_dict(),
@@ -216,6 +223,13 @@ class RunBeginning:
         except Exception as error:
             return replace(outcome, error=error)
         return outcome
+
+    def _parameters(self, workers: int) -> dict[str, Any]:
+        """What trackers are given of the settings."""
+        settings = self.master.to_dict()
+        changed = {name: settings[name] for name in ("name", *self.master.changed())}
+        counts = {"epochs": self.epochs, "workers": workers}
+        return flat_settings({**counts, **_compiled(self.model), "master": changed})
 
     def _rules(self) -> dict[str, Any]:
         given = {"early_stopping": self._early_stopping, "histograms": self.histograms}

@@ -39,7 +39,7 @@ def differing(
         >>> differing(runs, matters=True)
         {'master.batch': [32, '—']}
     """
-    flat = [_flat(each) for each in settings]
+    flat = [flat_settings(each) for each in settings]
     found: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for each in flat for name in each):
         values = [each.get(name, MISSING) for each in flat]
@@ -56,13 +56,13 @@ def _says_where(name: str) -> bool:
     return parts[0] in NO_SETTINGS or name in NO_SETTINGS or any(w in _PLACES for w in words)
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def flat_settings(value: Any, path: str = "") -> dict[str, Any]:
     """Return a nested mapping with dotted names."""
     if not isinstance(value, Mapping) or not value:
         return {path: value}
     found: dict[str, Any] = {}
     for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-        found |= _flat(inner, f"{path}.{name}" if path else str(name))
+        found |= flat_settings(inner, f"{path}.{name}" if path else str(name))
     return found
 
 

@@ -15,6 +15,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import EarlyStopping, Histograms
 from sparkwright.networks.signature import output_names
 from sparkwright.options import check_count, check_flag
+from sparkwright.trackers import trackers_for_run
 
 from .callbacks import checked_callbacks
 from .names import check_name
@@ -65,6 +66,8 @@ class FitOptions(TypedDict, total=False):
         histograms: histograms of weights, updates and activations that a worker takes as training
             goes on; default None: only on request. See `Histograms`, `run.histograms` and
             `run.request_histograms()`.
+        log_to: trackers that get parameters and metrics as training goes on: a list of those of
+            `sparkwright.trackers`, and of modules with `log`, such as `wandb`. Default None: none.
     """
 
     epochs: int | None
@@ -85,6 +88,7 @@ class FitOptions(TypedDict, total=False):
     shuffle: bool | None
     record: bool | None
     histograms: Histograms | None
+    log_to: Any | None
 
 
 # All of them, checked; see `checked_options`.
@@ -172,6 +176,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
         by_averaging=by_averaging,
         validates=found["validation"] is not None or split > 0,
     )
+    found["log_to"] = trackers_for_run(found["log_to"] or ())
     if found["class_weight"] is not None:
         _check_class_weight(found["class_weight"])
     return found

@@ -93,6 +93,11 @@ class RunHistograms:
             )
         return found
 
+    def since(self, step: int) -> list[HistogramsTaken]:
+        """Those taken after minibatch `step`, in order, with all names of a moment together."""
+        with self._lock:
+            return [taken for taken in self._taken if taken.step > step]
+
     def figure(self, name: str, what: str = "weights") -> Figure:
         """The histograms of `name` over time: the latest in front, the first behind.
 

@@ -172,6 +172,12 @@ class RunRecord:
         with self._lock:
             self._status = replace(self._status, note=note)
 
+    def tracked(self, tracker: str, id: str) -> None:
+        """The run has this id in a tracker."""
+        with self._lock:
+            tracked = {**self._status.tracked, tracker: id}
+            self._status = replace(self._status, tracked=tracked)
+
     def plan_made(self, plan: TrainingPlan) -> None:
         """The data has been counted."""
         with self._lock:

@@ -1,0 +1,322 @@
+"""Trackers: send what a run measures to MLflow, TensorBoard, Weights & Biases and the like."""
+
+import contextlib
+import copy
+import os
+import re
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from importlib import import_module, util
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.networks.signature import Spec, is_graph, signature_of
+from sparkwright.workers.histograms import Histogram
+
+Values = Mapping[str, float]
+
+
+class Tracker:
+    """Receives what runs measure. Derive from it, and override the methods that you need.
+
+    Each run calls them on a shallow copy, on a thread of its own on the driver. The first exception
+    is logged as a warning. After one of `begin` no other method is called.
+
+    Attributes:
+        name: of the tracker in warnings and in `run.status.tracked`; default "": the class's.
+        every_s: seconds from one call of `step` to the next, at least; default 1.
+        wait_s: how long the end of the run waits until `end` has returned; default 10.
+    """
+
+    name: str = ""
+    every_s: float = 1.0
+    wait_s: float = 10.0
+
+    def check(self) -> None:
+        """Raise a ConfigurationError if the tracker cannot work; called by `start`."""
+
+    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str | None:
+        """The `TrainingRun` begins; returns its id in the tracker, for `run.status.tracked`.
+
+        `parameters` are epochs, workers, loss, optimizer, and the settings of the training master
+        that differ from their defaults, by dotted names.
+        """
+
+    def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
+        """Minibatches were trained since the last call; a worker has trained `step` of them.
+
+        `values` are means over the workers, by the columns of `run.history`; "examples_per_s" is
+        that of all workers together. `workers` are worker -> the same of that worker alone.
+        """
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """An epoch, from 1, is complete; `values` are those of Keras' history."""
+
+    def histograms(self, step: int, found: Mapping[str, Histogram]) -> None:
+        """Histograms were taken: "weights/dense/kernel" and the like -> histogram."""
+
+    def end(self, state: str) -> None:
+        """The run is over: "done", "stopped" or "failed"; the model holds its result."""
+
+
+def trackers_for_run(given: Any) -> tuple[Tracker, ...]:
+    """Return copies of the trackers that `log_to=` names, checked."""
+    found: list[Tracker] = []
+    for each in given if isinstance(given, list | tuple) else [given]:
+        is_logger = callable(getattr(each, "log", None)) and not isinstance(each, type)
+        if not (isinstance(each, Tracker) or is_logger):
+            raise ConfigurationError(
+                "each of `log_to` must be a tracker, or a module or object with `log`. "
+                f"Received: {each!r:.200}. Use `sw.trackers.MLflow()`, "
+                '`sw.trackers.TensorBoard("folder")` or `sw.trackers.Module(wandb)`.'
+            )
+        found.append(copy.copy(each) if isinstance(each, Tracker) else Module(each))
+        found[-1].check()
+    return tuple(found)
+
+
+class MLflow(Tracker):
+    """Logs runs to MLflow: parameters, metrics, the trained model and the timeline.
+
+    If a run of MLflow is active in the thread that starts training, the new one is nested in it.
+
+    Args:
+        experiment: its name; it is created if there is none. Default None: the active one.
+        tracking_uri: as `mlflow.set_tracking_uri` sets it, for this process. Default None: as set.
+        log_model: log the model at the end as "model", unless the run failed; default True.
+        registered_model_name: register the model under this name; default None: not.
+    """
+
+    wait_s = 60.0  # the model is sent
+
+    def __init__(
+        self,
+        experiment: str | None = None,
+        *,
+        tracking_uri: str | None = None,
+        log_model: bool = True,
+        registered_model_name: str | None = None,
+    ) -> None:
+        """Contact no server yet."""
+        self.experiment, self.tracking_uri = experiment, tracking_uri
+        self.log_model, self.registered_model_name = log_model, registered_model_name
+
+    def check(self) -> None:
+        """See `Tracker`."""
+        if util.find_spec("mlflow") is None:
+            raise ConfigurationError(
+                "`sw.trackers.MLflow` needs the package mlflow. Received: none is installed. "
+                'Install it: `pip install "sparkwright[mlflow]"`.'
+            )
+        # The active run is that of this thread; without the module there is none.
+        loaded: Any = sys.modules.get("mlflow")
+        self._parent: Any = getattr(loaded and loaded.active_run(), "info", None)
+
+    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
+        """See `Tracker`."""
+        self._run, self._mlflow = run, (mlflow := import_module("mlflow"))
+        if self.tracking_uri is not None:
+            mlflow.set_tracking_uri(self.tracking_uri)
+        place = getattr(self._parent, "experiment_id", None)
+        if self.experiment is not None:
+            known = mlflow.get_experiment_by_name(self.experiment)
+            place = known.experiment_id if known else mlflow.create_experiment(self.experiment)
+        parent = getattr(self._parent, "run_id", None)
+        begun = mlflow.start_run(experiment_id=place, run_name=run.name, parent_run_id=parent)
+        longest = 6000  # else MLflow refuses it
+        mlflow.log_params({_mlflow_name(n): str(v)[:longest] for n, v in parameters.items()})
+        return begun.info.run_id
+
+    def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
+        """See `Tracker`."""
+        self.epoch(step, {f"batch_{name}": value for name, value in values.items()})
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """See `Tracker`."""
+        named = {_mlflow_name(name): value for name, value in values.items()}
+        self._mlflow.log_metrics(named, step=epoch)
+
+    def end(self, state: str) -> None:
+        """See `Tracker`."""
+        states = {"done": "FINISHED", "stopped": "KILLED"}
+        with contextlib.ExitStack() as last:  # in reverse, and whatever fails
+            last.callback(self._mlflow.end_run, states.get(state, "FAILED"))
+            if self.log_model and state != "failed":
+                last.callback(self._log_model)
+            if self._run.configuration["master"]["collect_training_stats"]:
+                folder = last.enter_context(tempfile.TemporaryDirectory(prefix="sparkwright-"))
+                self._run.timeline.to_html(f"{folder}/timeline.html")
+                self._mlflow.log_artifact(f"{folder}/timeline.html")
+
+    def _log_model(self) -> None:
+        import keras
+
+        keras.config.disable_interactive_logging()  # of this thread: MLflow tries the example
+        keras_flavor, models = import_module("mlflow.keras"), import_module("mlflow.models")
+        model, options = self._run.model, dict[str, Any]()
+
+        def save_model(path: str, **given: Any) -> None:
+            os.makedirs(path, exist_ok=True)  # mlflow/mlflow#16183
+            keras_flavor.save_model(path=path, **given)
+
+        known = signature_of(model)
+        if known.input_form != "list" or is_graph(model):  # its inputs have names
+            is_bare = known.input_form == "bare"
+            made = (_schema(known.inputs, is_bare), _schema(known.outputs, len(known.outputs) < 2))
+            options["signature"] = models.ModelSignature(*made)
+            example: Any = {
+                name: np.zeros((1, *(length or 8 for length in shape)), _numpy_type(dtype))
+                for name, (dtype, shape) in known.inputs.items()
+            }
+            options["input_example"] = next(iter(example.values())) if is_bare else example
+        packages = dict.fromkeys(("keras", "numpy", "tensorflow", keras.backend.backend()))
+        models.Model.log(
+            artifact_path=None,
+            name="model",
+            flavor=SimpleNamespace(save_model=save_model, __name__="mlflow.keras"),
+            model=model,
+            registered_model_name=self.registered_model_name,
+            # Else MLflow loads the model in another process to find them out.
+            pip_requirements=[f"{p}=={import_module(p).__version__}" for p in packages],
+            **options,
+        )
+
+
+class TensorBoard(Tracker):
+    """Writes runs for TensorBoard: scalars, histograms, and the graph of layers.
+
+    Each run has a folder of its name. In it are "train", with means over the workers, "validation",
+    and a folder for each worker, so that their curves share a diagram.
+
+    Args:
+        folder: path, or a URL to which TensorFlow can write.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Write nothing yet."""
+        self.folder = os.fspath(folder)
+
+    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
+        """See `Tracker`."""
+        import tensorflow as tf
+
+        # With these no device is used, unlike with `tf.summary`.
+        self._tf, self._writers = tf, dict[str, Any]()
+        self._place = self.folder.rstrip("/") + "/" + re.sub(r"[^\w.-]+", "-", run.name)
+        if is_graph(run.model):  # as Keras' callback writes it
+            about = tf.compat.v1.SummaryMetadata()
+            about.plugin_data.plugin_name, about.plugin_data.content = "graph_keras_model", b"1"
+            text = tf.make_tensor_proto(run.model.to_json())
+            self._write("train", 0, {"tag": "keras", "metadata": about, "tensor": text})
+        return self._place
+
+    def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
+        """See `Tracker`."""
+        for part, found in (("train", values), *((f"worker-{w}", v) for w, v in workers.items())):
+            scalars = [{"tag": f"batch_{n}", "simple_value": v} for n, v in found.items()]
+            self._write(part, step, *scalars)
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """See `Tracker`."""
+        for name, value in values.items():
+            part = "validation" if name.startswith("val_") else "train"
+            tag = f"epoch_{name.removeprefix('val_')}"
+            self._write(part, epoch, {"tag": tag, "simple_value": value})
+
+    def histograms(self, step: int, found: Mapping[str, Histogram]) -> None:
+        """See `Tracker`."""
+        for name, each in found.items():
+            count = float(each.counts.sum())
+            histogram = self._tf.compat.v1.HistogramProto(
+                **{"min": each.low, "max": each.high, "num": count, "sum": each.mean * count},
+                sum_squares=(each.std**2 + each.mean**2) * count,
+                bucket_limit=each.edges[1:].tolist(),
+                bucket=each.counts.tolist(),
+            )
+            self._write("train", step, {"tag": name, "histo": histogram})
+
+    def end(self, state: str) -> None:
+        """See `Tracker`."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _write(self, part: str, step: int, *values: Mapping[str, Any]) -> None:
+        tf, v1 = self._tf, self._tf.compat.v1
+        if part not in self._writers:
+            folder = f"{self._place}/{part}"
+            tf.io.gfile.makedirs(folder)
+            name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
+            self._writers[part] = tf.io.TFRecordWriter(f"{folder}/{name}")
+            first = v1.Event(wall_time=time.time(), file_version="brain.Event:2")
+            self._writers[part].write(first.SerializeToString())
+        summary = v1.Summary(value=[v1.Summary.Value(**value) for value in values])
+        event = v1.Event(wall_time=time.time(), step=step, summary=summary)
+        self._writers[part].write(event.SerializeToString())
+        self._writers[part].flush()
+
+
+class Module(Tracker):
+    """Logs runs with `init`, `log` and `finish` of a module such as `wandb` or `trackio`.
+
+    Of an object without `init`, such as a run that is open, only `log` is called.
+
+    Args:
+        module: the module or object; `log(values, step=…)` is called.
+        **init: arguments of `init`; default project="sparkwright", name=run.name and
+            config=parameters.
+    """
+
+    def __init__(self, module: Any, **init: Any) -> None:
+        """Call nothing yet."""
+        self.module, self.init, self._step = module, init, 0
+        self.name = getattr(module, "__name__", type(module).__name__)
+
+    def begin(self, run: Any, parameters: Mapping[str, Any]) -> str | None:
+        """See `Tracker`."""
+        self._opened, self._finish = self.module, None
+        if callable(getattr(self.module, "init", None)):
+            given = {"project": "sparkwright", "name": run.name, "config": dict(parameters)}
+            opened = self.module.init(**{**given, **self.init})
+            self._opened = opened if callable(getattr(opened, "log", None)) else self.module
+            self._finish = getattr(self._opened, "finish", None)
+        found = getattr(self._opened, "id", None)
+        return found if isinstance(found, str) else None
+
+    def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
+        """See `Tracker`."""
+        self._step = max(step, self._step + 1)  # W&B joins values of one step
+        self._opened.log({f"batch_{name}": v for name, v in values.items()}, step=self._step)
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """See `Tracker`."""
+        self._step += 1
+        self._opened.log({"epoch": epoch, **values}, step=self._step)
+
+    def end(self, state: str) -> None:
+        """See `Tracker`."""
+        if self._finish is not None:
+            self._finish()
+
+
+def _mlflow_name(name: str) -> str:
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+def _schema(specs: Mapping[str, Spec], is_bare: bool) -> Any:
+    """The schema of MLflow for inputs or outputs, without names if it `is_bare`; None for none."""
+    types = import_module("mlflow.types")
+    made: list[Any] = []
+    for name, (dtype, shape) in specs.items():
+        lengths = (-1, *(length or -1 for length in shape))
+        made.append(types.TensorSpec(_numpy_type(dtype), lengths, None if is_bare else name))
+    return types.Schema(made) if made else None
+
+
+def _numpy_type(dtype: str) -> Any:
+    return np.dtype("str" if dtype == "string" else dtype)

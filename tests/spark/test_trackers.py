@@ -1,0 +1,148 @@
+"""A run on Spark that is tracked by an MLflow server and written for TensorBoard."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from tests.ports import held_port
+from tests.spark.helpers import dense, weights
+from tests.waiting import wait_until
+
+import sparkwright as sw
+
+# MLflow and its packages warn of one another.
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+
+
+@pytest.fixture(scope="module")
+def mlflow() -> Any:
+    return pytest.importorskip("mlflow")
+
+
+@pytest.fixture(scope="module")
+def server(mlflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An MLflow server with its runs in SQLite."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with held_port() as port:
+        pass
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)),
+            *("--backend-store-uri", f"sqlite:///{folder}/runs.sqlite"),
+            *("--artifacts-destination", str(folder / "files")),
+        ],
+        env={**os.environ, **QUIET},
+        stdout=(folder / "log").open("wb"),
+        stderr=subprocess.STDOUT,
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        assert process.poll() is None, (folder / "log").read_text()
+        try:
+            return urllib.request.urlopen(f"{url}/health", timeout=5).status == 200
+        except OSError:
+            return False
+
+    try:
+        wait_until(answers, 120)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def tracked(spark: Any, mlflow: Any, server: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run that has ended, the folder for TensorBoard, and the id of the parent."""
+    folder = tmp_path_factory.mktemp("tensorboard")
+    random = np.random.default_rng(0)
+    features = random.normal(size=(120, 4)).astype(np.float32)
+    labels = (features[:, 0] > 0).astype(np.int32)
+    master = sw.ParameterAveragingTrainingMaster(
+        workers=2, batch_size_per_worker=5, averaging_frequency=2, collect_training_stats=True
+    )
+    mlflow.set_tracking_uri(server)
+    with mlflow.start_run(experiment_id=mlflow.create_experiment("tracked")) as parent:
+        run = sw.SparkNetwork(spark, dense(keras.optimizers.Adam(0.01)), master).start(
+            features,
+            labels,
+            validation=(features, labels),
+            epochs=2,
+            histograms=sw.Histograms(every=4),
+            display=False,
+            log_to=[sw.trackers.MLflow(), sw.trackers.TensorBoard(folder)],
+        )
+        run.wait(120)
+    assert run.warnings == ()
+    return run, folder, parent.info.run_id
+
+
+def test_mlflow_has_parameters_metrics_and_files(tracked: Any, mlflow: Any) -> None:
+    run, _, parent = tracked
+    client = mlflow.MlflowClient()
+    stored = client.get_run(run.status.tracked["MLflow"])
+    assert stored.info.status == "FINISHED"
+    assert stored.info.run_name == run.name
+    assert stored.data.tags["mlflow.parentRunId"] == parent
+    parameters = stored.data.params
+    assert parameters["master.averaging_frequency"] == "2"
+    assert float(parameters["optimizer.learning_rate"]) == pytest.approx(0.01)
+    assert (parameters["optimizer.name"], parameters["epochs"]) == ("Adam", "2")
+    assert "master.prefetch_batches" not in parameters
+    for name, values in run.epoch_history.history.items():
+        points = client.get_metric_history(stored.info.run_id, name)
+        assert [p.step for p in points] == [1, 2]
+        assert [p.value for p in points] == pytest.approx(values)
+    assert client.get_metric_history(stored.info.run_id, "batch_loss")[-1].step == 24
+    files = client.list_artifacts(stored.info.run_id)
+    assert "timeline.html" in [file.path for file in files]
+
+
+def test_the_logged_model_predicts_as_the_network_does(
+    tracked: Any, mlflow: Any, spark: Any
+) -> None:
+    run, *_ = tracked
+    url = f"runs:/{run.status.tracked['MLflow']}/model"
+    np.testing.assert_array_equal(weights(mlflow.keras.load_model(url)), weights(run.model))
+    about = mlflow.models.get_model_info(url)
+    assert about.signature.inputs.inputs[0].shape == (-1, 4)
+    assert about.signature.outputs.inputs[0].shape == (-1, 3)
+    assert about.saved_input_example_info is not None
+    rows = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
+    udf = mlflow.pyfunc.spark_udf(spark, url, result_type="array<float>", env_manager="local")
+    frame = spark.createDataFrame([(row.tolist(),) for row in rows], "x: array<float>").coalesce(1)
+    found = np.array([row.y for row in frame.select(udf("x").alias("y")).collect()])
+    np.testing.assert_allclose(found, run.model.predict(rows, verbose=0), atol=1e-5)
+
+
+def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked: Any) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run, folder, _ = tracked
+    parts = {
+        part: accumulators.EventAccumulator(str(folder / run.name / part)).Reload()
+        for part in ("train", "validation", "worker-0", "worker-1")
+    }
+
+    def scalars(part: str, tag: str) -> list[float]:
+        return [point.value for point in parts[part].Scalars(tag)]
+
+    history = run.epoch_history.history
+    assert scalars("train", "epoch_loss") == pytest.approx(history["loss"], rel=1e-5)
+    assert scalars("validation", "epoch_accuracy") == pytest.approx(history["val_accuracy"])
+    assert [point.step for point in parts["validation"].Scalars("epoch_loss")] == [1, 2]
+    for part in ("train", "worker-0", "worker-1"):
+        assert parts[part].Scalars("batch_loss")[-1].step == 24
+    name = run.histograms.names["weights"][0]
+    _, kernel = run.histograms.of(name)[-1]
+    last = parts["train"].Histograms(f"weights/{name}")[-1]
+    assert sum(last.histogram_value.bucket) == kernel.counts.sum()
+    about = parts["train"].SummaryMetadata("keras")
+    assert about.plugin_data.plugin_name == "graph_keras_model"
