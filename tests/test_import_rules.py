@@ -31,8 +31,12 @@ EFFECTS = {
     *("asyncio", "concurrent", "logging", "multiprocessing", "os", "queue", "random", "secrets"),
     *("select", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time"),
 }
-# Classes of Keras are derived where they are defined; only functions import these modules.
-SUBCLASSES = {"networks/metrics.py": {"keras"}}
+# Classes of Keras and Spark ML are derived where they are defined; only functions, or users of
+# `sparkwright.ml`, import these modules.
+SUBCLASSES = {
+    "networks/metrics.py": {"keras"},
+    **{f"ml/{name}.py": {"pyspark"} for name in ("_params", "_persistence", "estimator", "model")},
+}
 SHELL_OF_PURE_PACKAGES = {
     "partitions/execute.py",
     "timeline/timeline.py",

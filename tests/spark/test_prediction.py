@@ -45,6 +45,7 @@ def masked_model() -> Any:
     return model
 
 
+@pytest.mark.connect
 def test_what_goes_in_comes_out(network: sw.SparkNetwork, blobs: DataSet) -> None:
     x = blobs.features["features"]
     expected = network.model.predict(x, verbose=0)
@@ -155,6 +156,7 @@ def test_a_column_of_outputs_beside_the_users_columns(
 
 
 @pytest.mark.versions
+@pytest.mark.connect
 def test_a_network_is_a_function_in_queries(
     spark: Any, network: sw.SparkNetwork, two: sw.SparkNetwork, blobs: DataSet
 ) -> None:
