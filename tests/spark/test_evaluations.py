@@ -34,7 +34,6 @@ def network(spark: Any) -> sw.SparkNetwork:
 
 
 @pytest.mark.versions
-@pytest.mark.connect
 def test_several_evaluations_in_one_pass_equal_the_local_ones(
     spark: Any, network: sw.SparkNetwork, blobs: DataSet
 ) -> None:

@@ -48,7 +48,6 @@ def test_a_killed_worker_leaves_callbacks_and_history_consistent(
     np.testing.assert_allclose(history.history["learning_rate"], [0.1, 0.05, 0.025], rtol=1e-6)
 
 
-@pytest.mark.connect
 def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: DataSet) -> None:
     found: list[Any] = []
     for communication in ("ring", "spark"):
