@@ -24,8 +24,8 @@ def loaded(monkeypatch):
     """Loading takes no Spark: the data is only counted."""
     asked = []
 
-    def load(bench, *, anew=False, tell=None):
-        asked.append(anew)
+    def load(bench, *, reload=False, tell=None):
+        asked.append(reload)
         bench.change(
             lambda state: replace(
                 state,

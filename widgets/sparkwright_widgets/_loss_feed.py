@@ -120,7 +120,7 @@ class LossFeed(PointFeed):
         self._add(self.curve.finish())
 
     def restart(self) -> None:
-        """Forget the curve: the run has begun anew."""
+        """Clear the curve: the run has restarted."""
         self.curve = Curve(sharing=self._sharing)
         self._restart()
 
@@ -170,7 +170,7 @@ class ComparisonFeed(PointFeed):
         self._add_quantities(run, self._runs[run].means.finish())
 
     def restart(self, run: int) -> None:
-        """Forget the curves of run number `run`, which is read anew."""
+        """Clear the curves of run number `run`, whose log is read from the start."""
         self._runs[run] = _Compared(self._sharing[run], self._numbers)
         self._restart()
 

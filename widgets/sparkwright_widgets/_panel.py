@@ -100,7 +100,7 @@ class LivePanel(LiveChart[LossFeed]):
             return True
         has_ended = run.finished  # asked first: what came before it is then in the log
         status = run.status
-        # A run that trains anew, after losing what it had, forgets its history.
+        # A run that restarts from its first step clears its history.
         has_restarted = len(run.log) < self._next_row
         if has_restarted:
             self._next_row = self._next_validation = 0

@@ -79,7 +79,9 @@ class RunComparison(LiveChart[ComparisonFeed]):
         """Show newer states of the same runs once all have been read; the zoom stays."""
         self.wait(_READ_WITHIN_S)
         self._runs = list(runs)
-        self._next_row = [sys.maxsize] * len(runs)  # more than any log has: read it anew
+        self._next_row = [sys.maxsize] * len(
+            runs
+        )  # above the length of any log: read it from the start
         self._look()
 
     def block(self) -> Block:
@@ -113,7 +115,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
             return
         has_ended = run.finished  # asked first: what came before it is then in the log
         status = run.status
-        # A run that trains anew, after losing what it had, forgets its history.
+        # A run that restarts from its first step clears its history.
         has_restarted = len(run.log) < self._next_row[number]
         if has_restarted:
             self._next_row[number] = self._next_point[number] = 0

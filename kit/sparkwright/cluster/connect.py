@@ -76,7 +76,7 @@ class ConnectContext:
 
     @functools.cached_property
     def defaultParallelism(self) -> int:
-        """Partitions that Spark gives data by itself."""
+        """Default number of partitions."""
         return FrameRDD(self, self._spark.range(1 << 20)).getNumPartitions()
 
     def getConf(self) -> Any:

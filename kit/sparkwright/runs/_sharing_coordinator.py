@@ -502,7 +502,7 @@ class SharingCoordinator(RunRules[_Member]):
         forget: list[Action] = []
         stopped = self._stopping and not (delivered and self._ledger.is_complete)
         if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
-            self._ledger.begin_anew()  # nobody has what was learned
+            self._ledger.begin_anew()  # no worker has the latest state
             forget = [ForgetHistory()]
         return forget + self._ended(stopped=stopped, reason=reason)
 

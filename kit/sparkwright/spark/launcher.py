@@ -215,10 +215,10 @@ def _check_speculation(spark: "SparkSession") -> None:
 
 def _network_timeout_s(spark: "SparkSession") -> float:
     """After how long without heartbeats Spark considers an executor lost."""
+    if is_connect(spark):
+        return 120.0  # Spark's default: only the JVM reads the units of the setting
     context: Any = context_of(spark)
     text = context.getConf().get("spark.network.timeout") or "120s"
-    if is_connect(spark):
-        return 120.0
     return float(context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(text))
 
 

@@ -89,9 +89,9 @@ class LayerEditor(widgets.VBox):
         is_same = shown is not None and layer.name in (shown.name, self._typed_name)
         is_renamed = shown is None or layer.name != shown.name
         if is_renamed or not is_same:  # otherwise a name that was refused stays to be mended
-            self.name_form.show(_NAME, {"name": layer.name}, anew=not is_same)
+            self.name_form.show(_NAME, {"name": layer.name}, reset=not is_same)
         kind = _known(layer)
-        self.form.show(kind.options if kind else (), layer.options, anew=not is_same)
+        self.form.show(kind.options if kind else (), layer.options, reset=not is_same)
         before = next((r.name for r in reversed(above) if r.enabled), "")
         most = kind.takes[1] if kind else None
         self.inputs.show(most, [r.name for r in above], layer.inputs, before)

@@ -116,7 +116,7 @@ class TrainingEditor(widgets.VBox):
         chosen = _choice("optimizer", names, names[0])
         self.optimizer.show([chosen], {} if kind is None else {"optimizer": name})
         options = () if kind is None else kind.options
-        self.settings.show(options, spec.optimizer.options, anew=before != name)
+        self.settings.show(options, spec.optimizer.options, reset=before != name)
         self.advice.value = advice(kind.sentence if kind else "")
         if self.schedule.value != spec.optimizer.schedule:
             self.schedule.set(spec.optimizer.schedule)

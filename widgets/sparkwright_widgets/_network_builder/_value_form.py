@@ -42,11 +42,11 @@ class ValueForm(widgets.VBox):
         return next(iter(self._form.problems.values()), "")
 
     def show(
-        self, options: Sequence[Option], values: Mapping[str, Any], *, anew: bool = False
+        self, options: Sequence[Option], values: Mapping[str, Any], *, reset: bool = False
     ) -> None:
-        """Show values; text being typed stays where the value is the same, unless `anew`."""
+        """Show values; keep text being typed where the value is the same, unless `reset`."""
         if tuple(options) != self._options:
-            old, self._options, anew = self._form, tuple(options), True
+            old, self._options, reset = self._form, tuple(options), True
             rare = sum(1 for option in options if option.group)
             more = {True: f"More options ({rare})", False: ""}
             self._form = OptionForm([replace(o, group=more[bool(o.group)]) for o in options])
@@ -55,7 +55,7 @@ class ValueForm(widgets.VBox):
             close_all(old)
         for name, field in self.fields.items():
             value = values.get(name, field.option.default)
-            if not anew and as_json(self._invalid.get(name, field.value)) == as_json(value):
+            if not reset and as_json(self._invalid.get(name, field.value)) == as_json(value):
                 continue
             self._invalid.pop(name, None)
             try:

@@ -35,9 +35,9 @@ class Bench:
             self.state = make(self.state)
 
     def load(
-        self, *, anew: bool = False, tell: Callable[[str], None] = lambda _sentence: None
+        self, *, reload: bool = False, tell: Callable[[str], None] = lambda _sentence: None
     ) -> None:
-        """Start Spark if needed; load and count the experiment's data, again if `anew`.
+        """Start Spark if needed; load and count the experiment's data, again if `reload`.
 
         `tell` gets a sentence for each stage. If loading fails, the data loaded before stays.
         """
@@ -46,7 +46,7 @@ class Bench:
                 tell("Starting Spark …")
             spark = self._session()
             source = self.state.experiment.data
-            if self.state.source == source and not anew:
+            if self.state.source == source and not reload:
                 return
             tell("Loading and counting the data …")
             parts = source.load_split(spark)
@@ -61,7 +61,7 @@ class Bench:
     def begin(self, *, resume: str | None = None, keep_weights: bool = False) -> TrainingRun:
         """Load the data if needed, and begin to train, from the checkpoint at `resume` if given.
 
-        `keep_weights`: continue with the network in hand; else its weights are fresh.
+        `keep_weights`: continue with the current network; else its weights are fresh.
         """
         with self._making:
             experiment = self.state.experiment
@@ -87,7 +87,7 @@ class Bench:
             return run
 
     def take_ended(self) -> None:
-        """Take the last run's network in hand once that has ended; one that failed is not taken."""
+        """Make the network of the last run current once it has ended without failing."""
 
         def take(state: BenchState) -> BenchState:
             if state.last is None or state.last_taken or not state.last.run.finished:
@@ -103,7 +103,7 @@ class Bench:
             return SparkNetwork.load(self._session(), url, self.state.experiment.seeded_master)
 
     def hold(self, network: SparkNetwork, told: str) -> None:
-        """Take a network that was loaded in hand."""
+        """Make a loaded network the current one."""
         try:
             spec = describe_model(network.model)
         except ConfigurationError:
@@ -112,7 +112,7 @@ class Bench:
         self.change(lambda state: replace(state, in_hand=loaded))
 
     def note_results(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Note the figures of results by name; new ones are of the network in hand."""
+        """Note the figures of results by name; new ones are of the current network."""
 
         def note(state: BenchState) -> BenchState:
             measured = {each.name: each for each in state.measured if each.name in results}

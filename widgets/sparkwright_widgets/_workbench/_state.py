@@ -48,7 +48,7 @@ class BenchState:
     counts: tuple[int, ...] = ()  # examples in each partition of the training data
     in_hand: Trained | None = None  # the network that is evaluated, saved and continued
     last: Trained | None = None  # that of the last run, which may be in progress
-    last_taken: bool = False  # whether the last run has ended and its network is in hand
+    last_taken: bool = False  # whether the last run has ended and its network is the current one
     measured: tuple[Measured, ...] = ()
 
     @property
@@ -68,7 +68,7 @@ class BenchState:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The figures of the last result of the network in hand, named by figure and result."""
+        """The figures of the last result of the current network, named by figure and result."""
         for measured in reversed(self.measured):
             if measured.of is self.in_hand:
                 return {f"{n} ({measured.name})": value for n, value in measured.figures.items()}

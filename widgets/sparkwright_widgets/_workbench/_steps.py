@@ -190,7 +190,7 @@ class Steps:
     # --- on threads of their own
 
     def _load(self) -> None:
-        self._bench.load(anew=True)
+        self._bench.load(reload=True)
         self._calls.happened()
 
     def _begin(self, panel: LaunchPanel, resume: str | None) -> TrainingRun:

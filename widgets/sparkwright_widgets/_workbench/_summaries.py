@@ -118,7 +118,7 @@ def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: 
 def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
     """What the last run does or did, or the `reason` why none can begin.
 
-    `wait`: the reason goes away by itself.
+    `wait`: the reason is temporary.
     """
     if status is not None and status.state not in ENDED:
         return "running", f"epoch {status.epoch} of {status.epochs}"

@@ -126,7 +126,7 @@ class Workbench(Part):
 
     @property
     def network(self) -> SparkNetwork | None:
-        """The network in hand: of the last run that ended, or loaded since; None before."""
+        """The current network: of the last run that ended, or loaded since; None before."""
         self._bench.take_ended()
         hand = self._bench.state.in_hand
         return None if hand is None else hand.network
@@ -174,7 +174,7 @@ class Workbench(Part):
         return self.sections["train"].part.start_now()
 
     def evaluate(self, data: str | None = None) -> Any:
-        """Evaluate the network in hand now, in the step Evaluate; blocks. Returns what was found.
+        """Evaluate the current network, in the step Evaluate; blocks. Returns what was found.
 
         Args:
             data: a part of the data; default None: "test", else "validation", else "train".
