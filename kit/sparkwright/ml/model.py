@@ -103,7 +103,9 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
             yield self.getPredictionCol(), output.cast("double") if is_number else output
             return
         raw, probability = _class_columns(self.model, output)
-        most = functions.array_position(probability, functions.array_max(probability))
+        # PySpark 3.5's `functions.array_position` takes no column as its second argument.
+        largest = functions.array_max(probability)
+        most = functions.call_function("array_position", probability, largest)
         yield self.getRawPredictionCol(), array_to_vector(raw)
         yield self.getProbabilityCol(), array_to_vector(probability)
         yield self.getPredictionCol(), (most - 1).cast("double")
