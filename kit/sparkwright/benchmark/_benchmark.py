@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sparkwright._version import __version__
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import executor_count, is_local, task_slots
 from sparkwright.data import DataSet, DistributedDataSet, digits
 from sparkwright.errors import ConfigurationError, SparkwrightError
@@ -28,6 +29,7 @@ from sparkwright.masters.plan import frequency_in
 from sparkwright.networks import ModelDefinition, NetworkSpec, lenet
 from sparkwright.options import check_count, check_number
 from sparkwright.spark import SparkNetwork
+from sparkwright.spark.secrets import session_facts
 from sparkwright.timeline import PhaseCode
 
 from ._fit import FitOrders, fit_on_an_executor
@@ -131,7 +133,7 @@ class Benchmark:
             environment=self._environment(),
             cluster={
                 # Of a URL only the kind, without names of hosts.
-                "master": str(self.spark.sparkContext.master).partition(":")[0],
+                "master": str(context_of(self.spark).master).partition(":")[0],
                 "executors": executor_count(self.spark),
                 "slots": task_slots(self.spark),
                 "machines": len(hosts) or None,
@@ -283,7 +285,6 @@ class Benchmark:
     def _environment(self) -> Facts:
         import keras
 
-        machine: Any = self.spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         return {
             "sparkwright": __version__,
             "python": platform.python_version(),
@@ -291,7 +292,7 @@ class Benchmark:
             "backend": self._definition.backend,
             "numpy": np.__version__,
             "pyspark": self.spark.version,
-            "java": str(machine.System.getProperty("java.version")),
+            "java": session_facts(self.spark)["java"],
             "system": f"{platform.system()} {platform.machine()}",
             "driver_cores": os.cpu_count(),
         }

@@ -15,6 +15,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job
 from sparkwright.data import DataSet
 from sparkwright.errors import WorkerError
@@ -49,7 +50,7 @@ def fit_on_an_executor(spark: "SparkSession", orders: FitOrders) -> dict[str, An
     Raises:
         WorkerError: if the process fails, with the end of what it wrote.
     """
-    one: Any = spark.sparkContext.parallelize([0], 1)
+    one: Any = context_of(spark).parallelize([0], 1)
     task = partial(_task, content=pickle.dumps(orders), timeout_s=orders.budget_s + _START_S)
     action = on_gpus(one.mapPartitions(task)).collect
     (found,) = run_job(spark, action, description="model.fit on one executor")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparkwright.cluster.connect import address_towards, context_of
 from sparkwright.cluster.jobs import run_job
 from sparkwright.cluster.slots import is_dynamic, wait_for_slots
 from sparkwright.errors import ConfigurationError, RunTimeoutError
@@ -54,13 +55,13 @@ def measure_network(
         NetworkError: if the tasks cannot reach one another.
     """
     check_count("workers", workers, minimum=2)
-    if is_dynamic(spark.sparkContext.getConf()):
+    if is_dynamic(context_of(spark).getConf()):
         raise ConfigurationError(
             "the network can be measured only while the number of executors is fixed. Received: "
             "spark.dynamicAllocation.enabled=true. Give the bandwidth instead."
         )
     wait_for_slots(spark, workers)
-    numbers: Any = spark.sparkContext.parallelize(range(workers), workers)
+    numbers: Any = context_of(spark).parallelize(range(workers), workers)
     task = partial(
         _task,
         secret=secrets.token_bytes(32),
@@ -101,7 +102,7 @@ def _task(
     port = PeerPort(
         secret=secret,
         worker=context.partitionId(),
-        host=address_in(network) if network else _address_towards(driver),
+        host=address_in(network) if network else address_towards(driver),
         ports=mesh.ports_from(os.environ),
         name="sparkwright-benchmark",
         encrypt=mesh.encrypt,
@@ -119,13 +120,6 @@ def _task(
         )
         with contextlib.closing(rings), ring:
             return [(socket.gethostname(), *_speed(ring))]
-
-
-def _address_towards(driver: str) -> str:
-    """Return this machine's address in the network that leads to the driver."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((driver, 9))  # sends nothing: only a route is chosen
-        return str(sock.getsockname()[0])
 
 
 def _speed(ring: Ring) -> tuple[float, float]:

@@ -12,11 +12,12 @@ import hashlib
 import itertools
 import operator
 import pickle
+import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,11 @@ class ConnectContext:
 
     def __init__(self, spark: "SparkSession") -> None:
         """Use `context_of`."""
-        self._spark = spark
+        self._spark = proxy(spark)  # `_contexts` holds a context as long as its session lives
+
+    def address(self) -> str:
+        """This machine's address in the network that leads to the server."""
+        return address_towards(self._spark.client.host.strip("[]"))
 
     @property
     def master(self) -> str:
@@ -74,9 +79,9 @@ class ConnectContext:
         """The server's application."""
         return self.getConf().get("spark.app.id") or "connect"
 
-    @functools.cached_property
+    @property
     def defaultParallelism(self) -> int:
-        """Default number of partitions."""
+        """Default number of partitions: the cores of all executors that have come."""
         return FrameRDD(self, self._spark.range(1 << 20)).getNumPartitions()
 
     def getConf(self) -> Any:
@@ -112,16 +117,6 @@ class ConnectContext:
     def accumulator(self, _value: Any, _param: Any = None) -> "_Ignored":
         """Return an accumulator that stays empty: tasks reach the driver by their results alone."""
         return _Ignored()
-
-    def union(self, parts: Sequence["FrameRDD"]) -> "FrameRDD":
-        """Join the partitions of several RDDs."""
-        frames: list[Any] = []
-        first = 0
-        for part in parts:
-            frames.append(part.frame(first=first))
-            first += part.getNumPartitions()
-        joined = functools.reduce(lambda a, b: a.union(b), frames)
-        return FrameRDD(self, joined, (_decoded,), first)
 
     def addPyFile(self, path: str) -> None:
         """Send a Python archive to the executors."""
@@ -201,14 +196,35 @@ class FrameRDD:
         """Keep the elements that the function accepts."""
         return self.mapPartitions(lambda elements: filter(function, elements))
 
-    def coalesce(self, count: int) -> "FrameRDD":
-        """Join neighboring partitions to fewer."""
-        return FrameRDD(self.context, self.frame().coalesce(count), (_decoded,), count)
+    def values(self) -> "FrameRDD":
+        """Keep of pairs (key, value) the values."""
+        return self.map(operator.itemgetter(1))
 
-    def repartitionAndSortWithinPartitions(
-        self, count: int, place: Callable[[Any], int] = operator.index
-    ) -> "FrameRDD":
-        """Move pairs (key, value) to the partition `place(key)`, sorted by their keys."""
+    def union(self, other: "FrameRDD") -> "FrameRDD":
+        """Append the partitions of `other`, of which there must be as many: see `frame`."""
+        count = self.getNumPartitions()
+        if other.getNumPartitions() != count:
+            raise ValueError(
+                "RDDs in a union must have as many partitions over Spark Connect. Received: "
+                f"{count} and {other.getNumPartitions()}."
+            )
+        joined = self.frame().union(other.frame())
+        return FrameRDD(self.context, joined, (_decoded,), 2 * count)
+
+    def coalesce(self, count: int) -> "FrameRDD":
+        """Join neighboring partitions to fewer, by a shuffle."""
+        had = self.getNumPartitions()
+
+        def numbered(index: int, elements: Iterable[Any]) -> Iterator[Any]:
+            return (((index, number), each) for number, each in enumerate(elements))
+
+        moved = self.mapPartitionsWithIndex(numbered).repartitionAndSortWithinPartitions(
+            min(count, had), lambda key: key[0] * min(count, had) // had
+        )
+        return moved.values()
+
+    def partitionBy(self, count: int, place: Callable[[Any], int] = operator.index) -> "FrameRDD":
+        """Move pairs (key, value) to the partition `place(key)`."""
         keys = self.context.keys_of_partitions(count)
 
         def keyed(_: int, pairs: Iterable[Any]) -> Iterator[Any]:
@@ -216,8 +232,14 @@ class FrameRDD:
                 yield keys[place(pair[0]) % count], pair
 
         moved = self.mapPartitionsWithIndex(keyed).frame(schema=f"key bigint, {_SCHEMA}")
-        found = FrameRDD(self.context, moved.repartition(count, "key"), (_decoded,), count)
-        return found.mapPartitions(lambda pairs: sorted(pairs, key=operator.itemgetter(0)))
+        return FrameRDD(self.context, moved.repartition(count, "key"), (_decoded,), count)
+
+    def repartitionAndSortWithinPartitions(
+        self, count: int, place: Callable[[Any], int] = operator.index
+    ) -> "FrameRDD":
+        """Move pairs (key, value) to the partition `place(key)`, sorted by their keys."""
+        moved = self.partitionBy(count, place)
+        return moved.mapPartitions(lambda pairs: sorted(pairs, key=operator.itemgetter(0)))
 
     def withResources(self, _profile: Any) -> "FrameRDD":
         """Return itself: GPUs are the server's to give."""
@@ -275,24 +297,26 @@ class FrameRDD:
         parts = self.mapPartitions(lambda elements: [functools.reduce(add, elements, zero)])
         return functools.reduce(merge, parts.collect(), zero)
 
-    def frame(
-        self, *, first: int = 0, only: int | None = None, schema: str = _SCHEMA
-    ) -> "DataFrame":
+    def frame(self, *, only: int | None = None, schema: str = _SCHEMA) -> "DataFrame":
         """Return the elements as rows of `schema`.
 
+        A task knows its partition's number in the job's last RDD only. As unions have two parts of
+        one size, and all else that joins partitions shuffles, the number in this RDD is the rest of
+        a division.
+
         Args:
-            first: the number of the first partition in the job.
             only: compute this partition alone; default None: all.
             schema: `_SCHEMA`, or with a column "key" before it: of pairs (key, element).
         """
-        steps = self._steps
+        steps, count = self._steps, self._count
         keyed = schema != _SCHEMA
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             from pyspark import TaskContext
 
             context: Any = TaskContext.get()
-            index = context.partitionId() - first
+            index = context.partitionId()
+            index = index if count is None else index % count
             if only not in (None, index):
                 return
             elements: Iterable[Any] = batches
@@ -413,6 +437,13 @@ def _encoded(elements: Iterable[Any], *, keyed: bool) -> Iterator[Any]:
                 columns, size = {"key": [], "value": [], "more": []}, 0
     if columns["value"]:
         yield batch()
+
+
+def address_towards(host: str) -> str:
+    """Return this machine's IPv4 address in the network that leads to `host`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((host, 9))  # sends nothing: only a route is chosen
+        return str(sock.getsockname()[0])
 
 
 def _first(elements: Iterable[Any], count: int) -> Iterator[Any]:

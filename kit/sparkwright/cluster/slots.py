@@ -164,7 +164,10 @@ def check_slots(workers: int, slots: int | None, master: str) -> None:
 
 def is_local(spark: "SparkSession") -> bool:
     """Whether all of Spark runs on this machine."""
-    return str(context_of(spark).master).startswith("local")
+    context: Any = context_of(spark)
+    if is_connect(spark) and context.address() != "127.0.0.1":
+        return False  # a server's executors may be on its machine, which is another one
+    return str(context.master).startswith("local")
 
 
 def _tasks_now(spark: "SparkSession") -> int:

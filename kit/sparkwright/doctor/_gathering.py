@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.connect import context_of, is_connect
 from sparkwright.cluster.engine_archive import engine_finder, own_engine
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.job_errors import translated
@@ -103,7 +104,7 @@ def gather(
             driver=_driver(spark, problems),
             executors=executors,
             spark=SparkFacts(
-                master=str(spark.sparkContext.master),
+                master=str(context_of(spark).master),
                 settings=settings,
                 tasks=tasks,
                 gpus=gpus_of_executor(settings),
@@ -150,12 +151,12 @@ def _visit(
         ship_engine(spark)
     except ConfigurationError as error:
         return [], str(error)
-    context = spark.sparkContext
+    context = context_of(spark)
     timeout_s = orders.wait_s
     task, deadline_s = _sent_whole(orders), time.monotonic() + timeout_s
 
     def action() -> list[dict[str, Any]]:
-        if meeting is not None:
+        if meeting is not None and not is_connect(spark):
             group: Any = context.getLocalProperty("spark.jobGroup.id")
             meeting.running = partial(_running, context, group)
         found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(task)
@@ -233,18 +234,14 @@ def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str,
 
 def _unusable(spark: "SparkSession") -> str:
     """Why nothing can be asked of this session; "" if it can."""
-    context: Any = getattr(spark, "sparkContext", None)
-    if context is None:
-        return (
-            "this session is of Spark Connect, which has no RDDs. Start Spark without `remote`, "
-            "as `sparkwright.start_spark` does"
-        )
-    return "" if context._jsc is not None else "this session has been stopped"
+    session: Any = spark
+    stopped = session.is_stopped if is_connect(spark) else session.sparkContext._jsc is None
+    return "this session has been stopped" if stopped else ""
 
 
 def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
     java: dict[str, Any] = {"version": _machine.java_on_path()} if spark is None else {}
-    if spark is not None:
+    if spark is not None and not is_connect(spark):
         machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         java = {
             "version": str(machine.System.getProperty("java.version")),
@@ -275,7 +272,7 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
 
 def _settings(spark: "SparkSession") -> dict[str, str]:
     """Those that were set, and of SQL's the one that matters, as it is now."""
-    found = dict(spark.sparkContext.getConf().getAll())
+    found = dict(context_of(spark).getConf().getAll())
     arrow = "spark.sql.execution.arrow.pyspark.enabled"
     with contextlib.suppress(Exception):
         found[arrow] = str(spark.conf.get(arrow))
@@ -283,6 +280,8 @@ def _settings(spark: "SparkSession") -> dict[str, str]:
 
 
 def _cached(spark: "SparkSession") -> tuple[CachedData, ...]:
+    if is_connect(spark):
+        return ()  # the server does not list them
     context: Any = spark.sparkContext
     found: list[CachedData] = []
     for info in context._jsc.sc().getRDDStorageInfo():

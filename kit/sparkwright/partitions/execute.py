@@ -1,5 +1,6 @@
 """Counting and repartitioning an RDD whose elements are chunks of examples."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkwright.data.shuffling import counts_in_order, indexed_counts, place
@@ -53,7 +54,7 @@ def repartition(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
     if plan.action == "unchanged":
         return rdd
     if plan.action == "grouped":
-        return _grouped(rdd, plan)
+        return _grouped(rdd, plan) if hasattr(rdd.context, "_jvm") else _moved(rdd, plan)
     return place(rdd, plan.placement(), source_counts=plan.source_counts, partitions=plan.workers)
 
 
@@ -78,6 +79,18 @@ def _grouped(rdd: "RDD[bytes]", plan: RepartitionPlan) -> "RDD[bytes]":
             java = context._jsc.parallelize(context._jvm.java.util.ArrayList(), 1)
         parts.append(RDD(java, context, rdd._jrdd_deserializer))  # pyright: ignore[reportPrivateUsage]
     return context.union(parts)
+
+
+def _moved(rdd: Any, plan: RepartitionPlan) -> Any:
+    """As `_grouped`, by a shuffle: for sessions of Spark Connect, which have no JVM to ask."""
+
+    def numbered(index: int, chunks: Iterable[bytes]) -> Iterator[Any]:
+        return (((index, number), chunk) for number, chunk in enumerate(chunks))
+
+    moved = rdd.mapPartitionsWithIndex(numbered).repartitionAndSortWithinPartitions(
+        plan.workers, lambda key: plan.groups[key[0]]
+    )
+    return moved.values()
 
 
 def _selected(context: Any, rdd: Any, partitions: list[int]) -> Any:

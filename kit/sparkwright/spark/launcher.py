@@ -239,6 +239,8 @@ def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
         return address_in(mesh.network_mask)
     if is_local(spark):
         return _LOOPBACK
+    if is_connect(spark):
+        return context_of(spark).address()
     return socket.gethostbyname(
         context_of(spark).getConf().get("spark.driver.host") or socket.gethostname()
     )
