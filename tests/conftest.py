@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.scripts import started_ahead
-from tests.support.connect_server import connect_server
+from tests.support.connect_server import ConnectServer
 
 # On shared cores an example that has to wait for its turn is not a slow example.
 settings.register_profile("sparkwright", parent=settings.default, deadline=None)
@@ -94,8 +94,8 @@ def spark() -> Iterator[Any]:
     if os.environ.get("SPARKWRIGHT_TEST_CONNECT"):
         from pyspark.sql import SparkSession
 
-        with connect_server(executors=4) as url:
-            remote = SparkSession.builder.remote(url).getOrCreate()
+        with ConnectServer(executors=4) as server:
+            remote = SparkSession.builder.remote(server.url).getOrCreate()
             yield remote
             remote.stop()
         return

@@ -245,16 +245,25 @@ class FrameRDD:
         """Return itself: GPUs are the server's to give."""
         return self
 
+    @property
+    def is_cached(self) -> bool:
+        """Whether it is persisted."""
+        return self._cached is not None
+
+    def getStorageLevel(self) -> Any:
+        """Where it is persisted."""
+        return self.frame().storageLevel if self._cached is None else self._cached.storageLevel
+
     def persist(self, level: Any) -> "FrameRDD":
         """Keep the elements on the executors, once computed."""
         if self._cached is None:
             self._cached = self.frame().persist(level)
         return self
 
-    def unpersist(self) -> "FrameRDD":
+    def unpersist(self, blocking: bool = False) -> "FrameRDD":
         """Keep the elements no longer."""
         if self._cached is not None:
-            self._cached.unpersist()
+            self._cached.unpersist(blocking)
             self._cached = None
         return self
 
