@@ -40,6 +40,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 
+# The session of the tests is then one of Spark Connect.
+_CONNECT = "SPARKWRIGHT_TEST_CONNECT"
+
+
 # Else `import nbformat` builds 38 parsers for formats of addresses, for 2.5 s.
 sys.modules.setdefault("rfc3987_syntax", None)  # pyright: ignore[reportArgumentType]
 
@@ -91,7 +95,7 @@ def spark() -> Iterator[Any]:
 
     With SPARKWRIGHT_TEST_CONNECT they are those of a Spark Connect server, in `make connect`.
     """
-    if os.environ.get("SPARKWRIGHT_TEST_CONNECT"):
+    if os.environ.get(_CONNECT):
         from pyspark.sql import SparkSession
 
         with ConnectServer(executors=4) as server:
@@ -185,7 +189,8 @@ def _footprint(spark: Any) -> dict[str, set[str]]:
     names = {t.name for t in threading.enumerate() if t.name.startswith("sparkwright")}
     own = Path(tempfile.gettempdir())
     files = {*own.glob("sparkwright-export-*"), *own.glob("sparkwright-*/shard-*"), *_shards(spark)}
-    cached = {str(i) for i in spark.sparkContext._jsc.getPersistentRDDs().keySet()}
+    jvm = None if os.environ.get(_CONNECT) else spark.sparkContext._jsc
+    cached = {str(i) for i in jvm.getPersistentRDDs().keySet()} if jvm else set[str]()
     return {
         "threads": names,
         "sockets": listening,
@@ -198,6 +203,8 @@ def _shards(spark: Any) -> Iterator[str]:
     """What executors of this session keep; sessions of other test processes come and go."""
     import psutil
 
+    if os.environ.get(_CONNECT):
+        return  # a server's executors, which are not this process' children
     for executor in psutil.Process(spark.sparkContext._gateway.proc.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             folders = executor.environ().get("SPARK_EXECUTOR_DIRS", "")

@@ -149,9 +149,9 @@ def draw(kept: dict[str, list[Row]]) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    colours = {0.01: "tab:red", 0.1: "tab:blue", 1.0: "tab:green"}
+    colors = {0.01: "tab:red", 0.1: "tab:blue", 1.0: "tab:green"}
     for axis, gigabits in zip(axes, (10, 100), strict=False):
-        for step_s, colour in colours.items():
+        for step_s, color in colors.items():
             for kind, style in (("averaging", "-"), ("sharing", "--")):
                 found = sw.masters.predict_scaling(
                     LARGE[kind],
@@ -161,7 +161,7 @@ def draw(kept: dict[str, list[Row]]) -> None:
                 )
                 points = [(point.workers, point.speed_up) for point in found.points]
                 label = f"{1e3 * step_s:g} ms, {kind}"
-                axis.loglog(*zip(*points, strict=True), style, color=colour, label=label)
+                axis.loglog(*zip(*points, strict=True), style, color=color, label=label)
         axis.loglog([1, 1024], [1, 1024], ":", color="grey", label="in proportion")
         axis.set(title=f"25 M parameters, {gigabits} Gbit/s", xlabel="workers")
         axis.set(ylabel="times as fast as one", ylim=(0.5, 1500))
@@ -171,12 +171,12 @@ def draw(kept: dict[str, list[Row]]) -> None:
             scale.set_major_formatter(lambda value, _: f"{value:,g}")
     axes[0].legend(fontsize=7)
     axis = axes[2]
-    for (kind, rows), colour in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
+    for (kind, rows), color in zip(kept.items(), ("tab:blue", "tab:orange"), strict=False):
         found = predicted(kind, rows[0], range(1, 9))
         foretold = [(point.workers, 1e3 * point.interval_s) for point in found.points]
         measured = [(row["workers"], 1e3 * row["minibatch_s"]) for row in rows]
-        axis.plot(*zip(*foretold, strict=True), color=colour, label=f"{kind}, predicted")
-        axis.plot(*zip(*measured, strict=True), "o", color=colour, label=f"{kind}, measured")
+        axis.plot(*zip(*foretold, strict=True), color=color, label=f"{kind}, predicted")
+        axis.plot(*zip(*measured, strict=True), "o", color=color, label=f"{kind}, measured")
     axis.set(title="LeNet on two cores: checked", xlabel="workers", ylabel="ms a minibatch")
     axis.set_ylim(bottom=0)
     axis.legend(fontsize=7)

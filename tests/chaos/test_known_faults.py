@@ -1,4 +1,4 @@
-"""Faults that once lost what had been learnt, or delivered what was wrong, one by one."""
+"""Faults that once lost what had been learned, or delivered what was wrong, one by one."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """What is wrong with the end of a run, from what was seen of it; pure.
 
 The network of these runs counts: see `counting`. So its delivered parameters say which examples
-they have learnt from, and how often, whatever the run itself claims.
+they have learned from, and how often, whatever the run itself claims.
 """
 
 import re

@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def pixels(seed: int, shape: tuple[int, ...] = (23, 31, 3)) -> Any:
-    """Smooth random colours: noise alone would hide a wrong filter or orientation."""
+    """Smooth random colors: noise alone would hide a wrong filter or orientation."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (4, 5, *shape[2:]), dtype=np.uint8)
     enlarged = Image.fromarray(coarse).resize(shape[1::-1], Image.Resampling.BICUBIC)

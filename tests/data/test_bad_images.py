@@ -172,7 +172,7 @@ def test_a_bad_label_is_named_or_skipped(tmp_path: Path, case: str) -> None:
         (encoded(pixels(0)[..., 0])[:80], {}, "damaged", "truncated"),
         (encoded(np.full((8, 8), 3, np.uint8)), {"classes": ["sky", "sea"]}, "unknown class", "3"),
     ],
-    ids=["missing", "empty", "colours", "cut", "value beyond the classes"],
+    ids=["missing", "empty", "colors", "cut", "value beyond the classes"],
 )
 def test_a_bad_mask_is_named_or_skipped(
     tmp_path: Path, mask: bytes | None, options: Any, reason: str, text: str

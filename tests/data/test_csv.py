@@ -138,17 +138,17 @@ def test_records_and_their_fields_are_those_of_the_csv_module(text: str, multili
 
 # -- columns to arrays ----------------------------------------------------------------------
 
-FRUIT = "weight,colour,price,kind,share\n1,red,2.5,apple,1\n2,green,3.5,pear,2\n3,red,1.5,apple,1\n"
+FRUIT = "weight,color,price,kind,share\n1,red,2.5,apple,1\n2,green,3.5,pear,2\n3,red,1.5,apple,1\n"
 
 
 def test_columns_become_inputs_outputs_and_weights(tmp_path: Path) -> None:
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
-        features={"plain": ["weight"], "look": ["colour", 0]},
+        features={"plain": ["weight"], "look": ["color", 0]},
         labels={"kind": "kind", "price": 2, "both": [2, "share"]},
         classes={"kind": ["pear", "apple"]},
-        categories={"colour": ["green", "red", "blue"]},
+        categories={"color": ["green", "red", "blue"]},
         weights="share",
     )
     data = found.data
@@ -191,11 +191,11 @@ def test_found_values_equal_pandas_one_hot(tmp_path: Path) -> None:
     path = written(tmp_path, FRUIT)
     found = sw.data.read_csv(
         path,
-        features=["weight", "colour", "kind"],
-        categories=dict.fromkeys(["colour", "kind"], "infer"),
+        features=["weight", "color", "kind"],
+        categories=dict.fromkeys(["color", "kind"], "infer"),
     )
     frame = pd.get_dummies(
-        pd.read_csv(path)[["weight", "colour", "kind"]], prefix_sep="=", dtype=np.float32
+        pd.read_csv(path)[["weight", "color", "kind"]], prefix_sep="=", dtype=np.float32
     )
     assert found.schema.feature_names() == tuple(frame.columns)
     np.testing.assert_array_equal(found.data.features["features"], as_float32(frame))
@@ -206,15 +206,15 @@ def test_a_schema_reads_other_files_alike(tmp_path: Path) -> None:
         written(tmp_path, FRUIT, "train.csv"),
         labels="kind",
         classes="infer",
-        categories={"colour": "infer"},
+        categories={"color": "infer"},
     )
     # Other columns, another order; and no label.
-    test = written(tmp_path, "new,kind,colour,share,price,weight\n9,pear,red,4,5,6\n", "test.csv")
+    test = written(tmp_path, "new,kind,color,share,price,weight\n9,pear,red,4,5,6\n", "test.csv")
     schema = TableSchema.from_dict(json.loads(json.dumps(train.schema.to_dict())))
     found = sw.data.read_csv(test, schema=schema)
     assert found.data.features["features"].tolist() == [[6, 0, 1, 5, 4]]
     assert found.data.labels["labels"].tolist() == [1]
-    bare = written(tmp_path, "colour,share,price,weight\nred,4,5,6\n", "bare.csv")
+    bare = written(tmp_path, "color,share,price,weight\nred,4,5,6\n", "bare.csv")
     assert not sw.data.read_csv(bare, schema=schema.without_labels()).data.labels
 
 

@@ -203,7 +203,7 @@ def test_an_incomplete_source_says_what_is_missing(source: DataSource, words: st
         {"classes": 0},
         {"classes": "cat"},
         {"classes": []},
-        {"options": {"colour": 1}},
+        {"options": {"color": 1}},
         {"format": "csv", "options": {"header": "yes"}},
         {"partitions": 0},
         {"split": 0.5},

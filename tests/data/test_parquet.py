@@ -26,7 +26,7 @@ FRAME = pd.DataFrame(
         "a": RNG.normal(size=ROWS),
         "b": RNG.integers(-5, 5, ROWS),
         "flag": RNG.random(ROWS) < 0.5,
-        "colour": RNG.choice(["red", "green", "blue"], ROWS),
+        "color": RNG.choice(["red", "green", "blue"], ROWS),
         "vector": list(RNG.normal(size=(ROWS, 3)).astype(np.float32)),
         "kind": RNG.integers(0, 4, ROWS),
     }
@@ -94,17 +94,17 @@ def test_columns_equal_pandas(save: Saver) -> None:
         url,
         labels="kind",
         classes=4,
-        categories={"colour": "infer"},
+        categories={"color": "infer"},
     )
-    colours = pd.get_dummies(FRAME["colour"], dtype=np.float32)
+    colors = pd.get_dummies(FRAME["color"], dtype=np.float32)
     expected = np.column_stack(
-        [FRAME[["a", "b", "flag"]].astype(np.float32), colours, np.stack(list(FRAME["vector"]))]
+        [FRAME[["a", "b", "flag"]].astype(np.float32), colors, np.stack(list(FRAME["vector"]))]
     )
     np.testing.assert_array_equal(found.data.features["features"], expected)
     np.testing.assert_array_equal(found.data.labels["labels"], FRAME["kind"].astype(np.int32))
-    assert found.schema.categories == {"colour": ("blue", "green", "red")}
+    assert found.schema.categories == {"color": ("blue", "green", "red")}
     assert found.schema.feature_names()[-4:] == (
-        "colour=red",
+        "color=red",
         *(f"vector[{index}]" for index in range(3)),
     )
 
@@ -321,8 +321,8 @@ def test_memory_does_not_grow_with_row_groups(
 
 def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
     url = save(FRAME)
-    with pytest.raises(sw.DataError, match=f"{save.name}: column 'colour' must hold numbers"):
-        read(url, features=["a", "colour"])
+    with pytest.raises(sw.DataError, match=f"{save.name}: column 'color' must hold numbers"):
+        read(url, features=["a", "color"])
     with pytest.raises(sw.DataError, match=f"{save.name}: column 'a' must hold text, integers"):
         read(url, features="b", labels="a", classes=["x"])
 
@@ -359,7 +359,7 @@ def test_spark_reads_what_one_process_reads(spark: Any, tmp_path: Path) -> None:
     for part in range(2):
         to_parquet(table(FRAME[part::2]), tmp_path / f"{part}.parquet")
     to_stream(table(FRAME), tmp_path / "x.arrows")
-    options: Any = {"labels": "kind", "classes": "infer", "categories": {"colour": "infer"}}
+    options: Any = {"labels": "kind", "classes": "infer", "categories": {"color": "infer"}}
     folder = str(tmp_path)
     parquet = sw.data.from_parquet(spark, folder, partitions=3, **options)
     arrow = sw.data.from_arrow(spark, folder, **options)

@@ -14,6 +14,6 @@ def test_the_gan_learns_the_circle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkwright.local.TrainerPool", InProcessPool)
     monkeypatch.setattr(sys, "argv", ["gan.py", "--epochs", "40"])
     radius = runpy.run_path(str(EXAMPLES / "gan.py"))["main"]()
-    # A network that has learnt nothing makes points about the center.
+    # A network that has learned nothing makes points about the center.
     assert 0.7 < radius.mean() < 1.3
     assert radius.std() < 0.35

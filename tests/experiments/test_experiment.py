@@ -233,7 +233,7 @@ def test_a_run_that_resumed_says_that_its_code_trains_from_the_beginning():
     assert code == experiment.to_code()
 
 
-def test_a_run_that_goes_on_with_what_was_learnt_has_no_code_to_show():
+def test_a_run_that_goes_on_with_what_was_learned_has_no_code_to_show():
     made = prepared(Experiment())
     assert made.start().code == made.experiment.to_code()
     assert made.start().code is None

@@ -163,7 +163,7 @@ def test_before_anything_is_measured_only_the_condition_is_told() -> None:
     master = ParameterAveragingTrainingMaster()
     found = prospect(master, workers=2, vector_bytes=1_720_000)
     assert (found.pays, found.speed_up, found.epoch_s) == ("unknown", None, None)
-    assert found.verdict.startswith("It pays if one minibatch takes")
+    assert found.verdict.startswith("More workers pay if one minibatch takes")
     assert prospect(master, workers=2).verdict.endswith("measure it.")
     assert prospect(master, workers=2, step_s=0.02).verdict == (
         "A minibatch takes 20 ms; minibatches of about 10 ms scale less than in proportion."

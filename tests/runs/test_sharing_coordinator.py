@@ -182,7 +182,7 @@ def test_reports_of_older_generations_are_ignored(ending: str) -> None:
     assert script.coordinator.phase == "meeting"
 
 
-def test_a_meeting_that_breaks_again_and_again_ends_the_run_with_what_was_learnt() -> None:
+def test_a_meeting_that_breaks_again_and_again_ends_the_run_with_what_was_learned() -> None:
     script = meeting()
     for _ in range(MAX_FRUITLESS_GROUPS - 1):
         script.report(0, "broken")
@@ -232,7 +232,7 @@ def test_tries_are_counted_anew_when_somebody_comes() -> None:
 # -- checkpoints ----------------------------------------------------------------------------
 
 
-def test_a_checkpoint_is_due_after_seconds_if_anything_was_learnt() -> None:
+def test_a_checkpoint_is_due_after_seconds_if_anything_was_learned() -> None:
     script = training(checkpoints=Due(seconds=60))
     assert script.tick(100.0) == NOTHING
     assert script.works(0) == script.meeting([0, 1], checkpoint=True)
@@ -327,7 +327,7 @@ def test_who_comes_after_stop_is_sent_away_and_not_missed_either() -> None:
 # -- failure --------------------------------------------------------------------------------
 
 
-def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learnt_is_kept() -> None:
+def test_a_failing_worker_leads_to_a_last_meeting_and_what_was_learned_is_kept() -> None:
     script = training()
     script.works(1, 1, wants_more=False)
     assert script.report(1, "failed", generation=1, failure=FAILURE) == script.meeting([0, 1])
@@ -366,7 +366,7 @@ def test_a_stopped_run_whose_workers_are_lost_before_one_delivered_keeps_nothing
 # -- time-outs ------------------------------------------------------------------------------
 
 
-def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learnt_is_kept() -> None:
+def test_a_lost_worker_is_not_waited_for_without_end_but_what_was_learned_is_kept() -> None:
     script = owed()
     assert script.tick(120.0) == NOTHING
     assert script.tick(0.1) == script.meeting([0])

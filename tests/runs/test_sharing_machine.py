@@ -54,10 +54,10 @@ MINIBATCHES = (5, 3, 4)  # of each worker in an epoch, of one example each
 PIECE = 2  # minibatches; some workers ask for more
 ALWAYS = 1 << 62
 
-Learnt = set[tuple[int, int, int]]  # the minibatches that a state has seen
+Learned = set[tuple[int, int, int]]  # the minibatches that a state has seen
 
 
-def everything(epochs: int) -> Learnt:
+def everything(epochs: int) -> Learned:
     return {
         (worker, epoch, number)
         for epoch in range(epochs)
@@ -66,7 +66,7 @@ def everything(epochs: int) -> Learnt:
     }
 
 
-def members(span: Span) -> Learnt:
+def members(span: Span) -> Learned:
     return {(span.owner, span.epoch, number) for number in range(span.start, span.stop)}
 
 
@@ -87,7 +87,7 @@ class Checkpoint:
     """What arrives with `CheckpointReceived`."""
 
     progress: Progress
-    learnt: frozenset[tuple[int, int, int]]
+    learned: frozenset[tuple[int, int, int]]
 
 
 Sent = Event | Validation | Checkpoint
@@ -98,7 +98,7 @@ class Meeting(Ring):
     """One meeting, or the common beginning: nobody is through before all have contributed."""
 
     order: SendMeeting | None  # None: the common beginning
-    learnt: Learnt = field(default_factory=Learnt)  # where those who begin begin
+    learned: Learned = field(default_factory=Learned)  # where those who begin begin
     contributed: set[int] = field(default_factory=set[int])  # connections
     left: set[int] = field(default_factory=set[int])  # before its end
     awaits_verdict: bool = False
@@ -111,7 +111,7 @@ class Worker(Attempt):
     inbox: deque[Action] = field(default_factory=deque[Action])
     abandoned: int = 0  # rings up to this generation are not to be waited for
     group: Group | None = None
-    learnt: Learnt | None = None  # shared by all who share updates; None: no state
+    learned: Learned | None = None  # shared by all who share updates; None: no state
     progress: Progress | None = None
     ring: Meeting | None = None
     source: "Worker | None" = None  # from whom it is fetching its state
@@ -155,22 +155,22 @@ class Worker(Attempt):
         match order:
             case SendGroup(group=group):
                 self.group = group
-                if self.learnt is None and group.source < 0:
+                if self.learned is None and group.source < 0:
                     self.ring = world.ring(group, None)
-                elif self.learnt is None:
+                elif self.learned is None:
                     self.source, self.waited = world.attempts[group.seats[group.source].port], 0
-                    assert self.source.learnt is not None, "the source has no state"
+                    assert self.source.learned is not None, "the source has no state"
             case SendPiece(piece=piece):
-                assert self.learnt is not None
+                assert self.learned is not None
                 assert self.piece is None, "it has a piece already"
                 self.piece, self.done = piece, 0
             case SendMeeting(group=group):
-                assert self.learnt is not None, "it has nothing to average"
+                assert self.learned is not None, "it has nothing to average"
                 if self.piece is not None:
                     self.report_work(wants_more=False)
                 self.ring = world.ring(group, order)
             case RequestResult():
-                assert self.learnt is not None
+                assert self.learned is not None
                 self.sent.append(ResultReceived(connection=self.connection))
             case Dismiss():
                 self.die()
@@ -196,14 +196,14 @@ class Worker(Attempt):
         elif ring.awaits_verdict:
             return self.ask(ring, ring.group.progress.epoch)
         elif ring.order is None:
-            self.ring, self.learnt, self.progress = None, ring.learnt, ring.group.progress
+            self.ring, self.learned, self.progress = None, ring.learned, ring.group.progress
             self.report_work()
         else:
             self.average(ring.group, ring.order)
         return True
 
     def average(self, group: Group, order: SendMeeting) -> None:
-        assert self.learnt is not None
+        assert self.learned is not None
         self.progress = group.progress
         first = group.rank_of(self.worker) == 0
         if order.validate:
@@ -211,7 +211,7 @@ class Worker(Attempt):
             if first:
                 self.sent.append(Validation(self.progress.epoch))
         if order.checkpoint and first:
-            self.sent.append(Checkpoint(self.progress, frozenset(self.learnt)))
+            self.sent.append(Checkpoint(self.progress, frozenset(self.learned)))
         self.ring = None
         self.report(group, "met")
 
@@ -229,7 +229,7 @@ class Worker(Attempt):
         self.source = None
         assert self.group is not None
         if source.alive and not busy:
-            self.learnt, self.progress = source.learnt, self.group.progress
+            self.learned, self.progress = source.learned, self.group.progress
             self.report_work()
         else:
             self.report(self.group, "broken")
@@ -241,14 +241,14 @@ class Worker(Attempt):
         if self.piece is None:
             return False
         assert self.group is not None
-        assert self.learnt is not None
+        assert self.learned is not None
         if self.piece.owner != self.worker:
             seats = [seat for seat in self.group.seats if seat.worker == self.piece.owner]
             owner = world.attempts[seats[0].port] if seats else None
             if owner is None or not owner.alive or owner.silent:
                 self.report_work()
                 return True
-        self.learnt.add((self.piece.owner, self.piece.epoch, self.piece.start + self.done))
+        self.learned.add((self.piece.owner, self.piece.epoch, self.piece.start + self.done))
         self.done += 1
         if self.done == self.piece.size:
             self.report_work()
@@ -310,7 +310,7 @@ class Runs(RunMachine):
         """Of all workers in an epoch."""
         return sum(MINIBATCHES[: self.required])
 
-    def everything(self, epochs: int) -> Learnt:
+    def everything(self, epochs: int) -> Learned:
         return {part for part in everything(epochs) if part[0] < self.required}
 
     def coordinate(self, common: dict[str, Any]) -> SharingCoordinator:
@@ -392,8 +392,8 @@ class Runs(RunMachine):
                 assert self.arrived is not None
                 left = {part for span in progress.todo for part in members(span)}
                 opened = self.everything(progress.opened)
-                assert self.arrived.learnt >= opened - left, "what counts is not in it"
-                self.kept = self.arrived.learnt
+                assert self.arrived.learned >= opened - left, "what counts is not in it"
+                self.kept = self.arrived.learned
                 return
             case SendGroup(connection=c, group=group):
                 self.told[c] = group
@@ -480,7 +480,7 @@ class Runs(RunMachine):
         assert (progress.epoch, progress.todo) == (EPOCHS, ())
         assert sum(progress.steps) == sum(progress.examples) == EPOCHS * self.minibatches
         assert self.deliverer is not None
-        assert self.deliverer.learnt == self.everything(EPOCHS)
+        assert self.deliverer.learned == self.everything(EPOCHS)
         if not self.any_lost:
             assert self.validated == [*range(1, progress.validated + 1)]
             assert self.asked_to_stop or progress.validated == EPOCHS
@@ -519,9 +519,9 @@ class JudgedRuns(Judged, Runs):
     def check_the_end(self, progress: Progress) -> None:
         check_the_verdicts(self.judge, progress)
         assert self.deliverer is not None
-        assert self.deliverer.learnt is not None
+        assert self.deliverer.learned is not None
         owed = {part for span in progress.todo for part in members(span)}
-        assert self.deliverer.learnt >= everything(4) - owed
+        assert self.deliverer.learned >= everything(4) - owed
 
     @invariant()
     def nobody_trains_on_before_a_verdict(self) -> None:
@@ -534,9 +534,9 @@ class CalledBackRuns(CalledBack, Runs):
     def check_the_end(self, progress: Progress) -> None:
         super().check_the_end(progress)
         assert self.deliverer is not None
-        assert self.deliverer.learnt is not None
+        assert self.deliverer.learned is not None
         owed = {part for span in progress.todo for part in members(span)}
-        assert self.deliverer.learnt >= everything(LAST_CALLED) - owed
+        assert self.deliverer.learned >= everything(LAST_CALLED) - owed
 
     @invariant()
     def nobody_trains_on_before_an_answer(self) -> None:

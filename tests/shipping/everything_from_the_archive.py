@@ -75,7 +75,7 @@ def main(environment, folder):
     for master in (
         sw.ParameterAveragingTrainingMaster(batch_size_per_worker=20, averaging_frequency=2),
         # As large as a step of this optimizer: with the usual first threshold, which is a fiftieth,
-        # little would be learnt in so few minibatches.
+        # little would be learned in so few minibatches.
         sw.SharedTrainingMaster(
             batch_size_per_worker=20, threshold=sw.FixedThreshold(threshold=0.02)
         ),

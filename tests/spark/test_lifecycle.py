@@ -13,6 +13,7 @@ from tests.spark.helpers import Slow, Stuck, busy, dense, train_locally, weights
 from tests.waiting import wait_until
 
 import sparkwright as sw
+from sparkwright.cluster.connect import context_of
 from sparkwright.data import DataSet
 
 pytestmark = pytest.mark.spark
@@ -36,7 +37,7 @@ class InOrder:
         self.model = self._model()
         master = master_of(workers=workers, shuffle=False, repartition="never").with_hooks(hook)
         network = sw.SparkNetwork(spark, self.model, master)
-        data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, workers))
+        data = sw.data.from_rdd(spark, context_of(spark).parallelize(parts, workers))
         self.run = network.start(data, epochs=500)
 
     def assert_model_is_last_average(self) -> None:
@@ -63,6 +64,7 @@ class InOrder:
         return dense(keras.optimizers.SGD(0.1))
 
 
+@pytest.mark.connect
 def test_stop_keeps_the_average_of_the_last_round(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
@@ -80,6 +82,7 @@ def test_stop_keeps_the_average_of_the_last_round(
     training.assert_model_is_last_average()
 
 
+@pytest.mark.connect
 def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
@@ -100,7 +103,7 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
         run.wait()
     timer.join()
     # All four slots are free again: a job that needs them runs at once.
-    assert spark.sparkContext.parallelize(range(4), 4).count() == 4
+    assert context_of(spark).parallelize(range(4), 4).collect() == [0, 1, 2, 3]
     assert time.monotonic() - began_s < 0.5 + 5
     assert run.status.state == "stopped"
     assert run.history["step"].max() == 2 * run.status.averagings
@@ -154,6 +157,7 @@ def test_a_cancelled_await_stops_the_run(spark: Any, blobs: DataSet, leaves_noth
     assert run.status.state == "stopped"
 
 
+@pytest.mark.connect
 def test_two_runs_at_once_do_not_disturb_each_other(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:
@@ -202,6 +206,7 @@ def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: Da
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
+@pytest.mark.connect
 def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     import keras
 
@@ -241,6 +246,7 @@ def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
+@pytest.mark.connect
 def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)

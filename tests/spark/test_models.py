@@ -64,7 +64,7 @@ def test_averaging_goes_on_after_a_load_as_if_it_had_never_stopped(
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]
 
 
-def test_what_gradient_sharing_learnt_is_all_there_after_a_load(
+def test_what_gradient_sharing_learned_is_all_there_after_a_load(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:
     url = str(tmp_path / "model.keras")

@@ -127,11 +127,11 @@ def test_keras_alone_predicts_what_the_cluster_predicts(spark: Any, tmp_path: Pa
 
 def test_new_files_are_read_as_those_the_model_was_trained_on(spark: Any, tmp_path: Path) -> None:
     old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
-    Path(old).write_text("colour,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")
-    # Other columns, another order, and neither all colours nor all classes.
-    Path(new).write_text("kind,other,size,colour\nc,9,7,red\n")
+    Path(old).write_text("color,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")
+    # Other columns, another order, and neither all colors nor all classes.
+    Path(new).write_text("kind,other,size,color\nc,9,7,red\n")
     train = sw.data.from_csv(
-        spark, old, labels="kind", classes="infer", categories={"colour": "infer"}
+        spark, old, labels="kind", classes="infer", categories={"color": "infer"}
     )
     network = sw.SparkNetwork(spark, dense(), master())
     assert network.schema is None

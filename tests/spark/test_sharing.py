@@ -60,7 +60,7 @@ def test_the_loss_falls_and_the_encoding_is_told(
         assert worker.threshold is not None
 
 
-def test_stop_keeps_what_was_learnt(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
+def test_stop_keeps_what_was_learned(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     model = dense()
     before = weights(model)
     run = sw.SparkNetwork(spark, model, master_of().with_hooks(Slow())).start(blobs, epochs=500)

@@ -160,6 +160,8 @@ class FrameRDD:
         frame: "DataFrame",
         steps: tuple[Step, ...] = (),
         count: int | None = None,
+        *,
+        barrier: bool = False,
     ) -> None:
         """Take a DataFrame.
 
@@ -168,9 +170,11 @@ class FrameRDD:
             frame: rows of `_SCHEMA`, or of anything that the first of `steps` does not look at.
             steps: are applied to each partition.
             count: partitions; default None: a job counts them.
+            barrier: all tasks start together, or not at all.
         """
         self.context = context
         self._frame, self._steps, self._count = frame, steps, count
+        self._barrier = barrier
         self._cached: Any = None
 
     def mapPartitionsWithIndex(self, function: Step, preservesPartitioning: bool = False) -> Any:
@@ -178,7 +182,9 @@ class FrameRDD:
         del preservesPartitioning
         if self._cached is not None:
             return FrameRDD(self.context, self._cached, (_decoded, function), self._count)
-        return FrameRDD(self.context, self._frame, (*self._steps, function), self._count)
+        return FrameRDD(
+            self.context, self._frame, (*self._steps, function), self._count, barrier=self._barrier
+        )
 
     def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> "FrameRDD":
         """Apply elements -> elements to each partition."""
@@ -240,6 +246,10 @@ class FrameRDD:
         """Move pairs (key, value) to the partition `place(key)`, sorted by their keys."""
         moved = self.partitionBy(count, place)
         return moved.mapPartitions(lambda pairs: sorted(pairs, key=operator.itemgetter(0)))
+
+    def barrier(self) -> "FrameRDD":
+        """Start all tasks together, or none."""
+        return FrameRDD(self.context, self._frame, self._steps, self._count, barrier=True)
 
     def withResources(self, _profile: Any) -> "FrameRDD":
         """Return itself: GPUs are the server's to give."""
@@ -333,7 +343,7 @@ class FrameRDD:
                 elements = step(index, elements)
             yield from _encoded(elements, keyed=keyed)
 
-        return self._frame.mapInArrow(run, schema)
+        return self._frame.mapInArrow(run, schema, barrier=self._barrier)
 
 
 class FileBroadcast:

@@ -178,7 +178,7 @@ class TableSchema:
         return math.prod(self.shapes.get(column, ()))
 
     def feature_names(self, name: str = "features") -> tuple[str, ...]:
-        """What each number of an input is: `age`, `colour=red`, `pixels[3]`.
+        """What each number of an input is: `age`, `color=red`, `pixels[3]`.
 
         Args:
             name: the input; default "features".

@@ -223,9 +223,9 @@ class Prospect:
         count = self.minibatches_per_exchange
         often = "" if self.plan.kind == "sharing" else f" every {_minibatches_text(count)}"
         return (
-            f"It pays if one minibatch takes {seconds_text(wanted_s)} or more: "
+            f"More workers pay if one minibatch takes {seconds_text(wanted_s)} or more: "
             f"{self._exchange_text}{often} takes about {seconds_text(self.exchange_s)}, "
-            "then a tenth of the time."
+            "which is then a tenth of the time."
         )
 
 
