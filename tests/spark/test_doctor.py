@@ -14,6 +14,7 @@ from tests.ports import held_port
 from tests.spark.helpers import busy
 
 import sparkwright as sw
+from sparkwright.cluster.connect import is_connect
 
 pytestmark = pytest.mark.spark
 
@@ -30,13 +31,16 @@ def rows(diagnosis: Any, name: str) -> list[tuple[str, str]]:
     return [(check.where, check.status) for check in diagnosis.find(name)]
 
 
+@pytest.mark.connect
 def test_every_executor_is_looked_at(spark: Any, tmp_path: Path, leaves_nothing: None) -> None:
     folder = tmp_path / "models"
     diagnosis = sw.doctor(spark, urls=[str(folder)])
     assert diagnosis.ok, diagnosis
     assert diagnosis.find("Executors")[0].found == "4 looked at, 4 task slots"
-    for name in ("Python", "sparkwright", "PySpark", "TensorFlow", "Keras", "NumPy", "Java"):
+    for name in ("Python", "sparkwright", "PySpark", "TensorFlow", "Keras", "NumPy"):
         assert rows(diagnosis, name) == [("driver, all 4 executors", "ok")]
+    java = "all 4 executors" if is_connect(spark) else "driver, all 4 executors"
+    assert rows(diagnosis, "Java") == [(java, "ok")]
     for name in ("Driver reached", "Executors reached", "Clock"):
         assert rows(diagnosis, name) == [("all 4 executors", "ok")]
     assert rows(diagnosis, f"Files {folder}") == [("driver, all 4 executors", "ok")]

@@ -8,6 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright import Experiment
+from sparkwright.cluster.connect import context_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import Option
 from sparkwright.runs import TrainingRun
@@ -187,8 +188,8 @@ class LaunchPanel(Part):
         if spark is None:
             text = "Spark is not running. Start launches it with these settings."
         else:
-            context = spark.sparkContext
-            text = f"Spark {spark.version} is running at {context.master} with its own settings."
+            master = context_of(spark).master
+            text = f"Spark {spark.version} is running at {master} with its own settings."
         self.spark_state.value = advice(text)
         self.spark_form.layout.display = None if spark is None else "none"
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)

@@ -7,6 +7,7 @@ and a job of `mapInArrow` can do it: tasks, partitions, their order and their re
 Functions and elements are pickled as PySpark pickles those of an RDD: within the user's session.
 """
 
+import collections
 import functools
 import hashlib
 import itertools
@@ -82,7 +83,8 @@ class ConnectContext:
     @property
     def defaultParallelism(self) -> int:
         """Default number of partitions: the cores of all executors that have come."""
-        return FrameRDD(self, self._spark.range(1 << 20)).getNumPartitions()
+        numbers = self._spark.range(1 << 16)
+        return numbers.selectExpr("spark_partition_id() AS place").distinct().count()
 
     def getConf(self) -> Any:
         """The settings: `get` and `getAll`."""
@@ -99,7 +101,8 @@ class ConnectContext:
         else:
             given = [_Here(part) for part in parts]
 
-        def of_partition(index: int, _: Iterable[Any]) -> Iterable[Any]:
+        def of_partition(index: int, batches: Iterable[Any]) -> Iterable[Any]:
+            collections.deque(batches, 0)  # Spark ends Python workers that leave rows unread
             return given[index].value
 
         return FrameRDD(self, self._spark.range(0, count, 1, count), (of_partition,), count)

@@ -124,7 +124,8 @@ def test_a_key_compares_the_network_with_the_data_once(builder, monkeypatch):
     builder.on_change(lambda part: part.problem)
     compared.clear()
     type_into(builder, "filters", "7")
-    assert len(compared) == 1
+    # A builder of another test may still compare: its thread has just loaded Keras.
+    assert [spec for spec, *_ in compared if spec == builder.spec] == [builder.spec]
 
 
 def test_every_layer_of_keras_can_be_added(builder):
