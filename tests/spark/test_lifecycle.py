@@ -206,7 +206,6 @@ def test_workers_that_do_not_all_come_end_in_a_clear_error(spark: Any, blobs: Da
         sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-@pytest.mark.connect
 def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> None:
     import keras
 
@@ -246,7 +245,6 @@ def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
             sw.SparkNetwork(spark, dense(), master).fit(blobs)
 
 
-@pytest.mark.connect
 def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)
