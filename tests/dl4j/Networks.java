@@ -37,12 +37,14 @@ import org.nd4j.linalg.schedule.*;
  */
 public class Networks {
     private static File folder;
+    private static long seed;
 
     public static void main(String[] arguments) throws Exception {
         folder = new File(arguments[0]);
         folder.mkdirs();
+        seed = Long.parseLong(arguments[1]);
         Nd4j.setDefaultDataTypes(DataType.FLOAT, DataType.FLOAT);
-        Nd4j.getRandom().setSeed(7);
+        Nd4j.getRandom().setSeed(seed);
         layers();
         updaters();
         networks();
@@ -51,16 +53,22 @@ public class Networks {
     // --- one network for each kind of layer -----------------------------------------------------
 
     private static void layers() throws Exception {
-        NeuralNetConfiguration.ListBuilder many = start(new Sgd(0.05)).list();
         IActivation[] activations = {
             new ActivationIdentity(), new ActivationReLU(), new ActivationTanH(), new ActivationSigmoid(),
             new ActivationSoftPlus(), new ActivationSoftSign(), new ActivationELU(), new ActivationSELU(),
             new ActivationSwish(), new ActivationLReLU(0.2), new ActivationReLU6(), new ActivationHardTanH(),
             new ActivationMish(), new ActivationGELU(true), new ActivationGELU(false), new ActivationThresholdedReLU(0.1),
-            new ActivationELU(0.5), new ActivationHardSigmoid(), new ActivationSoftmax()};
-        for (IActivation each : activations) many.layer(new DenseLayer.Builder().nIn(4).nOut(4).activation(each).build());
-        mln("dense", many.layer(output(4, 3)), null, floats(8, 4), classes(8, 3));
-        mln("dense-without-bias", start(new Sgd(0.05)).list()
+            new ActivationELU(0.5), new ActivationHardSigmoid(), new ActivationRectifiedTanh(), new ActivationSoftmax()};
+        ComputationGraphConfiguration.GraphBuilder many = start(new Sgd(0.05)).graphBuilder().addInputs("x");
+        String[] names = new String[activations.length];
+        for (int i = 0; i < names.length; i++) {
+            names[i] = activations[i].getClass().getSimpleName() + i;
+            many.addLayer(names[i], new DenseLayer.Builder().nIn(4).nOut(2).activation(activations[i]).build(), "x");
+        }
+        many.addVertex("all", new MergeVertex(), names).addLayer("out", output(2 * names.length, 3), "all").setOutputs("out");
+        graph("activations", many, null, array(floats(8, 4).muli(3)), array(classes(8, 3)));
+        mln("dense", start(new Sgd(0.05)).list()
+            .layer(new DenseLayer.Builder().nIn(4).nOut(4).activation(Activation.RELU).build())
             .layer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).hasBias(false).build())
             .layer(output(5, 3)), null, floats(8, 4), classes(8, 3));
         mln("convolution", start(new Sgd(0.05)).list()
@@ -68,21 +76,29 @@ public class Networks {
             .layer(new ConvolutionLayer.Builder(3, 3).nOut(4).stride(2, 1).padding(1, 2).hasBias(false).activation(Activation.RELU).build())
             .layer(new ConvolutionLayer.Builder(3, 3).nOut(3).stride(2, 2).convolutionMode(ConvolutionMode.Same).activation(Activation.IDENTITY).build())
             .layer(new ConvolutionLayer.Builder(2, 2).nOut(2).dilation(2, 2).convolutionMode(ConvolutionMode.Same).activation(Activation.SIGMOID).build())
-            .layer(output(0, 3)), InputType.convolutional(9, 8, 2), floats(6, 2, 9, 8), classes(6, 3));
+            .layer(output(0, 3)), InputType.convolutional(14, 12, 2), floats(3, 2, 14, 12), classes(3, 3));
         mln("subsampling", start(new Sgd(0.05)).list()
+            .layer(new ZeroPaddingLayer.Builder(1, 0, 2, 1).build())
             .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.MAX, new int[] {2, 3}, new int[] {1, 1}).padding(1, 1).build())
             .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.AVG, new int[] {3, 3}, new int[] {2, 2}).convolutionMode(ConvolutionMode.Same).build())
             .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.MAX, new int[] {2, 2}, new int[] {1, 1}).convolutionMode(ConvolutionMode.Same).build())
             .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.AVG, new int[] {2, 2}, new int[] {1, 1}).build())
             .layer(output(0, 3)), InputType.convolutional(9, 8, 2), floats(6, 2, 9, 8), classes(6, 3));
-        mln("shapes", start(new Sgd(0.05)).list()
-            .layer(new ZeroPaddingLayer.Builder(1, 0, 2, 1).build())
-            .layer(new org.deeplearning4j.nn.conf.layers.convolutional.Cropping2D.Builder(0, 1, 1, 0).build())
-            .layer(new Upsampling2D.Builder(2).build())
-            .layer(new SeparableConvolution2D.Builder(2, 2).nOut(3).depthMultiplier(2).activation(Activation.TANH).build())
-            .layer(new DepthwiseConvolution2D.Builder(2, 2).depthMultiplier(2).activation(Activation.TANH).build())
-            .layer(new Deconvolution2D.Builder(2, 2).nOut(3).stride(2, 2).activation(Activation.TANH).build())
+        mln("unmapped", start(new Sgd(0.05)).list()
+            .layer(new SeparableConvolution2D.Builder(2, 2).nOut(3).build())
             .layer(output(0, 3)), InputType.convolutional(4, 5, 2), floats(6, 2, 4, 5), classes(6, 3));
+        mln("channels-last", start(new Sgd(0.05)).list()
+            .layer(new ConvolutionLayer.Builder(2, 3).nOut(3).dataFormat(CNN2DFormat.NHWC).activation(Activation.TANH).build())
+            .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.MAX, new int[] {2, 2}, new int[] {1, 1}).dataFormat(CNN2DFormat.NHWC).build())
+            .layer(output(0, 3)), InputType.convolutional(5, 6, 2, CNN2DFormat.NHWC), floats(6, 5, 6, 2), classes(6, 3));
+        mln("frozen", start(new Adam(0.01)).list()
+            .layer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).build())
+            .layer(new FrozenLayer(new DenseLayer.Builder().nIn(5).nOut(4).activation(Activation.TANH).dropOut(0.5).build()))
+            .layer(output(4, 3)), null, floats(8, 4), classes(8, 3));
+        mln("two-updaters", start(new Adam(0.01)).list()
+            .layer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).updater(new Nesterovs(0.1)).build())
+            .layer(new DenseLayer.Builder().nIn(5).nOut(4).activation(Activation.TANH).biasUpdater(new Sgd(0.1)).build())
+            .layer(output(4, 3)), null, floats(8, 4), classes(8, 3));
         mln("batch-normalization", start(new Sgd(0.05)).list()
             .layer(new ConvolutionLayer.Builder(2, 2).nOut(3).activation(Activation.TANH).build())
             .layer(new BatchNormalization.Builder().decay(0.8).build())
@@ -110,7 +126,7 @@ public class Networks {
             .layer(new LastTimeStep(new LSTM.Builder().nIn(3).nOut(4).activation(Activation.TANH).build()))
             .layer(output(4, 3)), null, floats(5, 3, 6), classes(5, 3));
         mln("embedding", start(new Sgd(0.05)).list()
-            .layer(new EmbeddingLayer.Builder().nIn(10).nOut(4).hasBias(true).biasInit(0.2).activation(Activation.TANH).build())
+            .layer(new EmbeddingLayer.Builder().nIn(10).nOut(4).activation(Activation.TANH).build())
             .layer(output(4, 3)), null, integers(6, 10, 1), classes(6, 3));
         mln("embedding-sequence", start(new Sgd(0.05)).list()
             .layer(new EmbeddingSequenceLayer.Builder().nIn(10).nOut(4).inputLength(5).build())
@@ -161,19 +177,19 @@ public class Networks {
             .addVertex("shifted", new ShiftVertex(0.2), "scaled")
             .addVertex("unit", new L2NormalizeVertex(), "shifted")
             .addLayer("out", output(13, 3), "unit").setOutputs("out");
-        graph("vertices", vertices, array(floats(8, 4)), array(classes(8, 3)));
+        graph("vertices", vertices, null, array(floats(8, 4)), array(classes(8, 3)));
         graph("image-vertices", start(new Sgd(0.05)).graphBuilder().addInputs("x")
             .addLayer("a", new ConvolutionLayer.Builder(3, 3).nOut(3).convolutionMode(ConvolutionMode.Same).activation(Activation.TANH).build(), "x")
             .addLayer("b", new ConvolutionLayer.Builder(1, 1).nOut(2).activation(Activation.TANH).build(), "x")
             .addVertex("merged", new MergeVertex(), "a", "b")
             .addLayer("out", output(0, 3), "merged").setOutputs("out")
-            .setInputTypes(InputType.convolutional(4, 5, 2)), array(floats(6, 2, 4, 5)), array(classes(6, 3)));
+            .setInputTypes(InputType.convolutional(4, 5, 2)), null, array(floats(6, 2, 4, 5)), array(classes(6, 3)));
         graph("sequence-vertices", start(new Sgd(0.05)).graphBuilder().addInputs("x")
             .addLayer("a", new LSTM.Builder().nIn(3).nOut(4).activation(Activation.TANH).build(), "x")
             .addLayer("b", new LSTM.Builder().nIn(3).nOut(2).activation(Activation.TANH).build(), "x")
             .addVertex("merged", new MergeVertex(), "a", "b")
             .addVertex("last", new LastTimeStepVertex("x"), "merged")
-            .addLayer("out", output(6, 3), "last").setOutputs("out"), array(floats(5, 3, 6)), array(classes(5, 3)));
+            .addLayer("out", output(6, 3), "last").setOutputs("out"), null, array(floats(5, 3, 6)), array(classes(5, 3)));
     }
 
     // --- one network for each updater -----------------------------------------------------------
@@ -230,6 +246,9 @@ public class Networks {
             .layer(new GlobalPoolingLayer.Builder(PoolingType.AVG).build())
             .layer(new OutputLayer.Builder(LossFunction.XENT).nOut(1).activation(Activation.SIGMOID).build()),
             InputType.recurrent(12), integers(6, 12, 7), classes(6, 2).getColumn(0).reshape(6, 1));
+        MultiNormalizerStandardize both = new MultiNormalizerStandardize();
+        both.fitLabel(true);
+        both.fit(new MultiDataSet(array(floats(6, 2, 5, 5), floats(6, 3).addi(2)), array(floats(6, 3), floats(6, 2).muli(9))));
         graph("graph", start(new Adam(0.01)).graphBuilder().addInputs("image", "numbers")
             .addLayer("conv", new ConvolutionLayer.Builder(3, 3).nOut(3).convolutionMode(ConvolutionMode.Same).activation(Activation.RELU).build(), "image")
             .addLayer("norm", new BatchNormalization.Builder().build(), "conv")
@@ -242,13 +261,13 @@ public class Networks {
             .addLayer("size", new OutputLayer.Builder(LossFunction.MSE).nOut(2).activation(Activation.IDENTITY).build(), "both")
             .setOutputs("kind", "size")
             .setInputTypes(InputType.convolutional(5, 5, 2), InputType.feedForward(3)),
-            array(floats(6, 2, 5, 5), floats(6, 3)), array(classes(6, 3), floats(6, 2)));
+            both, array(floats(6, 2, 5, 5), floats(6, 3)), array(classes(6, 3), floats(6, 2)));
     }
 
     // --- what they have in common ---------------------------------------------------------------
 
     private static NeuralNetConfiguration.Builder start(IUpdater updater) {
-        return new NeuralNetConfiguration.Builder().seed(7).updater(updater).weightInit(new NormalDistribution(0, 0.5)).biasInit(0.1);
+        return new NeuralNetConfiguration.Builder().seed(seed).updater(updater).weightInit(new NormalDistribution(0, 0.5)).biasInit(0.1);
     }
 
     private static OutputLayer output(int nIn, int nOut) {
@@ -299,24 +318,32 @@ public class Networks {
         arrays.put("score", Nd4j.scalar(network.score(new DataSet(x, y), false)));
         if (normalizer != null) {
             INDArray raw = (INDArray) more[1];
-            arrays.put("raw", raw.dup());
+            arrays.put("raw0", raw.dup());
             DataSet data = new DataSet(raw.dup(), Nd4j.ones(DataType.FLOAT, raw.size(0), y.size(1)));
             normalizer.transform(data);
-            arrays.put("normalized", data.getFeatures());
-            arrays.put("normalized-labels", data.getLabels());
+            arrays.put("normalized0", data.getFeatures());
+            arrays.put("normalized-labels0", data.getLabels());
         }
         for (int step = 0; step < 2; step++) network.fit(x, y);
         arrays.put("after0", network.output(x, false).dup());
         save(name, arrays);
     }
 
-    private static void graph(String name, ComputationGraphConfiguration.GraphBuilder builder, INDArray[] x, INDArray[] y) throws Exception {
+    private static void graph(String name, ComputationGraphConfiguration.GraphBuilder builder, MultiDataNormalization normalizer, INDArray[] x, INDArray[] y) throws Exception {
         ComputationGraph network = new ComputationGraph(builder.build());
         network.init();
         MultiDataSet data = new MultiDataSet(x, y);
         for (int step = 0; step < 3; step++) network.fit(data);
-        ModelSerializer.writeModel(network, new File(folder, name + ".zip"), true);
+        File file = new File(folder, name + ".zip");
+        ModelSerializer.writeModel(network, file, true);
         Map<String, INDArray> arrays = new LinkedHashMap<>();
+        if (normalizer != null) {
+            ModelSerializer.addNormalizerToModel(file, normalizer);
+            MultiDataSet scaled = new MultiDataSet(array(x[0].dup(), x[1].dup()), array(y[0].dup(), y[1].dup()));
+            normalizer.transform(scaled);
+            for (int i = 0; i < 2; i++) arrays.put("normalized" + i, scaled.getFeatures(i));
+            for (int i = 0; i < 2; i++) arrays.put("normalized-labels" + i, scaled.getLabels(i));
+        }
         for (int i = 0; i < x.length; i++) arrays.put("in" + i, x[i].dup());
         for (int i = 0; i < y.length; i++) arrays.put("labels" + i, y[i].dup());
         INDArray[] outputs = network.output(false, x);

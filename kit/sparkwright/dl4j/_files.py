@@ -55,9 +55,7 @@ def read_file(file: BinaryIO, url: str) -> Stored:
                 raise ValueError(f"its {packed} bytes would become {unpacked}")
             names = (_JSON, _PARAMETERS, _UPDATER, _NORMALIZER)
             found = {n: read_entry(archive, entries[n]) for n in names if n in entries}
-        configuration: Any = strict_json(found[_JSON])
-        if not isinstance(configuration, dict):
-            raise ValueError(f"{_JSON} is no object")
+        configuration = dict(strict_json(found[_JSON]))
         parameters, updater = found[_PARAMETERS], found.get(_UPDATER)
         return Stored(
             configuration,
@@ -67,7 +65,7 @@ def read_file(file: BinaryIO, url: str) -> Stored:
             found.get(_NORMALIZER),
             [f"{_JAVA}, a serialized Java object"] if _JAVA in entries else [],
         )
-    except (*DAMAGE, RecursionError) as error:
+    except (*DAMAGE, TypeError, RecursionError) as error:
         raise damaged(url, str(error) or type(error).__name__) from None
 
 
@@ -138,7 +136,9 @@ def read_normalizer(content: bytes, inputs: Sequence[str], outputs: Sequence[str
         raise ValueError(f"a normalizer begins with {header[:20]!r}")
     _, kind = reader.value("i"), reader.text()
     if kind == "IMAGE_MIN_MAX":
-        return ImageScale(low=reader.value("d"), high=reader.value("d"), max_value=reader.value("d"))
+        return ImageScale(
+            low=reader.value("d"), high=reader.value("d"), max_value=reader.value("d")
+        )
     if kind.removeprefix("MULTI_") not in ("STANDARDIZE", "MIN_MAX"):
         raise Unmapped(f"a normalizer of the kind {kind[:40]}")
     has_labels, names = reader.value("?"), (["features"], ["labels"])

@@ -7,7 +7,8 @@ after `import sparkwright.networks.peephole_lstm`.
 from typing import Any
 
 import keras
-from keras import ops
+
+ops: Any = keras.ops
 
 
 @keras.saving.register_keras_serializable("sparkwright")
@@ -27,7 +28,8 @@ class PeepholeLSTMCell(keras.layers.LSTMCell):
     def call(self, inputs: Any, states: Any, training: bool = False) -> Any:
         """One step: (n, features) and two states of (n, units) to an output and two states."""
         hidden, cell = states
-        gate, act = self.recurrent_activation, self.activation
+        gate: Any = self.recurrent_activation
+        act: Any = self.activation
         to_forget, to_output, to_input = ops.unstack(self.peepholes, axis=1)
         total = ops.matmul(inputs, self.kernel) + ops.matmul(hidden, self.recurrent_kernel)
         if self.use_bias:
