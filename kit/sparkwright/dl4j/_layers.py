@@ -1,4 +1,4 @@
-"""Layers, vertices and preprocessors of Deeplearning4j as Keras layers, channels last."""
+"""Layers of Deeplearning4j as Keras layers, channels last."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -27,10 +27,6 @@ _ACTIVATIONS: dict[str, Callable[[Any, Settings, Any], Any]] = {
     "GELU": lambda k, fn, y: (
         k.ops.gelu(y, approximate=True) if fn.get("precise") else y * k.ops.sigmoid(y * 1.702)
     ),
-}
-_ELEMENT_WISE: dict[Any, str] = {
-    **{"Add": "Add", "Subtract": "Subtract", "Average": "Average", "Product": "Multiply"},
-    **{"Max": "Maximum", "Min": "Minimum"},
 }
 _MERGES = {"ADD": "sum", "MUL": "mul", "AVERAGE": "ave", "CONCAT": "concat"}
 _DROPOUTS = ("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise")
@@ -66,11 +62,6 @@ def lowered(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name).lower(): lowered(inner) for name, inner in value.items()}
     return [lowered(inner) for inner in value] if isinstance(value, list) else value
-
-
-def image_shape(p: Settings) -> tuple[int, int, int]:
-    """Return height, width and channels in the settings of a preprocessor."""
-    return p["inputheight"], p["inputwidth"], p["numchannels"]
 
 
 class Layers:
@@ -111,44 +102,12 @@ class Layers:
         make = self._makers.get(kind)
         if make is None or c.get("haslayernorm"):
             raise Unmapped(f"{name!r}, a {kind}{' with layer norm' if make else ''}")
+        inner: Any = c.get("underlying") or c.get("fwd") or c
         for key in ("constraints", "weightnoise", "gradientnormalization"):
-            if c.get(key) not in (None, "None", []):
+            if inner.get(key) not in (None, "None", []):
                 self.left_out.append(f"{key} of {name!r}")
-        dropout: Any = c.get("idropout")
         # Frozen layers work as they do without training.
-        return make(c, x if is_frozen else self._dropped(dropout, x))
-
-    def vertex(self, name: str, c: Settings, xs: Sequence[Any]) -> Any:
-        """Return the output of a vertex that is no layer."""
-        layers, kind, x = self._keras.layers, kind_of(c), xs[0]
-        if kind == "MergeVertex":
-            return layers.Concatenate(name=name)(xs) if len(xs) > 1 else x
-        if kind == "ElementWiseVertex":
-            return getattr(layers, _ELEMENT_WISE[c["op"]])(name=name)(xs)
-        if kind == "SubsetVertex":
-            return x[..., c["from"] : c["to"] + 1]
-        if kind in ("ScaleVertex", "ShiftVertex"):
-            return layers.Rescaling(c.get("scalefactor", 1.0), c.get("shiftfactor", 0.0))(x)
-        if kind == "L2NormalizeVertex" and not c.get("dimension"):
-            return layers.UnitNormalization(axis=list(range(1, len(x.shape))))(x)
-        if kind == "LastTimeStepVertex":
-            return x[:, -1]
-        raise Unmapped(f"{name!r}, a {kind}")
-
-    def preprocessed(self, p: Settings | None, x: Any) -> Any:
-        """Return `x` after a preprocessor; steps of sequences stay an axis."""
-        layers, kind = self._keras.layers, kind_of(p)
-        if p is None or kind in ("RnnToFeedForwardPreProcessor", "FeedForwardToRnnPreProcessor"):
-            return x
-        if kind not in ("CnnToFeedForwardPreProcessor", "FeedForwardToCnnPreProcessor"):
-            raise Unmapped(f"a {kind}")
-        (height, width, channels), is_last = image_shape(p), p.get("format") == "NHWC"
-        if kind.startswith("Cnn"):  # flat images have channels first
-            x = x if is_last else layers.Permute((3, 1, 2))(x)
-            return layers.Reshape((height * width * channels,))(x)
-        if is_last:
-            return layers.Reshape((height, width, channels))(x)
-        return layers.Permute((2, 3, 1))(layers.Reshape((channels, height, width))(x))
+        return make(c, x if is_frozen else self._dropped(inner.get("idropout"), x))
 
     def _keep(self, c: Settings, variable: Any, convert: Any = None, role: Any = "weight") -> None:
         """Note the next parameters: `variable` in Fortran's order, or as `convert` changes them."""
@@ -212,14 +171,9 @@ class Layers:
     def _embedding(self, c: Settings, x: Any) -> Any:
         if c.get("hasbias"):
             raise Unmapped(f"{c['name']!r}, a {kind_of(c)} with a bias")
-        settings, layers = self._common(c), self._keras.layers
-        layer = layers.Embedding(
-            c["nin"],
-            c["nout"],
-            embeddings_regularizer=settings["kernel_regularizer"],
-            name=c["name"],
-            trainable=c["trainable"],
-        )
+        layers, settings = self._keras.layers, {"name": c["name"], "trainable": c["trainable"]}
+        settings["embeddings_regularizer"] = self._regularizer(c, "regularization")
+        layer = layers.Embedding(c["nin"], c["nout"], **settings)
         y = layer(x)
         self._keep(c, layer.embeddings)
         is_one = kind_of(c) == "EmbeddingLayer"
@@ -278,10 +232,12 @@ class Layers:
 
     def _global_pooling(self, c: Settings, x: Any) -> Any:
         ops, kind, axes = self._keras.ops, c["poolingtype"], tuple(range(1, len(x.shape) - 1))
-        if kind in ("MAX", "AVG"):
-            return (ops.max if kind == "MAX" else ops.mean)(x, axis=axes)
-        power = 1.0 if kind == "SUM" else float(c["pnorm"])
-        return ops.sum(x if kind == "SUM" else ops.abs(x) ** power, axis=axes) ** (1 / power)
+        if not c.get("collapsedimensions", True):
+            raise Unmapped(f"{c['name']!r}, a pooling that keeps its axes")
+        if kind != "PNORM":
+            return {"MAX": ops.max, "AVG": ops.mean, "SUM": ops.sum}[kind](x, axis=axes)
+        power = float(c["pnorm"])
+        return ops.sum(ops.abs(x) ** power, axis=axes) ** (1 / power)
 
     def _batch_normalization(self, c: Settings, x: Any) -> Any:
         constant, is_locked = self._keras.initializers.Constant, c.get("lockgammabeta")
@@ -330,13 +286,14 @@ class Layers:
         return y if all_steps else y[:, -1]
 
     def _recurrent_layer(self, c: Settings, **options: Any) -> Any:
-        layers, kind = self._keras.layers, kind_of(c)
-        settings: dict[str, Any] = {**self._common(c), "activation": _named(c)}
-        settings["recurrent_regularizer"] = settings["kernel_regularizer"]
-        if kind != "SimpleRnn":
-            settings["recurrent_activation"] = _named(c, "gateactivationfn")
-        if kind not in _RECURRENT or None in map(settings.get, settings.keys() & _GATES):
+        layers, kind, activation = self._keras.layers, kind_of(c), _named(c)
+        gates = (
+            {} if kind == "SimpleRnn" else {"recurrent_activation": _named(c, "gateactivationfn")}
+        )
+        if kind not in _RECURRENT or None in (activation, *gates.values()):
             raise Unmapped(f"{c['name']!r}, a {kind} with its activations")
+        settings: dict[str, Any] = {**self._common(c), **gates, "activation": activation}
+        settings["recurrent_regularizer"] = settings["kernel_regularizer"]
         if kind in ("LSTM", "SimpleRnn"):
             make = layers.LSTM if kind == "LSTM" else layers.SimpleRNN
             return make(c["nout"], **settings, **options)
@@ -352,9 +309,6 @@ class Layers:
         if hasattr(cell, "peepholes"):
             self._keep(c, cell.peepholes)
         self._keep(c, cell.bias, order(cell.bias), "bias")
-
-
-_GATES = {"activation", "recurrent_activation"}
 
 
 def _named(c: Settings, key: str = "activationfn") -> str | None:

@@ -14,7 +14,7 @@ from sparkwright.errors import DataError
 from sparkwright.storage.files import open_to_read
 
 from ._files import Array, Stored, Unmapped, damaged, read_file, read_normalizer
-from ._layers import Layers, Parameter, Settings, image_shape, kind_of, lowered
+from ._layers import Layers, Parameter, Settings, kind_of, lowered
 
 Shapes = Mapping[str, Sequence[int | None]]
 _LOSSES = {
@@ -43,6 +43,10 @@ _UPDATERS: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[str, ...]]
     "AdaGrad": ("Adagrad", {}, {"initial_accumulator_value": 0.0}, ("accumulator",)),
     "RmsProp": ("RMSprop", _DECAYING, {}, ("velocity",)),
     "AdaDelta": ("Adadelta", _DECAYING, {}, ("accumulated_grad", "accumulated_delta_var")),
+}
+_ELEMENT_WISE: dict[Any, str] = {
+    **{"Add": "Add", "Subtract": "Subtract", "Average": "Average", "Product": "Multiply"},
+    **{"Max": "Maximum", "Min": "Minimum"},
 }
 # How many axes precede the features, by the kind of a first layer.
 _AXES = {
@@ -131,7 +135,7 @@ class _Network:
             ]
         elif "topologicalOrderStr" in found:
             self._units = [
-                _vertex(name, lowered(found["vertices"][name]), found["vertexInputs"][name])
+                _unit(name, lowered(found["vertices"][name]), found["vertexInputs"][name])
                 for name in found["topologicalOrderStr"]
                 if name not in self._inputs
             ]
@@ -156,10 +160,10 @@ class _Network:
         for unit in self._units:
             xs, name = [tensors[source] for source in unit.sources], _safe(unit.name)
             if unit.is_layer:
-                x = self._layers.preprocessed(unit.preprocessor, xs[0])
+                x = _preprocessed(keras.layers, unit.preprocessor, xs[0])
                 tensors[unit.name] = self._layers.layer(name, unit.settings, x)
             else:
-                tensors[unit.name] = self._layers.vertex(name, unit.settings, xs)
+                tensors[unit.name] = _vertex_output(keras.layers, name, unit.settings, xs)
         outputs = [tensors[name] for name in self._outputs]
         model = keras.Model(_bare(inputs), _bare(outputs))
         parameters = self._layers.parameters
@@ -176,7 +180,7 @@ class _Network:
         first = next(unit for unit in self._units if name in unit.sources)
         p, c = first.preprocessor, first.settings
         if p is not None and "inputheight" in p:
-            shape = image_shape(p)
+            shape = _image_shape(p)
             return shape if kind_of(p).startswith("Cnn") else (int(np.prod(shape)),)
         while inner := c.get("underlying") or c.get("fwd") or c.get("layer"):
             c = inner
@@ -260,7 +264,45 @@ class _Network:
             raise ValueError(f"an updater's state of {state.size} numbers where {at} are needed")
 
 
-def _vertex(name: str, vertex: Settings, sources: Sequence[str]) -> _Unit:
+def _vertex_output(layers: Any, name: str, c: Settings, xs: Sequence[Any]) -> Any:
+    """Return the output of a vertex that is no layer; `layers` are Keras'."""
+    kind, x = kind_of(c), xs[0]
+    if kind == "MergeVertex":
+        return layers.Concatenate(name=name)(xs) if len(xs) > 1 else x
+    if kind == "ElementWiseVertex":
+        return getattr(layers, _ELEMENT_WISE[c["op"]])(name=name)(xs)
+    if kind == "SubsetVertex":
+        return x[..., c["from"] : c["to"] + 1]
+    if kind in ("ScaleVertex", "ShiftVertex"):
+        return layers.Rescaling(c.get("scalefactor", 1.0), c.get("shiftfactor", 0.0))(x)
+    if kind == "L2NormalizeVertex" and not c.get("dimension"):
+        return layers.UnitNormalization(axis=list(range(1, len(x.shape))))(x)
+    if kind == "LastTimeStepVertex":
+        return x[:, -1]
+    raise Unmapped(f"{name!r}, a {kind}")
+
+
+def _preprocessed(layers: Any, p: Settings | None, x: Any) -> Any:
+    """Return `x` after a preprocessor; steps of sequences stay an axis."""
+    kind = kind_of(p)
+    if p is None or kind in ("RnnToFeedForwardPreProcessor", "FeedForwardToRnnPreProcessor"):
+        return x
+    if kind not in ("CnnToFeedForwardPreProcessor", "FeedForwardToCnnPreProcessor"):
+        raise Unmapped(f"a {kind}")
+    (height, width, channels), is_last = _image_shape(p), p.get("format") == "NHWC"
+    if kind.startswith("Cnn"):  # flat images have channels first
+        x = x if is_last else layers.Permute((3, 1, 2))(x)
+        return layers.Reshape((height * width * channels,))(x)
+    if is_last:
+        return layers.Reshape((height, width, channels))(x)
+    return layers.Permute((2, 3, 1))(layers.Reshape((channels, height, width))(x))
+
+
+def _image_shape(p: Settings) -> tuple[int, int, int]:
+    return p["inputheight"], p["inputwidth"], p["numchannels"]
+
+
+def _unit(name: str, vertex: Settings, sources: Sequence[str]) -> _Unit:
     if kind_of(vertex) != "LayerVertex":
         return _Unit(name, vertex, sources, is_layer=False)
     return _Unit(name, vertex["layerconf"]["layer"], sources, vertex.get("preprocessor"))
