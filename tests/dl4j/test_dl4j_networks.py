@@ -1,16 +1,21 @@
 """Networks of Deeplearning4j give its own outputs; `Networks.java` made those of `networks/`."""
 
+import contextlib
 import random
+import re
 import shutil
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import keras
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 from tests.support.hadoop import java
 from tests.support.sandbox import finished
 
@@ -120,16 +125,42 @@ def test_input_of_unknown_shape_asks_for_it() -> None:
         sw.import_dl4j(str(NETWORKS / "subsampling.zip"))
 
 
-def test_configuration_that_does_not_fit_the_parameters_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "damaged.zip"
-    with zipfile.ZipFile(NETWORKS / "dense.zip") as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "configuration.json":
-                content = content.replace(b'"nout" : 5', b'"nout" : 6')
-            new.writestr(name, content)
-    with pytest.raises(DataError, match=r"damaged.zip .*Save the network again"):
+@pytest.mark.parametrize(
+    ("width", "reason"), [(6, r"39 parameters where"), (10**12, r"of \d+ parameters")]
+)
+def test_configuration_that_does_not_fit_the_parameters_is_refused(
+    tmp_path: Path, width: int, reason: str
+) -> None:
+    path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
+    with pytest.raises(DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
         sw.import_dl4j(str(path))
+
+
+@given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_change_of_a_configuration_is_read_or_named(
+    tmp_path: Path, data: st.DataObject, name: str
+) -> None:
+    with zipfile.ZipFile(NETWORKS / f"{name}.zip") as archive:
+        text = archive.read("configuration.json")
+    values = list(re.finditer(rb'"(?!epsilon)\w+" : ([^\[{,]+)', text))
+    start, end = data.draw(st.sampled_from(values)).span(1)
+    new = data.draw(st.sampled_from([b"null", b"true", b"-1", b"7", b'"x.Y"', b"[ ]", b"{ }"]))
+    path = changed(name, tmp_path, text, text[:start] + new + text[end:])
+    with warnings.catch_warnings(), contextlib.suppress(DataError):
+        warnings.simplefilter("ignore")
+        sw.import_dl4j(str(path))
+
+
+def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
+    """A network whose configuration is not what it was."""
+    path = folder / "damaged.zip"
+    with zipfile.ZipFile(NETWORKS / f"{name}.zip") as source, zipfile.ZipFile(path, "w") as target:
+        for each in source.namelist():
+            content = source.read(each)
+            is_text = each == "configuration.json"
+            target.writestr(each, content.replace(old, new) if is_text else content)
+    return path
 
 
 def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -> None:

@@ -67,16 +67,20 @@ def lowered(value: Any) -> Any:
 class Layers:
     """Makes Keras layers from settings, and notes which parameters go where.
 
+    Args:
+        size: how many parameters there are; a layer with more weights is not built.
+
     Attributes:
         parameters: in the order of the file.
         left_out: settings of training that have no counterpart.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         """Load Keras."""
         import keras
 
         self._keras: Any = keras
+        self._size = size
         self.parameters: list[Parameter] = []
         self.left_out: list[str] = []
         self._makers: dict[str, Callable[[Settings, Any], Any]] = {
@@ -90,7 +94,7 @@ class Layers:
             "ZeroPaddingLayer": self._zero_padding,
             "GlobalPoolingLayer": self._global_pooling,
             "BatchNormalization": self._batch_normalization,
-            "LastTimeStep": self._last_step,
+            "LastTimeStep": self._recurrent,
         }
 
     def layer(self, name: str, c: Settings, x: Any) -> Any:
@@ -102,10 +106,16 @@ class Layers:
         make = self._makers.get(kind)
         if make is None or c.get("haslayernorm"):
             raise Unmapped(f"{name!r}, a {kind}{' with layer norm' if make else ''}")
-        inner: Any = c.get("underlying") or c.get("fwd") or c
+        inner: Any = c
+        while deeper := inner.get("underlying") or inner.get("fwd"):
+            inner = deeper
         for key in ("constraints", "weightnoise", "gradientnormalization"):
             if inner.get(key) not in (None, "None", []):
                 self.left_out.append(f"{key} of {name!r}")
+        if make in (self._dense, self._embedding, self._convolution, self._recurrent):
+            count = inner["nin"] * inner["nout"] * max(inner.get("kernelsize", (1,)))
+            if not 0 < count <= self._size:
+                raise ValueError(f"{name!r} needs {count} of {self._size} parameters")
         # Frozen layers work as they do without training.
         return make(c, x if is_frozen else self._dropped(inner.get("idropout"), x))
 
@@ -260,17 +270,15 @@ class Layers:
         self._keep(c, layer.moving_variance, variance, role="statistic")
         return y
 
-    def _last_step(self, c: Settings, x: Any) -> Any:
-        inner = {**c["underlying"], "name": c["name"], "trainable": c["trainable"]}
-        return self._recurrent(inner, x, all_steps=False)
-
-    def _recurrent(self, c: Settings, x: Any, *, all_steps: bool = True) -> Any:
+    def _recurrent(self, c: Settings, x: Any) -> Any:
+        all_steps = kind_of(c) != "LastTimeStep"
+        own = {"name": c["name"], "trainable": c["trainable"]}
+        c = c if all_steps else {**c["underlying"], **own}
         if "Bidirectional" not in kind_of(c):
             layer = self._recurrent_layer(c, return_sequences=all_steps)
             y = layer(x)
             self._keep_cell(c, layer.cell)
             return y
-        own = {"trainable": c["trainable"]}
         # The older kind has one configuration for both directions.
         ways = [{**(c.get(w) or c), **own, "name": f"{c['name']}_{w}"} for w in ("fwd", "bwd")]
         forward = self._recurrent_layer(ways[0], return_sequences=True)

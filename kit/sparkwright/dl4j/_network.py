@@ -114,7 +114,8 @@ class _Network:
 
     def __init__(self, stored: Stored, shapes: Shapes) -> None:
         """Find the layers and vertices, in the order of their parameters."""
-        self._stored, self._shapes, self._layers = stored, shapes, Layers()
+        self._stored, self._shapes = stored, shapes
+        self._layers = Layers(stored.parameters.size)
         self.left_out = self._layers.left_out
         self.left_out += stored.left_out
         found = stored.configuration
