@@ -92,8 +92,8 @@ public class Networks {
             .layer(new SubsamplingLayer.Builder(SubsamplingLayer.PoolingType.MAX, new int[] {2, 2}, new int[] {1, 1}).dataFormat(CNN2DFormat.NHWC).build())
             .layer(output(0, 3)), InputType.convolutional(5, 6, 2, CNN2DFormat.NHWC), floats(6, 5, 6, 2), classes(6, 3));
         mln("frozen", start(new Adam(0.01)).list()
-            .layer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).build())
-            .layer(new FrozenLayer(new DenseLayer.Builder().nIn(5).nOut(4).activation(Activation.TANH).dropOut(0.5).build()))
+            .layer(new FrozenLayer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).dropOut(0.5).build()))
+            .layer(new DenseLayer.Builder().nIn(5).nOut(4).activation(Activation.TANH).build())
             .layer(output(4, 3)), null, floats(8, 4), classes(8, 3));
         mln("two-updaters", start(new Adam(0.01)).list()
             .layer(new DenseLayer.Builder().nIn(4).nOut(5).activation(Activation.TANH).updater(new Nesterovs(0.1)).build())

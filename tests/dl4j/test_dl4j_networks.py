@@ -33,6 +33,8 @@ LEFT_OUT = {
 # The loss is that of all steps, where Keras takes their mean; the gradient is, too.
 OF_STEPS = {"lstm": 6, "graves-lstm": 6}
 RANDOM = {"dropout"}
+# Keras' Adam squares the gradients of an index that occurs twice one by one.
+ADAM_OF_INDICES = {"text": 1e-2}
 SHAPES = {"subsampling": {"input": (9, 8, 2)}}
 
 
@@ -79,7 +81,8 @@ def compare(path: Path) -> None:
         model.train_on_batch(bare(x), bare(labels))
     for found, expected in zip(outputs(model, x), arrays(path, "after"), strict=True):
         # Adam and others add epsilon, and round, in other places.
-        np.testing.assert_allclose(found, expected, atol=2e-4, rtol=0)
+        atol = ADAM_OF_INDICES.get(path.stem, 2e-4)
+        np.testing.assert_allclose(found, expected, atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,7 +120,7 @@ def test_normalizer_is_read(name: str, kind: str) -> None:
 
 def test_part_without_counterpart_is_named() -> None:
     with pytest.raises(DataError, match=r"unmapped.zip with 'layer0', a SeparableConvolution2D"):
-        sw.import_dl4j(str(NETWORKS / "unmapped.zip"))
+        sw.import_dl4j(str(NETWORKS / "unmapped.zip"), input_shapes={"input": (4, 5, 2)})
 
 
 def test_input_of_unknown_shape_asks_for_it() -> None:
@@ -126,7 +129,7 @@ def test_input_of_unknown_shape_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "reason"), [(6, r"39 parameters where"), (10**12, r"of \d+ parameters")]
+    ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
 )
 def test_configuration_that_does_not_fit_the_parameters_is_refused(
     tmp_path: Path, width: int, reason: str

@@ -22,10 +22,14 @@ _ACTIVATIONS: dict[str, Callable[[Any, Settings, Any], Any]] = {
     "LReLU": lambda k, fn, y: k.layers.LeakyReLU(fn["alpha"])(y),
     "ThresholdedReLU": lambda k, fn, y: k.layers.ReLU(threshold=fn["theta"])(y),
     "RectifiedTanh": lambda k, fn, y: k.ops.relu(k.ops.tanh(y)),
-    # Keras' hard_sigmoid has another slope, and its gelu is exact; here both are approximations.
+    # Keras' hard_sigmoid has another slope, and its gelu other approximations: Deeplearning4j's
+    # "precise" one cubes the factor 0.044715, too.
     "HardSigmoid": lambda k, fn, y: k.ops.clip(y * 0.2 + 0.5, 0.0, 1.0),
     "GELU": lambda k, fn, y: (
-        k.ops.gelu(y, approximate=True) if fn.get("precise") else y * k.ops.sigmoid(y * 1.702)
+        y
+        * k.ops.sigmoid(
+            (y + (y * 0.044715) ** 3) * (8 / np.pi) ** 0.5 if fn.get("precise") else y * 1.702
+        )
     ),
 }
 _MERGES = {"ADD": "sum", "MUL": "mul", "AVERAGE": "ave", "CONCAT": "concat"}
