@@ -6,7 +6,7 @@ RUN = . .venv/sparkwright.env &&
 # Python's byte code is kept, whatever the environment says: tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 CLUSTER_TESTS = tests/cluster tests/shipping tests/spark tests/yarn
-STORE_TESTS = tests/spark/test_hdfs.py tests/storage
+STORE_TESTS = tests/dl4j tests/spark/test_hdfs.py tests/storage
 CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
 NOTEBOOK = notebooks/01_quickstart.ipynb
 # Random faults in make chaos, from this seed on, and which tests of them.

@@ -59,6 +59,7 @@ PUBLIC = {
     "trackers",
     "delete_model",
     "doctor",
+    "import_dl4j",
     "leave_gpus_to_workers",
     "list_models",
     "load_distributed_model",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         DistributedDataSet as DistributedDataSet,
         load_normalizer as load_normalizer,
     )
+    from .dl4j import import_dl4j as import_dl4j
     from .errors import (
         ConfigurationError as ConfigurationError,
         DataError as DataError,

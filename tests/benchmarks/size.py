@@ -17,7 +17,7 @@ ORDER = (
     ("cluster", "networks", "evaluation", "updates"),
     ("shipping", "storage"),
     ("timeline", "data"),
-    ("mesh", "partitions"),
+    ("mesh", "partitions", "dl4j"),
     ("masters",),
     ("workers",),
     ("trackers",),

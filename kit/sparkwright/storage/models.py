@@ -322,7 +322,8 @@ def _built(
 ) -> Any:
     import keras
 
-    import sparkwright.networks.metrics  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    import sparkwright.networks.metrics  # pyright: ignore[reportUnusedImport]
+    import sparkwright.networks.peephole_lstm  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     about = about_in(notes)
     example = about.get("example")

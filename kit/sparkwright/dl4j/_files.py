@@ -1,0 +1,160 @@
+"""What a ZIP of Deeplearning4j's `ModelSerializer` holds: JSON, ND4J's arrays, a normalizer."""
+
+import math
+import struct
+import zipfile
+from collections.abc import Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparkwright._yaml import strict_json
+from sparkwright.data import ImageScale, MinMaxScale, Standardize
+from sparkwright.data.normalizer import Normalizer
+from sparkwright.errors import DataError
+from sparkwright.storage.archive import DAMAGE, read_entry
+
+Array = NDArray[Any]
+_JSON, _PARAMETERS = "configuration.json", "coefficients.bin"
+_UPDATER, _NORMALIZER, _JAVA = "updaterState.bin", "normalizer.bin", "preprocessor.bin"
+_NUMBERS = {"DOUBLE": ">f8", "FLOAT": ">f4", "HALF": ">f2", "LONG": ">i8", "INT": ">i4"}
+_MOST_EXPANSION, _ALWAYS_ALLOWED_BYTES = 100, 1 << 28
+
+
+class Unmapped(Exception):
+    """A part of a network has no counterpart in Keras."""
+
+
+class Stored(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+        configuration: of the network.
+        parameters: all of them, flat.
+        updater: the state of all updaters, flat; None if it was not saved.
+        normalizer: for `read_normalizer`; None if there is none.
+        left_out: what the file holds besides.
+    """
+
+    configuration: dict[str, Any]
+    parameters: Array
+    updater: Array | None
+    normalizer: bytes | None
+    left_out: list[str]
+
+
+def read_file(file: BinaryIO, url: str) -> Stored:
+    """Read a file; raises a DataError that names `url` if it is damaged or no network."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            packed = sum(entry.compress_size for entry in entries.values())
+            unpacked = sum(entry.file_size for entry in entries.values())
+            if unpacked > max(_ALWAYS_ALLOWED_BYTES, _MOST_EXPANSION * packed):
+                raise ValueError(f"its {packed} bytes would become {unpacked}")
+            names = (_JSON, _PARAMETERS, _UPDATER, _NORMALIZER)
+            found = {n: read_entry(archive, entries[n]) for n in names if n in entries}
+        configuration = dict(strict_json(found[_JSON]))
+        parameters, updater = found[_PARAMETERS], found.get(_UPDATER)
+        return Stored(
+            configuration,
+            # A network without parameters has an empty member.
+            Reader(parameters).array().ravel() if parameters else np.zeros(0, np.float32),
+            None if updater is None else Reader(updater).array().ravel(),
+            found.get(_NORMALIZER),
+            [f"{_JAVA}, a serialized Java object"] if _JAVA in entries else [],
+        )
+    except (*DAMAGE, TypeError, RecursionError) as error:
+        raise damaged(url, str(error) or type(error).__name__) from None
+
+
+def damaged(url: str, reason: str) -> DataError:
+    """Return the error for a file that cannot be read."""
+    return DataError(
+        "a network of Deeplearning4j must be a complete ZIP of its `ModelSerializer`. Received: "
+        f"{url} ({reason}). Save the network again."
+    )
+
+
+class Reader:
+    """Reads what Java's `DataOutputStream` wrote; raises a ValueError if bytes are missing."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content, self._at = memoryview(content), 0
+
+    def value(self, form: str) -> Any:
+        """Return a number; `form` is that of `struct`."""
+        return struct.unpack(f">{form}", self._take(struct.calcsize(f">{form}")))[0]
+
+    def text(self) -> str:
+        """Return a text of ASCII."""
+        return bytes(self._take(self.value("H"))).decode("ascii")
+
+    def array(self) -> Array:
+        """Return an array as `Nd4j.write` writes it, in this machine's byte order."""
+        about = self._buffer()
+        rank = int(about[0]) if about.size and about.dtype.kind == "i" else -1
+        if not 0 <= rank <= 32 or about.size != 2 * rank + 4:
+            raise ValueError(f"an array is described by {about.tolist()[:8]}")
+        shape, values = about[1 : rank + 1].tolist(), self._buffer()
+        if min(shape, default=0) < 0 or math.prod(shape) != values.size:
+            raise ValueError(f"an array of shape {shape} has {values.size} numbers")
+        return values.reshape(shape, order="F" if about[-1] == ord("f") else "C")
+
+    def _buffer(self) -> Array:
+        has_long_length = self.text() in ("MIXED_DATA_TYPES", "LONG_SHAPE")
+        length, kind = self.value("q" if has_long_length else "i"), self.text()
+        if kind not in _NUMBERS:
+            raise ValueError(f"numbers of the type {kind[:20]!r} are not read")
+        dtype = np.dtype(_NUMBERS[kind])
+        values = np.frombuffer(self._take(length * dtype.itemsize), dtype)
+        return values.astype(dtype.newbyteorder("="))
+
+    def _take(self, size_bytes: int) -> memoryview:
+        left = len(self._content) - self._at
+        if not 0 <= size_bytes <= left:
+            raise ValueError(f"{size_bytes} bytes expected, {left} left")
+        self._at += size_bytes
+        return self._content[self._at - size_bytes : self._at]
+
+
+def read_normalizer(content: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Normalizer:
+    """Read what Deeplearning4j's `NormalizerSerializer` wrote.
+
+    A normalizer for one input calls its arrays "features" and "labels", as a DataSet does; one for
+    several uses the names in `inputs` and `outputs`.
+
+    Raises:
+        Unmapped: if the kind has no counterpart.
+        ValueError: if `content` is damaged.
+    """
+    if content[:2] == b"\xac\xed":
+        raise Unmapped("the normalizer, a serialized Java object")
+    reader = Reader(content)
+    if (header := reader.text()) != "NORMALIZER":
+        raise ValueError(f"a normalizer begins with {header[:20]!r}")
+    _, kind = reader.value("i"), reader.text()
+    if kind == "IMAGE_MIN_MAX":
+        return ImageScale(
+            low=reader.value("d"), high=reader.value("d"), max_value=reader.value("d")
+        )
+    if kind.removeprefix("MULTI_") not in ("STANDARDIZE", "MIN_MAX"):
+        raise Unmapped(f"a normalizer of the kind {kind[:40]}")
+    has_labels, names = reader.value("?"), (["features"], ["labels"])
+    if kind.startswith("MULTI_"):
+        names = list(inputs), list(outputs)
+        counts = reader.value("i"), reader.value("i")
+        if counts != (len(inputs), len(outputs) if has_labels else -1):
+            raise ValueError(f"its normalizer is for {counts[0]} inputs, {counts[1]} outputs")
+    settings: dict[str, Any] = {}
+    if kind.endswith("MIN_MAX"):
+        settings = {"low": reader.value("d"), "high": reader.value("d")}
+    normalizer = MinMaxScale if settings else Standardize
+    fields = ("minimum", "maximum") if settings else ("mean", "std")
+    for group, arrays in zip(("features", "labels"), names, strict=True):
+        settings[group] = {
+            name: {"per": "feature", **{each: reader.array().ravel() for each in fields}}
+            for name in (arrays if group == "features" or has_labels else ())
+        }
+    return normalizer.from_dict(settings)

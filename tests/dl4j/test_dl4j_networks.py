@@ -1,0 +1,213 @@
+"""Networks of Deeplearning4j give its own outputs; `Networks.java` made those of `networks/`."""
+
+import contextlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import keras
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.support.hadoop import java
+from tests.support.sandbox import finished
+
+import sparkwright as sw
+from sparkwright.errors import DataError
+
+HERE = Path(__file__).parent
+NETWORKS = HERE / "networks"
+NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
+# What the one warning lists.
+LEFT_OUT = {
+    "two-updaters": "the updater Nesterovs of 'layer0'; the updater Sgd of 'layer1'",
+    "updater-nadam": "the updater's state, because Keras' Nadam has another formula",
+}
+# The loss is that of all steps, where Keras takes their mean; the gradient is, too.
+OF_STEPS = {"lstm": 6, "graves-lstm": 6}
+RANDOM = {"dropout"}
+# Keras' Adam squares the gradients of an index that occurs twice one by one.
+ADAM_OF_INDICES = {"text": 1e-2}
+SHAPES = {"subsampling": {"input": (9, 8, 2)}}
+
+
+def imported(path: Path) -> tuple[Any, Any]:
+    """The model and the normalizer of a file, with exactly the warning that is expected."""
+    shapes = SHAPES.get(path.stem)
+    if path.stem not in LEFT_OUT:
+        return sw.import_dl4j(str(path), input_shapes=shapes)
+    with pytest.warns(UserWarning, match=LEFT_OUT[path.stem]):
+        return sw.import_dl4j(str(path), input_shapes=shapes)
+
+
+def arrays(path: Path, what: str) -> list[Any]:
+    """The arrays of a kind that Deeplearning4j wrote, channels last."""
+    with np.load(path.with_suffix(".npz")) as known:
+        found = [known[name] for name in sorted(known) if name.rstrip("0123456789") == what]
+    is_last = path.stem == "channels-last"
+    return [a if is_last or a.ndim < 3 else np.moveaxis(a, 1, -1) for a in found]
+
+
+def bare(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def outputs(model: Any, x: list[Any]) -> list[Any]:
+    return [np.asarray(y) for y in keras.tree.flatten(model(bare(x), training=False))]
+
+
+def compare(path: Path) -> None:
+    """Outputs, loss, and outputs after two more minibatches are those of Deeplearning4j."""
+    model, _ = imported(path)
+    x, labels = arrays(path, "in"), arrays(path, "labels")
+    copy: Any = keras.models.model_from_json(model.to_json())  # as workers build it
+    copy.set_weights(model.get_weights())
+    for found, expected in zip(outputs(copy, x), arrays(path, "out"), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+    loss = keras.tree.flatten(model.evaluate(bare(x), bare(labels), verbose=0, batch_size=99))[0]
+    score = float(arrays(path, "score")[0]) / OF_STEPS.get(path.stem, 1)
+    # Keras clips probabilities at 1e-7, labels of 0 in the Kullback-Leibler divergence as well.
+    assert loss == pytest.approx(score, rel=3e-4, abs=1e-5)
+    if path.stem in {*LEFT_OUT, *OF_STEPS, *RANDOM}:
+        return
+    for _ in range(2):
+        model.train_on_batch(bare(x), bare(labels))
+    for found, expected in zip(outputs(model, x), arrays(path, "after"), strict=True):
+        # Adam and others add epsilon, and round, in other places.
+        atol = ADAM_OF_INDICES.get(path.stem, 2e-4)
+        np.testing.assert_allclose(found, expected, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_network_gives_the_outputs_of_deeplearning4j(name: str) -> None:
+    compare(NETWORKS / f"{name}.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("classifier", "Standardize"), ("regression", "MinMaxScale"), ("lenet", "ImageScale")),
+        *(("graph", "Standardize"), ("dense", "NoneType")),
+    ],
+)
+def test_normalizer_is_read(name: str, kind: str) -> None:
+    path = NETWORKS / f"{name}.zip"
+    model, normalizer = imported(path)
+    assert type(normalizer).__name__ == kind
+    if kind == "NoneType":
+        return
+    inputs = ["image", "numbers"] if name == "graph" else ["features"]
+    outputs = ["kind", "size"] if name == "graph" else ["labels"]
+    raw = arrays(path, "raw") or arrays(path, "in")
+    labels = [np.ones_like(y) for y in arrays(path, "normalized-labels")]
+    labels = arrays(path, "labels") if name == "graph" else labels
+    data = sw.DataSet(dict(zip(inputs, raw, strict=True)), dict(zip(outputs, labels, strict=True)))
+    found = normalizer.transform(data)
+    for each, expected in zip(inputs, arrays(path, "normalized"), strict=True):
+        np.testing.assert_allclose(found.features[each], expected, atol=1e-5, rtol=1e-5)
+    for each, expected in zip(outputs, arrays(path, "normalized-labels"), strict=True):
+        np.testing.assert_allclose(found.labels[each], expected, atol=1e-5, rtol=1e-5)
+    if name == "graph":
+        assert list(model.output_names) == outputs
+
+
+def test_part_without_counterpart_is_named() -> None:
+    with pytest.raises(DataError, match=r"unmapped.zip with 'layer0', a SeparableConvolution2D"):
+        sw.import_dl4j(str(NETWORKS / "unmapped.zip"), input_shapes={"input": (4, 5, 2)})
+
+
+def test_input_of_unknown_shape_asks_for_it() -> None:
+    with pytest.raises(DataError, match=r"give `input_shapes=\{'input': …\}`"):
+        sw.import_dl4j(str(NETWORKS / "subsampling.zip"))
+
+
+@pytest.mark.parametrize(
+    ("width", "reason"), [(6, r"58 parameters where 65"), (10**12, r"of \d+ parameters")]
+)
+def test_configuration_that_does_not_fit_the_parameters_is_refused(
+    tmp_path: Path, width: int, reason: str
+) -> None:
+    path = changed("dense", tmp_path, b'"nout" : 5', f'"nout" : {width}'.encode())
+    with pytest.raises(DataError, match=rf"damaged.zip .*{reason}.*Save the network again"):
+        sw.import_dl4j(str(path))
+
+
+@given(data=st.data(), name=st.sampled_from(["dense", "graph", "text"]))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_change_of_a_configuration_is_read_or_named(
+    tmp_path: Path, data: st.DataObject, name: str
+) -> None:
+    with zipfile.ZipFile(NETWORKS / f"{name}.zip") as archive:
+        text = archive.read("configuration.json")
+    values = list(re.finditer(rb'"(?!epsilon)\w+" : ([^\[{,]+)', text))
+    start, end = data.draw(st.sampled_from(values)).span(1)
+    new = data.draw(st.sampled_from([b"null", b"true", b"-1", b"7", b'"x.Y"', b"[ ]", b"{ }"]))
+    path = changed(name, tmp_path, text, text[:start] + new + text[end:])
+    with warnings.catch_warnings(), contextlib.suppress(DataError):
+        warnings.simplefilter("ignore")
+        sw.import_dl4j(str(path))
+
+
+def changed(name: str, folder: Path, old: bytes, new: bytes) -> Path:
+    """A network whose configuration is not what it was."""
+    path = folder / "damaged.zip"
+    with zipfile.ZipFile(NETWORKS / f"{name}.zip") as source, zipfile.ZipFile(path, "w") as target:
+        for each in source.namelist():
+            content = source.read(each)
+            is_text = each == "configuration.json"
+            target.writestr(each, content.replace(old, new) if is_text else content)
+    return path
+
+
+def test_network_with_peepholes_trains_on_workers_and_is_saved(tmp_path: Path) -> None:
+    path = NETWORKS / "graves-lstm.zip"
+    model, _ = imported(path)
+    x, labels = arrays(path, "in"), arrays(path, "labels")
+    data = sw.DataSet(x[0], labels[0])
+    master = sw.ParameterAveragingTrainingMaster(workers=1, batch_size_per_worker=5)
+    with sw.ParallelWrapper(model, master, cores_per_worker=1) as wrapper:
+        wrapper.fit(data)
+    by_keras, _ = imported(path)
+    by_keras.train_on_batch(x[0], labels[0])
+    expected = outputs(by_keras, x)[0]
+    np.testing.assert_allclose(outputs(model, x)[0], expected, atol=1e-5)
+    sw.save_model(model, str(tmp_path / "saved.keras"))
+    np.save(tmp_path / "x.npy", x[0])
+    code = (
+        "import sys, numpy as np, sparkwright as sw\n"
+        "model, x = sw.load_model(sys.argv[1] + '/saved.keras'), np.load(sys.argv[1] + '/x.npy')\n"
+        "np.save(sys.argv[1] + '/y.npy', model(x))\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=200)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
+
+
+@pytest.mark.stores
+def test_networks_made_now_give_the_outputs_of_deeplearning4j(tmp_path: Path) -> None:
+    made = make_networks(tmp_path, seed=random.randrange(1 << 30))
+    assert sorted(path.stem for path in made.glob("*.npz")) == sorted([*NAMES, "unmapped"])
+    for name in NAMES:
+        compare(made / f"{name}.zip")
+
+
+def make_networks(folder: Path, *, seed: int) -> Path:
+    """Have Deeplearning4j make all networks; its jars (160 MB) are fetched once, with Maven."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip("Maven fetches Deeplearning4j: apt-get install maven")
+    jars = Path.home() / ".cache" / "sparkwright" / "dl4j-1.0.0-M2"
+    fetch = [maven, "--batch-mode", "--quiet", "--strict-checksums", "-f", str(HERE / "pom.xml")]
+    fetch += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    code, words = finished(fetch, timeout_s=600)
+    assert code == 0, words[-2000:]
+    program = [java(), "-cp", f"{jars}/*", str(HERE / "Networks.java"), str(folder), str(seed)]
+    code, words = finished(program, timeout_s=200)
+    assert code == 0, words[-2000:]
+    return folder
