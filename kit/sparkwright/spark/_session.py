@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.delegation import use_keytab
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import (
     gpus_of_executor,
@@ -115,9 +116,10 @@ def start_spark(
 
     Raises:
         ConfigurationError: if Java or PySpark cannot be found (says what to install), there are
-            too few GPUs, the value of a setting was left out of a file, YARN's configuration is
-            missing, or Kubernetes is given no image.
+            too few GPUs, the value of a setting was left out of a file, YARN's configuration or
+            the keytab of Kerberos is missing, or Kubernetes is given no image.
         NetworkError: if YARN's ResourceManager does not answer.
+        PermissionError: on YARN, if HDFS wants a ticket of Kerberos and there is none.
         RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
             default 300.
     """
@@ -149,6 +151,7 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
+    use_keytab(chosen)
     _check_slots(chosen)
     chosen.update(
         gpu_settings(

@@ -47,12 +47,14 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigurationError: if no configuration of a cluster is found.
         NetworkError: if its ResourceManager does not answer.
+        PermissionError: if HDFS wants Kerberos and there is no valid ticket.
     """
     if chosen.get("spark.master") != "yarn":
         return {}
     hadoop = _hadoop_settings(chosen)
     _check_java()
     _check_manager(hadoop)
+    _check_ticket(hadoop)
     return jars_settings(chosen, hadoop)
 
 
@@ -115,6 +117,14 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
         "yarn.resourcemanager.hostname in the yarn-site.xml of HADOOP_CONF_DIR, and that this "
         "machine reaches that port."
     )
+
+
+def _check_ticket(hadoop: Mapping[str, str]) -> None:
+    """Look at HDFS if it wants Kerberos: the error is one sentence, Spark's own are pages."""
+    system = hadoop.get("fs.defaultFS", "")
+    if hadoop.get("hadoop.security.authentication") == "kerberos" and system.startswith("hdfs://"):
+        with contextlib.suppress(SparkwrightError):  # the client may be missing here
+            exists(f"{system.rstrip('/')}/")
 
 
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
