@@ -65,7 +65,7 @@ def main(url: str, keytab: str, folder: str) -> None:
     master = sw.ParameterAveragingTrainingMaster(workers=2, batch_size_per_worker=8, seed=1)
     network = sw.SparkNetwork(spark, dense(), master)
     network.fit_paths(export, epochs=1)
-    found["examples"] = sum(network.history.examples)
+    found["examples"] = network.evaluate_paths(f"{url}/spark/export").examples
     system, _ = system_of(url)
     found["owners"] = sorted(
         {system.info(system._strip_protocol(p))["owner"] for p in export.paths}

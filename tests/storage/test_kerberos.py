@@ -122,7 +122,7 @@ def test_a_ticket_that_is_missing_expired_or_wrong_is_an_error_of_one_sentence(
         rf"PermissionError: {secured.url}/folder/\d could not be \w+: {secured.url} wants "
         rf"a valid ticket of Kerberos\. Received: .*({words}).*\. Run kinit, or have .*",
         found,
-    )
+    ), found
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,6 @@ def work(kerberos: Kerberos, yarn: YarnCluster) -> dict[str, Any]:
     options = f"-XX:+UseSerialGC -Djava.security.krb5.conf={kerberos.environment['KRB5_CONFIG']}"
     settings = {
         **yarn.driver_settings,
-        "spark.kerberos.keytab": str(kerberos.keytab("alice")),
-        "spark.kerberos.principal": "alice",
         "spark.executor.extraJavaOptions": options,
         "spark.yarn.am.extraJavaOptions": options,
         "spark.executorEnv.HADOOP_CONF_DIR": str(yarn.configuration_folder),
@@ -48,7 +46,7 @@ def work(kerberos: Kerberos, yarn: YarnCluster) -> dict[str, Any]:
     frame.write.parquet(f"{url}/table")
     loaded = sw.load_model(f"{url}/dense.keras")
     found = {
-        "examples": sum(network.history.examples),
+        "examples": network.evaluate_paths(f"{url}/export").examples,
         "loaded_equals_saved": bool(np.array_equal(weights(loaded), weights(network.model))),
         "rows": spark.read.parquet(f"{url}/table").count(),
     }
@@ -70,6 +68,7 @@ def main() -> None:
                 os.environ["HADOOP_CONF_DIR"] = str(yarn.configuration_folder)
                 command = [sys.executable, "-c", NO_TICKET]
                 failed = subprocess.run(command, capture_output=True, text=True, timeout=90)
+                kerberos.log_in("alice", kerberos.folder / "tickets")
                 found = {**work(kerberos, yarn), "no_ticket": failed.stderr.strip()[-1000:]}
     print(json.dumps(found))
 
