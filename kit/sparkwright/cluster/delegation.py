@@ -27,14 +27,14 @@ _obtaining = threading.Lock()
 _obtained: WeakKeyDictionary[Any, tuple[float, str]] = WeakKeyDictionary()
 
 
-def use_keytab(settings: Mapping[str, str]) -> None:
-    """Have HDFS' client in this process log in by the keytab that a session's settings name.
+def use_keytab(settings: Mapping[str, str]) -> bool:
+    """Have HDFS' client in this process log in by a keytab; whether a session's settings name one.
 
     Raises:
         ConfigurationError: if there is no such file, or no principal.
     """
     if (given := settings.get(_KEYTAB)) is None:
-        return
+        return False
     keytab = re.sub(r"^(file|local):(//)?", "", given)
     principal = settings.get(_PRINCIPAL)
     if principal is None or not os.access(keytab, os.R_OK):
@@ -43,6 +43,7 @@ def use_keytab(settings: Mapping[str, str]) -> None:
             f"principal. Received: {given!r} and {principal!r}. Set both."
         )
     os.environ.setdefault("KRB5_CLIENT_KTNAME", os.path.abspath(keytab))
+    return True
 
 
 def carry_tokens(context: Any) -> None:

@@ -34,7 +34,7 @@ from ._defaults import (
 )
 from ._java import configures_log, start_java
 from ._kubernetes import pod_facts, pod_settings
-from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
+from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
 from .memory_parts import overhead_settings
 from .secrets import LEFT_OUT, left_out, without_secrets
@@ -119,7 +119,8 @@ def start_spark(
             too few GPUs, the value of a setting was left out of a file, YARN's configuration or
             the keytab of Kerberos is missing, or Kubernetes is given no image.
         NetworkError: if YARN's ResourceManager does not answer.
-        PermissionError: on YARN, if HDFS wants a ticket of Kerberos and there is none.
+        PermissionError: on YARN or with a keytab, if HDFS wants Kerberos and this process gets no
+            ticket.
         RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
             default 300.
     """
@@ -151,7 +152,8 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
-    use_keytab(chosen)
+    if use_keytab(chosen):
+        check_ticket()
     _check_slots(chosen)
     chosen.update(
         gpu_settings(

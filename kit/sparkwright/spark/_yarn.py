@@ -54,7 +54,8 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     hadoop = _hadoop_settings(chosen)
     _check_java()
     _check_manager(hadoop)
-    _check_ticket(hadoop)
+    if hadoop.get("hadoop.security.authentication") == "kerberos":
+        check_ticket()
     return jars_settings(chosen, hadoop)
 
 
@@ -119,12 +120,18 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
     )
 
 
-def _check_ticket(hadoop: Mapping[str, str]) -> None:
-    """Look at HDFS if it wants Kerberos: the error is one sentence, Spark's own are pages."""
-    system = hadoop.get("fs.defaultFS", "")
-    if hadoop.get("hadoop.security.authentication") == "kerberos" and system.startswith("hdfs://"):
-        with contextlib.suppress(SparkwrightError):  # the client may be missing here
-            exists(f"{system.rstrip('/')}/")
+def check_ticket() -> None:
+    """Look at HDFS if there is one: the error is one sentence, those of Java are pages.
+
+    Raises:
+        PermissionError: if it wants Kerberos and this process has no valid ticket.
+    """
+    try:
+        exists("hdfs:///")
+    except PermissionError:
+        raise
+    except (OSError, SparkwrightError):
+        return  # none, none that answers, or no client of it here
 
 
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
