@@ -82,8 +82,8 @@ def main(url: str, keytab: str, folder: str) -> None:
     found["later"] = read(f"{url}/spark/a")
     tokens = [text for _, text in delegation._obtained.values()]
     spark.stop()
-    events = "".join(path.read_text() for path in Path(folder).rglob("*") if "event" in str(path))
-    events += "".join(p.read_text() for p in Path(folder).iterdir() if p.name.startswith("app"))
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    events = "".join(path.read_text() for path in files if "app-" in str(path))
     found["logged"] = {
         "the setting": delegation.TOKENS in events,
         "a token": not tokens or any(text[:40] in events for text in tokens),

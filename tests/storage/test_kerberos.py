@@ -42,7 +42,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def kerberos() -> Iterator[Kerberos]:
     try:
-        server = Kerberos("alice", "brief", "changed", short_lived={"brief": 4}).start()
+        server = Kerberos("alice", "brief", "changed", short_lived={"brief": 2}).start()
     except ConfigurationError as error:
         pytest.skip(str(error))
     server.change_key("changed")
@@ -92,7 +92,7 @@ def test_a_keytab_gets_new_tickets_when_they_expire(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("brief"))
-    assert acted(secured, environment, pause_s=5) == [["content", "brief"]] * 2
+    assert acted(secured, environment, pause_s=3) == [["content", "brief"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_ticket_that_is_missing_expired_or_wrong_is_an_error_of_one_sentence(
     pause_s = 0.0
     if case == "expired":
         kerberos.log_in("brief", tmp_path / "tickets")
-        pause_s = 5
+        pause_s = 3
     if case == "wrong key":
         environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("changed"))
     found = acted(secured, environment, pause_s=pause_s)
