@@ -60,9 +60,9 @@ def carry_tokens(context: Any) -> None:
         if not tokens or time.monotonic() > obtained_s + _NEW_AFTER_S:
             try:
                 tokens = _new_tokens(context, java)
+                _obtained[context] = time.monotonic(), tokens
             except Exception as error:
-                _log.warning("No delegation tokens for this job: %s", error)
-            _obtained[context] = time.monotonic(), tokens
+                _log.warning("No new delegation tokens for this job: %s", error)
     # Spark hides a setting of this name in its event log, if there is one in its configuration.
     context._jsc.sc().conf().set(TOKENS, "")
     context.setLocalProperty(TOKENS, tokens)

@@ -15,6 +15,8 @@ from .dataset import Array
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# Of the file, beside the bytes that `binaryFile` reads; only for messages.
+PATH = "path"
 _FIELDS = {"origin", "height", "width", "nChannels", "mode", "data"}
 # OpenCV's number of a type, of bytes alone: the order of its channels in Pillow's.
 _ORDERS = {0: [0], 16: [2, 1, 0], 24: [2, 1, 0, 3]}
@@ -43,45 +45,41 @@ def image_inputs(frame: "DataFrame", features: Mapping[str, Sequence[str]]) -> s
     return images.intersection(n for columns in features.values() for n in columns)
 
 
-def checked_size(size: Any, images: set[str], shown: Mapping[str, str]) -> tuple[int, int]:
-    """Return the size of images; raise ConfigurationError if it is not given."""
+def image_options(size: Any, images: set[str], **options: Any) -> ImageOptions:
+    """Return the options of columns of images; raise ConfigurationError if they have no size."""
     if size is None:
-        received = ", ".join(f"{name!r} of type {shown[name]:.99}" for name in sorted(images))
         raise ConfigurationError(
-            f"columns of images need one size. Received: {received}, and size=None. Give it: "
+            f"columns of images need one size. Received: {sorted(images)}, and size=None. Give it: "
             "`from_dataframe(frame, …, size=(height, width))`."
         )
-    return size
+    return ImageOptions(size=size, **options)
 
 
-def rows_at_once(options: ImageOptions | None) -> int | None:
-    """How many images to decode at a time, so that a task holds a chunk of pixels; None: any."""
-    if options is None:
-        return None
-    row_bytes = options.size[0] * options.size[1] * options.channels * (4 if options.scale else 1)
-    return max(1, CHUNK_BYTES // row_bytes)
+def rows_at_once(options: ImageOptions) -> int:
+    """How many images to decode at a time, so that a task holds a chunk of pixels."""
+    height, width = options.size
+    return max(1, CHUNK_BYTES // (height * width * options.channels * (4 if options.scale else 1)))
 
 
-def images_of(column: Any, name: str, options: ImageOptions) -> Array:
-    """Return (rows, height, width, channels) of an Arrow column.
+def images_of(batch: Any, name: str, options: ImageOptions) -> Array:
+    """Return (rows, height, width, channels) of a column of a record batch.
 
     Raises:
-        DataError: naming the column, and the image's file where the row has it.
+        DataError: naming the column, and the image's file where the batch has it.
     """
     pixels: list[Array] = []
-    for number, row in enumerate(column.to_pylist()):
-        where = f"column {name!r}, row {number + 1} of a batch"
+    for row in batch.select([n for n in batch.schema.names if n in (name, PATH)]).to_pylist():
+        image: Any = row[name]
+        found = image.get("origin") if isinstance(image, dict) else row.get(PATH)
+        where = f"column {name!r}, {found or 'a row'}"
         try:
-            if row is None:
-                raise UnusableItem("missing", f"images must not be missing. Received: {where}.")
-            if isinstance(row, bytes):
-                pixels.append(decode(row, where, options))
-            else:
-                pixels.append(_of_row(row, f"{where}, {row['origin']}", options))
+            if image is None:
+                raise DataError(f"images must not be missing. Received: {where}. Drop such rows.")
+            make: Any = decode if isinstance(image, bytes) else _of_row
+            pixels.append(make(image, where, options))
         except UnusableItem as error:
             raise DataError(error.message) from None
-    stacked = np.stack(pixels)
-    return scaled(stacked) if options.scale else stacked
+    return scaled(np.stack(pixels)) if options.scale else np.stack(pixels)
 
 
 def _of_row(row: Mapping[str, Any], where: str, options: ImageOptions) -> Array:

@@ -9,10 +9,9 @@ import numpy as np
 from sparkwright.cluster.connect import chunks_of
 from sparkwright.errors import DataError
 
-from ._arrow_columns import column_of
 from ._columnar import is_nested
 from ._distributed import DistributedDataSet
-from ._image_columns import checked_size, image_inputs, images_of, rows_at_once
+from ._image_columns import PATH, image_inputs, image_options, images_of, rows_at_once
 from ._image_decoding import ImageOptions
 from ._table_schema import TableSchema
 from ._table_source import MOST_VALUES, check_inferred
@@ -91,20 +90,17 @@ def from_dataframe(
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
     kinds, shown = arrow_kinds(frame)
     of_texts = text_inputs(kinds, groups["features"])
-    options = None
     images = image_inputs(frame, groups["features"])
-    if images:
-        known = checked_size(size, images, shown)
-        options = ImageOptions(size=known, channels=channels, scale=scale, resize=resize)
-    apart = of_texts | images
-    used = [n for n in wanted if n not in apart] + ([weights] if weights else [])
+    pixels: dict[str, Any] = {"channels": channels, "scale": scale, "resize": resize}
+    options = image_options(size, images, **pixels) if images else None
+    used = [n for n in wanted if n not in of_texts | images] + ([weights] if weights else [])
     numbers = {name: kinds[name] for name in used}
     refuse_unsuitable(numbers, shown, library="Spark", decimals=False)
-    selected = _arrays_for_vectors(
-        frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
-    )
+    path: list[str] = [PATH] if images and PATH in frame.columns else []
+    names = dict.fromkeys(wanted + ([weights] if weights else []) + path)
     examples = partial(_dataset_of, groups=groups, weights=weights, images=images, options=options)
-    return _in_arrow(selected, examples, rows_at_once(options))
+    rows = None if options is None else rows_at_once(options)
+    return _in_arrow(_arrays_for_vectors(frame.select(*names)), examples, rows)
 
 
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
@@ -256,7 +252,7 @@ def _dataset_of(
 ) -> DataSet:
     def group_array(names: list[str], *, squeeze: bool) -> Any:
         if options is not None and names[0] in images:
-            return images_of(column_of(batch, names[0]), names[0], options)
+            return images_of(batch, names[0], options)
         arrays = [_column_array(batch, name) for name in names]
         if len(arrays) == 1:
             return arrays[0] if squeeze or arrays[0].ndim > 1 else arrays[0][:, None]
