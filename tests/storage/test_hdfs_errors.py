@@ -62,7 +62,7 @@ def remote(kind: str, message: str) -> RuntimeError:
                 '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
             ),
             PermissionError,
-            [f"{SERVER} wants a valid ticket of Kerberos. Received: Ticket expired. Run kinit"],
+            [f"{SERVER} requires a valid Kerberos ticket. Received: Ticket expired. Run kinit"],
         ),
         (
             RuntimeError("RPC listener disconnected"),

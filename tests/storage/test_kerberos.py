@@ -119,8 +119,8 @@ def test_a_ticket_that_is_missing_expired_or_wrong_is_an_error_of_one_sentence(
         environment["KRB5_CLIENT_KTNAME"] = str(kerberos.keytab("changed"))
     found = acted(secured, environment, pause_s=pause_s)
     assert re.fullmatch(
-        rf"PermissionError: {secured.url}/folder/\d could not be \w+: {secured.url} wants "
-        rf"a valid ticket of Kerberos\. Received: .*({words}).*\. Run kinit, or have .*",
+        rf"PermissionError: {secured.url}/folder/\d could not be \w+: {secured.url} "
+        rf"requires a valid Kerberos ticket\. Received: .*({words}).*\. Run kinit, or have .*",
         found,
     ), found
 
@@ -150,7 +150,7 @@ def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) ->
 
 
 def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session: Any) -> None:
-    assert "wants a valid ticket of Kerberos. Received: No Kerberos credentials" in session["none"]
+    assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")
     assert "expired" in session["expired"]
     assert "each job of Spark carries new delegation tokens" in session["expired"]

@@ -20,7 +20,7 @@ _FILE = "HADOOP_TOKEN_FILE_LOCATION"
 _log = logging.getLogger(__name__)
 _KEYTAB, _PRINCIPAL = "spark.kerberos.keytab", "spark.kerberos.principal"
 _NAMENODE_PORT = 8020
-# A NameNode takes a token that nobody renews for a day, unless it is told otherwise.
+# By default a NameNode accepts a token that is not renewed for one day.
 _NEW_AFTER_S = 3600.0
 _obtaining = threading.Lock()
 # Spark context -> (when they were obtained, tokens as base64).
@@ -47,7 +47,7 @@ def use_keytab(settings: Mapping[str, str]) -> bool:
 
 
 def carry_tokens(context: Any) -> None:
-    """Have this thread's next jobs carry tokens, an hour old at most, if Hadoop wants Kerberos.
+    """Have this thread's next jobs carry tokens, an hour old at most, if Hadoop uses Kerberos.
 
     They are for the file systems of `fs.defaultFS` and `spark.kerberos.access.hadoopFileSystems`.
     Without a ticket there are none: the tasks that need them say so.

@@ -119,8 +119,8 @@ def start_spark(
             too few GPUs, the value of a setting was left out of a file, YARN's configuration or
             the keytab of Kerberos is missing, or Kubernetes is given no image.
         NetworkError: if YARN's ResourceManager does not answer.
-        PermissionError: on YARN or with a keytab, if HDFS wants Kerberos and this process gets no
-            ticket.
+        PermissionError: on YARN or with a keytab, if HDFS requires Kerberos and this process gets
+            no ticket.
         RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
             default 300.
     """

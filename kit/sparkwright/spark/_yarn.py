@@ -47,7 +47,7 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigurationError: if no configuration of a cluster is found.
         NetworkError: if its ResourceManager does not answer.
-        PermissionError: if HDFS wants Kerberos and there is no valid ticket.
+        PermissionError: if HDFS requires Kerberos and there is no valid ticket.
     """
     if chosen.get("spark.master") != "yarn":
         return {}
@@ -124,7 +124,7 @@ def check_ticket() -> None:
     """Look at HDFS if there is one: the error is one sentence, those of Java are pages.
 
     Raises:
-        PermissionError: if it wants Kerberos and this process has no valid ticket.
+        PermissionError: if it requires Kerberos and this process has no valid ticket.
     """
     try:
         exists("hdfs:///")

@@ -17,7 +17,7 @@ _Call = Callable[[Callable[[], Any], str], Any]
 # The client has the server's exception as text: RPCError("class", "message\n\tat …").
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _OWN = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
-# Of Kerberos' library: its class of errors, and after ": " the error itself.
+# Of Kerberos' library: a class of errors, and after ": " the error.
 _KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "[^:]*: (.*)"\)', re.DOTALL)
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}|\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
@@ -129,7 +129,7 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
         return error
     if found := _KERBEROS.fullmatch(text):
         return PermissionError(
-            f"{server} wants a valid ticket of Kerberos. Received: {_unescaped(found[1])}. Run "
+            f"{server} requires a valid Kerberos ticket. Received: {_unescaped(found[1])}. Run "
             "kinit, or have the environment variable KRB5_CLIENT_KTNAME name your keytab; for "
             "executors, before Spark starts, or with `spark.kerberos.keytab` and "
             "`spark.kerberos.principal`."
@@ -140,8 +140,8 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
             return OSError(f"{server} names no NameNode ({_unescaped(own[2])}). {_NO_HOST}")
     if text == "RPC listener disconnected":
         return NetworkError(
-            f"{server} closed the connection at once. If it wants Kerberos, HADOOP_CONF_DIR must "
-            "name a folder whose core-site.xml has hadoop.security.authentication=kerberos."
+            f"{server} closed the connection at once. If it requires Kerberos, HADOOP_CONF_DIR "
+            "must name a folder whose core-site.xml has hadoop.security.authentication=kerberos."
         )
     if any(word in text.lower() for word in _CONNECTION):
         return NetworkError(
