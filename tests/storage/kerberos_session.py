@@ -52,12 +52,15 @@ def main(url: str, keytab: str, folder: str) -> None:
     spark = sw.start_spark(workers=2, settings=settings)
     one = spark.sparkContext.parallelize([0], 1)
     found: dict[str, Any] = {}
+    spark.range(3).write.parquet(f"{url}/spark/table")
+    found["rows"] = spark.read.parquet(f"{url}/spark/table").count()
     delegation._NEW_AFTER_S = 0.0
 
     def read(at: str) -> str:
         return run_job(spark, one.mapPartitions(reader(at)).collect, description="read")[0]
 
     write_bytes(f"{url}/spark/a", b"content")
+    spark.sparkContext.setLocalProperty(delegation.TOKENS, "")
     found["none"] = one.mapPartitions(reader(f"{url}/spark/a")).collect()[0]
     labels = np.arange(120, dtype=np.int32) % 3
     features = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)

@@ -149,6 +149,10 @@ def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) ->
     assert session["loaded_equals_saved"] is True
 
 
+def test_sparks_own_readers_have_tokens_on_a_standalone_cluster(session: Any) -> None:
+    assert session["rows"] == 3
+
+
 def test_executors_without_tokens_or_with_expired_ones_raise_one_sentence(session: Any) -> None:
     assert "requires a valid Kerberos ticket. Received: No Kerberos credentials" in session["none"]
     assert session["expired"].startswith("PermissionError: ")

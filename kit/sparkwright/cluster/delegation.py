@@ -1,6 +1,7 @@
 """Kerberos: delegation tokens of HDFS for the tasks of a job, obtained as Spark obtains them."""
 
 import base64
+import contextlib
 import functools
 import logging
 import os
@@ -78,7 +79,13 @@ def _new_tokens(context: Any, java: Any) -> str:
         _name_by_host(credentials, java.java.net.URI(url.strip()), scala, hadoop)
     out = java.java.io.ByteArrayOutputStream()
     credentials.writeTokenStorageToStream(java.java.io.DataOutputStream(out))
-    return base64.b64encode(out.toByteArray()).decode() if credentials.numberOfTokens() else ""
+    if not credentials.numberOfTokens():
+        return ""
+    if context.master.startswith(("spark://", "local-cluster")):
+        # Only there Spark itself sends executors none, for its own readers. A private method.
+        with contextlib.suppress(Exception):
+            scala.schedulerBackend().updateDelegationTokens(out.toByteArray())
+    return base64.b64encode(out.toByteArray()).decode()
 
 
 def _name_by_host(credentials: Any, uri: Any, scala: Any, hadoop: Any) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkwright.cluster.delegation import use_keytab
+from sparkwright.cluster.delegation import carry_tokens, use_keytab
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import (
     gpus_of_executor,
@@ -180,6 +180,7 @@ def start_spark(
     if not configures_log(chosen):
         session.sparkContext.setLogLevel("ERROR")
     ship_engine(session)
+    carry_tokens(session.sparkContext)
     if chosen["spark.master"].startswith("local-cluster"):
         _clear_at_exit(session)
     return session
