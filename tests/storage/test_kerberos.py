@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -125,22 +126,24 @@ def test_a_ticket_that_is_missing_expired_or_wrong_is_an_error_of_one_sentence(
     ), found
 
 
-@pytest.fixture(scope="module")
-def session(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> Any:
-    """What one session came to, which is started with a keytab; executors have none."""
+@pytest.fixture(scope="module", autouse=True)
+def begun(kerberos: Kerberos, secured: HdfsCluster, tmp_path_factory: Any) -> Iterator[Future[Any]]:
+    """What one session comes to, which is started with a keytab; executors have none."""
     folder = tmp_path_factory.mktemp("session")
     settings = {
         "HADOOP_CONF_DIR": str(secured.configuration_folder),
         "KRB5CCNAME": f"FILE:{folder}/tickets",
     }
+    environment = os.environ | kerberos.environment | settings
     script = Path(__file__).with_name("kerberos_session.py")
-    return json_printed_by(
-        script,
-        secured.url,
-        kerberos.keytab("alice"),
-        folder,
-        environment=os.environ | kerberos.environment | settings,
-    )
+    arguments = script, secured.url, kerberos.keytab("alice"), folder
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(json_printed_by, *arguments, environment=environment)
+
+
+@pytest.fixture
+def session(begun: "Future[Any]") -> Any:
+    return begun.result()
 
 
 def test_executors_export_and_read_with_the_tokens_of_their_job(session: Any) -> None:
