@@ -35,7 +35,7 @@ help:
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
 	@echo 'make screenshots  draw the pictures of docs/images anew, 1280 and 420 pixels wide, light and dark'
 	@echo 'make connect  test over Spark Connect what make test tests with a session of its own'
-	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 4 minutes'
+	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 5 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
 	@echo 'make spark-versions  test PySpark 3.5, 4.0 and the newest; VERSIONS=3.5.9 tests one of them'
 	@echo 'make binder  build what Binder builds, and run the tour in it on one core'

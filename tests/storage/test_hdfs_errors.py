@@ -56,6 +56,19 @@ def remote(kind: str, message: str) -> RuntimeError:
             OSError,
             [f"{SERVER} names no NameNode", "HADOOP_CONF_DIR"],
         ),
+        (
+            RuntimeError(
+                'GSSAPIError(GssMajorCodes { routine_error: "GSS_S_FAILURE" }, 2529638944, '
+                '"Unspecified GSS failure. Minor code may provide more: Ticket expired")'
+            ),
+            PermissionError,
+            [f"{SERVER} requires a valid Kerberos ticket. Received: Ticket expired. Run kinit"],
+        ),
+        (
+            RuntimeError("RPC listener disconnected"),
+            NetworkError,
+            [f"{SERVER} closed the connection", "hadoop.security.authentication=kerberos"],
+        ),
         (RuntimeError('Other("a \\"b\\"")'), OSError, [f'HDFS at {SERVER} failed: Other: a "b"']),
     ],
 )

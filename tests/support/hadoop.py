@@ -35,13 +35,12 @@ def hadoop_jars(*, timeout_s: float = 600.0) -> list[Path]:
     servers = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
     jars = [folder / f"hadoop-client-{part}-{version}.jar" for part in ("api", "runtime")]
     loggers = sorted(jar for jar in folder.glob("*.jar") if jar.name.startswith(_LOGGING))
-    return [_kept(version, servers, timeout_s), *jars, *loggers]
+    return [kept_jar(servers, timeout_s=timeout_s), *jars, *loggers]
 
 
 def yarn_jars(*, timeout_s: float = 600.0) -> list[Path]:
     """Those with ResourceManager and NodeManager: ciphers (10 MB) more, kept in the same way."""
-    _, version = _clients()
-    ciphers = [_kept(version, artifact, timeout_s) for artifact in _CIPHERS]
+    ciphers = [kept_jar(artifact, timeout_s=timeout_s) for artifact in _CIPHERS]
     return [*hadoop_jars(timeout_s=timeout_s), *ciphers]
 
 
@@ -57,8 +56,9 @@ def java() -> str:
     return found
 
 
-def _kept(version: str, artifact: str, timeout_s: float) -> Path:
+def kept_jar(artifact: str, *, timeout_s: float = 600.0) -> Path:
     """The jar of an artifact, "group:name:version"; fetched if it is not in its folder."""
+    _, version = _clients()
     default = Path.home() / ".cache" / "sparkwright" / f"hadoop-{version}"
     folder = Path(os.environ.get(_FOLDER_VARIABLE) or default)
     _, name, own_version = artifact.split(":")

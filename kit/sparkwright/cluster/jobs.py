@@ -17,6 +17,7 @@ from sparkwright.errors import DataError, RunInterrupted, SparkwrightError
 from sparkwright.options import check_choice
 
 from .connect import FrameRDD, context_of
+from .delegation import carry_tokens
 from .engine_shipping import ensure_engine
 from .job_errors import LostExecutors, translated
 
@@ -101,6 +102,7 @@ class SparkJob:
             context.setLocalProperty("callSite.short", f"sparkwright: {self._description}")
             if self._needs_engine:
                 ensure_engine(self._spark)
+            carry_tokens(context)
             if self._cancelled:  # before Spark knew of a job that it could cancel
                 raise SparkwrightError(f"cancelled before it began: {self._description}.")
             self.value = self._action()

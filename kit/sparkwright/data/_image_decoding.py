@@ -69,10 +69,19 @@ def decode(content: bytes, where: str, options: ImageOptions) -> Array:
                 "an image must have 8 or 16 bits a channel, so that its range is known. "
                 f"Received: {where} with mode={found.mode!r}. Convert it first.",
             )
-        if found.mode != mode:
-            found = found.convert(mode)
-        found = found.resize((width, height), Image.Resampling[options.resize.upper()])
-        return np.asarray(found).reshape(height, width, options.channels)
+        return fitted(found, options)
+
+
+def fitted(image: "Image.Image", options: ImageOptions) -> Array:
+    """Return an open image with the channels and the size of `options`, as `decode` does."""
+    from PIL import Image
+
+    height, width = options.size
+    mode = "RGB" if options.channels == 3 else "L"
+    if image.mode != mode:
+        image = image.convert(mode)
+    image = image.resize((width, height), Image.Resampling[options.resize.upper()])
+    return np.asarray(image).reshape(height, width, options.channels)
 
 
 def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bool) -> Array:

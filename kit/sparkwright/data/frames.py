@@ -33,7 +33,10 @@ _REMEDIES: Mapping[tuple[str, str], str] = {
         "Spark",
         "decimal",
     ): 'convert them first: `frame.withColumn(name, frame[name].cast("double"))`',
-    ("Spark", "nested"): "select their fields first, as `frame.select('*', 'name.field')`",
+    ("Spark", "nested"): "select their fields first, as `frame.select('*', 'name.field')`; images: "
+    "`from_dataframe(frame, features=name, size=(height, width))`",
+    ("Spark", "other"): "leave them out: `features=[…]`; files of images: "
+    "`from_dataframe(frame, features=name, size=(height, width))`",
 }
 
 

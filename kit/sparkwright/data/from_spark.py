@@ -11,6 +11,8 @@ from sparkwright.errors import DataError
 
 from ._columnar import is_nested
 from ._distributed import DistributedDataSet
+from ._image_columns import PATH, image_inputs, image_options, images_of, rows_at_once
+from ._image_decoding import ImageOptions
 from ._table_schema import TableSchema
 from ._table_source import MOST_VALUES, check_inferred
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
@@ -50,8 +52,15 @@ def from_dataframe(
     features: Sequence[str] | Mapping[str, Sequence[str]],
     labels: Sequence[str] | Mapping[str, Sequence[str]] = (),
     weights: str | None = None,
+    size: tuple[int, int] | None = None,
+    channels: int = 3,
+    scale: bool = True,
+    resize: str = "bilinear",
 ) -> DistributedDataSet:
     """Use columns of a Spark DataFrame, carried as Arrow.
+
+    Images are columns of `spark.read.format("image")`, or of files' bytes, as those of
+    `spark.read.format("binaryFile")`. Each is an input of its own, (n, height, width, channels).
 
     Args:
         frame: the DataFrame; partitions stay as they are.
@@ -60,10 +69,16 @@ def from_dataframe(
             (n, length). Columns of strings, in an input of their own, become (n, columns) text.
         labels: likewise per output; a single number column becomes an (n,) array.
         weights: column of example weights; default None.
+        size: (height, width) in pixels that every image is stretched to; needed for images alone.
+        channels: of images: 3 (default, RGB) or 1 (gray).
+        scale: of images: True (default): float32 from 0 to 1. False: uint8.
+        resize: of images: "nearest", "box", "bilinear" (default), "hamming", "bicubic", "lanczos".
 
     Raises:
+        ConfigurationError: if an option of images is invalid, or `size` is missing.
         DataError: if there is no such column, or it holds no numbers, or an input mixes text and
-            numbers; on the executor that meets them: missing values, arrays of unequal length.
+            numbers, or images and other columns; on the executor that meets them: missing values,
+            arrays of unequal length, damaged images.
     """
     groups = {
         "features": _column_groups(features, "features"),
@@ -75,13 +90,17 @@ def from_dataframe(
         raise DataError(f"unknown columns {missing}. The DataFrame has {frame.columns}.")
     kinds, shown = arrow_kinds(frame)
     of_texts = text_inputs(kinds, groups["features"])
-    used = [n for n in wanted if n not in of_texts] + ([weights] if weights else [])
+    images = image_inputs(frame, groups["features"])
+    pixels: dict[str, Any] = {"channels": channels, "scale": scale, "resize": resize}
+    options = image_options(size, images, **pixels) if images else None
+    used = [n for n in wanted if n not in of_texts | images] + ([weights] if weights else [])
     numbers = {name: kinds[name] for name in used}
     refuse_unsuitable(numbers, shown, library="Spark", decimals=False)
-    selected = _arrays_for_vectors(
-        frame.select(*dict.fromkeys(wanted + ([weights] if weights else [])))
-    )
-    return _in_arrow(selected, partial(_dataset_of, groups=groups, weights=weights))
+    path: list[str] = [PATH] if images and PATH in frame.columns else []
+    names = dict.fromkeys(wanted + ([weights] if weights else []) + path)
+    examples = partial(_dataset_of, groups=groups, weights=weights, images=images, options=options)
+    rows = None if options is None else rows_at_once(options)
+    return _in_arrow(_arrays_for_vectors(frame.select(*names)), examples, rows)
 
 
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
@@ -169,8 +188,10 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
     return data
 
 
-def _in_arrow(frame: "DataFrame", examples: Callable[[Any], DataSet | None]) -> DistributedDataSet:
-    """What `examples` makes of each batch, on the executors; None: nothing."""
+def _in_arrow(
+    frame: "DataFrame", examples: Callable[[Any], DataSet | None], rows: int | None = None
+) -> DistributedDataSet:
+    """What `examples` makes of each batch, of at most `rows`, on the executors; None: nothing."""
 
     def convert(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -179,10 +200,11 @@ def _in_arrow(frame: "DataFrame", examples: Callable[[Any], DataSet | None]) -> 
             return pa.RecordBatch.from_pydict({"chunk": pa.array(chunks, pa.binary())})
 
         try:
-            for batch in batches:
-                found = examples(batch) if batch.num_rows else None
-                if found is not None:
-                    yield of([to_bytes(chunk) for chunk in cut(found)])
+            for whole in batches:
+                for start in range(0, whole.num_rows, rows or max(whole.num_rows, 1)):
+                    found = examples(whole.slice(start, rows))
+                    if found is not None:
+                        yield of([to_bytes(chunk) for chunk in cut(found)])
         except DataError as error:
             yield of([error_to_bytes(error)])
 
@@ -222,9 +244,15 @@ def _column_groups(
 
 
 def _dataset_of(
-    batch: Any, groups: dict[str, dict[str, list[str]]], weights: str | None
+    batch: Any,
+    groups: dict[str, dict[str, list[str]]],
+    weights: str | None,
+    images: set[str],
+    options: ImageOptions | None,
 ) -> DataSet:
     def group_array(names: list[str], *, squeeze: bool) -> Any:
+        if options is not None and names[0] in images:
+            return images_of(batch, names[0], options)
         arrays = [_column_array(batch, name) for name in names]
         if len(arrays) == 1:
             return arrays[0] if squeeze or arrays[0].ndim > 1 else arrays[0][:, None]

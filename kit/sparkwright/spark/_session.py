@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.delegation import carry_tokens, use_keytab
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.slots import (
     gpus_of_executor,
@@ -33,7 +34,7 @@ from ._defaults import (
 )
 from ._java import configures_log, start_java
 from ._kubernetes import pod_facts, pod_settings
-from ._yarn import tag_settings, waiting_for_yarn, yarn_settings
+from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
 from .memory_parts import overhead_settings
 from .secrets import LEFT_OUT, left_out, without_secrets
@@ -115,9 +116,11 @@ def start_spark(
 
     Raises:
         ConfigurationError: if Java or PySpark cannot be found (says what to install), there are
-            too few GPUs, the value of a setting was left out of a file, YARN's configuration is
-            missing, or Kubernetes is given no image.
+            too few GPUs, the value of a setting was left out of a file, YARN's configuration or
+            the keytab of Kerberos is missing, or Kubernetes is given no image.
         NetworkError: if YARN's ResourceManager does not answer.
+        PermissionError: on YARN or with a keytab, if HDFS requires Kerberos and this process gets
+            no ticket.
         RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
             default 300.
     """
@@ -149,6 +152,8 @@ def start_spark(
             "spark-defaults.conf."
         )
     _find_java()
+    if use_keytab(chosen):
+        check_ticket()
     _check_slots(chosen)
     chosen.update(
         gpu_settings(
@@ -175,6 +180,7 @@ def start_spark(
     if not configures_log(chosen):
         session.sparkContext.setLogLevel("ERROR")
     ship_engine(session)
+    carry_tokens(session.sparkContext)
     if chosen["spark.master"].startswith("local-cluster"):
         _clear_at_exit(session)
     return session

@@ -47,12 +47,15 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigurationError: if no configuration of a cluster is found.
         NetworkError: if its ResourceManager does not answer.
+        PermissionError: if HDFS requires Kerberos and there is no valid ticket.
     """
     if chosen.get("spark.master") != "yarn":
         return {}
     hadoop = _hadoop_settings(chosen)
     _check_java()
     _check_manager(hadoop)
+    if hadoop.get("hadoop.security.authentication") == "kerberos":
+        check_ticket()
     return jars_settings(chosen, hadoop)
 
 
@@ -115,6 +118,20 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
         "yarn.resourcemanager.hostname in the yarn-site.xml of HADOOP_CONF_DIR, and that this "
         "machine reaches that port."
     )
+
+
+def check_ticket() -> None:
+    """Look at HDFS if there is one: the error is one sentence, those of Java are pages.
+
+    Raises:
+        PermissionError: if it requires Kerberos and this process has no valid ticket.
+    """
+    try:
+        exists("hdfs:///")
+    except PermissionError:
+        raise
+    except (OSError, SparkwrightError):
+        return  # none, none that answers, or no client of it here
 
 
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, TypeVar
 
+from sparkwright.cluster.delegation import use_tokens_of_job
 from sparkwright.errors import ConfigurationError
 
 from ._hdfs_client import open_reader, open_writer, within
@@ -35,10 +36,11 @@ _used_by: list[int] = []
 def hdfs_system_of(url: str) -> tuple[Any, str]:
     """Return the file system of a URL with "hdfs://", and the path in it.
 
-    The user is that of HADOOP_USER_NAME, or this process'; with Kerberos, that of the ticket. A
-    host without a port is a nameservice of HADOOP_CONF_DIR, or has port 8020. Without a host, it
-    is fs.defaultFS of core-site.xml there. Options are in fsspec's settings under "hdfs":
-    `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60) and Hadoop's own, by their names.
+    The user is that of HADOOP_USER_NAME, or this process'; with Kerberos, that of the ticket, or
+    in tasks of the tokens that the job carries. A host without a port is a nameservice of
+    HADOOP_CONF_DIR, or has port 8020. Without a host, it is fs.defaultFS of core-site.xml there.
+    Options are in fsspec's settings under "hdfs": `timeout_s` (FSSPEC_HDFS_TIMEOUT_S; default 60)
+    and Hadoop's own, by their names.
     """
     if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
@@ -46,6 +48,7 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
             f"share connections. Received: process {os.getpid()}. Start it anew, as with "
             "multiprocessing.get_context('spawn')."
         )
+    use_tokens_of_job()
     authority, slash, path = url.removeprefix(_SCHEME).partition("/")
     # Clients take these from the environment once.
     identity = tuple(os.environ.get(name) for name in _IDENTITY)

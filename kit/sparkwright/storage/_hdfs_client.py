@@ -15,8 +15,10 @@ _PIECE_BYTES = 4 << 20
 _BUFFER_BYTES = 256 << 10
 _Call = Callable[[Callable[[], Any], str], Any]
 # The client has the server's exception as text: RPCError("class", "message\n\tat …").
-_REMOTE = re.compile(r'RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
+_REMOTE = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _OWN = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
+# Of Kerberos' library: a class of errors, and after ": " the error.
+_KERBEROS = re.compile(r'GSSAPIError\(.*, \d+, "[^:]*: (.*)"\)', re.DOTALL)
 _ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}|\\(.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 # Words in the errors of the system's libraries for a host that cannot be reached.
@@ -30,6 +32,7 @@ _KINDS: dict[str, type[OSError]] = {
     "FileAlreadyExistsException": FileExistsError,
     "AccessControlException": PermissionError,
     "AuthorizationException": PermissionError,
+    "SecretManager$InvalidToken": PermissionError,
     "ParentNotDirectoryException": NotADirectoryError,
     "PathIsNotDirectoryException": NotADirectoryError,
     "StandbyException": NetworkError,
@@ -38,6 +41,10 @@ _REMEDIES = {
     "AccessControlException": (
         "Act as another user with the environment variable HADOOP_USER_NAME (without Kerberos), "
         "or have the path's owner permit it."
+    ),
+    "SecretManager$InvalidToken": (
+        "Call again: each job of Spark carries new delegation tokens. A file that "
+        "HADOOP_TOKEN_FILE_LOCATION names must be replaced from outside."
     ),
     "SafeModeException": (
         "Wait until the NameNode knows all blocks, or, if it was turned on by hand, end it "
@@ -120,10 +127,22 @@ def as_os_error(error: BaseException, *, server: str) -> OSError:
         return kind(_sentence(message))
     if isinstance(error, FileNotFoundError | FileExistsError):
         return error
+    if found := _KERBEROS.fullmatch(text):
+        return PermissionError(
+            f"{server} requires a valid Kerberos ticket. Received: {_unescaped(found[1])}. Run "
+            "kinit, or have the environment variable KRB5_CLIENT_KTNAME name your keytab; for "
+            "executors, before Spark starts, or with `spark.kerberos.keytab` and "
+            "`spark.kerberos.principal`."
+        )
     if own := _OWN.fullmatch(text):
         text = f"{own[1]}: {_unescaped(own[2])}"
         if own[1] == "InvalidArgument":
             return OSError(f"{server} names no NameNode ({_unescaped(own[2])}). {_NO_HOST}")
+    if text == "RPC listener disconnected":
+        return NetworkError(
+            f"{server} closed the connection at once. If it requires Kerberos, HADOOP_CONF_DIR "
+            "must name a folder whose core-site.xml has hadoop.security.authentication=kerberos."
+        )
     if any(word in text.lower() for word in _CONNECTION):
         return NetworkError(
             f"{server} cannot be reached ({_first_lines(text)}). Check the host and the port, and "
