@@ -1,0 +1,123 @@
+"""One trial of a sweep: a network that shares its data with others, and reports of its epochs."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparkwright.data import DistributedDataSet
+from sparkwright.errors import ConfigurationError
+from sparkwright.runs import TrainingRun
+from sparkwright.runs.fit_options import CheckedOptions
+from sparkwright.spark import SparkNetwork
+from sparkwright.trackers import Tracker, Values
+from sparkwright.workers.data_checks import check_data
+
+Parts = tuple[Any, DistributedDataSet | None]
+
+
+class SharedData:
+    """Training and validation data of all trials, read once and kept by Spark until `release`."""
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self._lock = threading.Lock()
+        self._parts: Parts | None = None
+        self._persisted: list[DistributedDataSet] = []
+
+    def parts(self, read: Callable[[], Parts]) -> Parts:
+        """Return what `read` returned to the first trial, persisted and counted."""
+        with self._lock:
+            if self._parts is None:
+                found = read()
+                for each in found:
+                    if not isinstance(each, DistributedDataSet):
+                        continue  # workers draw a `TfData` themselves
+                    if not each.rdd.is_cached:
+                        self._persisted.append(each.persist())
+                    each.partition_counts()
+                self._parts = found
+            return self._parts
+
+    def release(self) -> None:
+        """Unpersist what was persisted here."""
+        with self._lock:
+            for each in self._persisted:
+                each.unpersist()
+            self._persisted, self._parts = [], None
+
+
+class TrialNetwork(SparkNetwork):
+    """A network whose training data is that of all trials."""
+
+    # That of all trials; None: the network takes data as any other does.
+    shared: SharedData | None = None
+
+    def _parts(
+        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
+    ) -> Parts:
+        if self.shared is None:
+            return super()._parts(data, options, seed=seed, checked=checked)
+        read = super()._parts  # for the lambda
+        train, validation = self.shared.parts(
+            lambda: read(data, options, seed=seed, checked=checked)
+        )
+        if checked:
+            check_data(self.model, train, validation)
+        return train, validation
+
+
+@dataclass
+class Scores:
+    """What is known of a trial.
+
+    Attributes:
+        by_epoch: epoch, from 1 -> score.
+        is_pruned: whether Optuna's pruner stopped the run.
+        error: why there is no score; None: there are some, or none yet.
+    """
+
+    by_epoch: dict[int, float] = field(default_factory=dict[int, float])
+    is_pruned: bool = False
+    error: ConfigurationError | None = None
+
+    def value(self, run: TrainingRun) -> float:
+        """Return the score of the state that the model holds after a run."""
+        found = run.early_stopping
+        if found is not None and found.model == "best" and found.best_epoch in self.by_epoch:
+            return self.by_epoch[found.best_epoch]
+        return self.by_epoch[max(self.by_epoch)]
+
+
+class EpochReports(Tracker):
+    """Reports a score to Optuna after each epoch, and stops the run that its pruner rejects."""
+
+    name = "the sweep"
+    every_s = 0.2
+
+    def __init__(self, trial: Any, monitor: str, scores: Scores) -> None:
+        """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and note it in `scores`."""
+        self._trial, self._monitor, self._scores = trial, monitor, scores
+
+    def begin(self, run: TrainingRun, parameters: Mapping[str, Any]) -> None:
+        """See `Tracker`."""
+        self._run = run
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """See `Tracker`."""
+        known = [name.removeprefix("val_") for name in values if name.startswith("val_")]
+        if not known:  # an epoch that is not validated, as `evaluate_every` says
+            return
+        if self._monitor not in values:
+            self._scores.error = ConfigurationError(
+                f"`monitor` must be one of {', '.join(known)}, the scores of the validation data. "
+                f"Received: monitor={self._monitor.removeprefix('val_')!r}. Compile the model with "
+                "that metric, or choose another."
+            )
+            self._run.stop()
+            return
+        self._scores.by_epoch[epoch] = values[self._monitor]
+        self._trial.report(values[self._monitor], epoch)
+        if epoch < self._run.status.epochs and self._trial.should_prune():
+            self._scores.is_pruned = True
+            self._run.stop()
