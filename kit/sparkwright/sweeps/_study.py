@@ -1,16 +1,18 @@
-"""What a sweep needs of Optuna: distributions, a study in a storage, trials to be repeated."""
+"""What a sweep needs of Optuna: distributions, a study in its storage, trials to be repeated."""
 
 import os
+import socket
 from collections.abc import Mapping
-from datetime import timedelta
 from importlib import util
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from sparkwright.errors import ConfigurationError
 
 # Marks of a trial, among Optuna's user attributes.
-INTERRUPTED, REPEATS, DRIVER, ERROR, RUN = "interrupted", "repeats", "driver", "error", "run"
+DRIVER, ERROR, INTERRUPTED, REPEATS, RUN = "driver", "error", "interrupted", "repeats", "run"
 _JOURNALS = (".log", ".journal", ".jsonl")
 
 
@@ -24,18 +26,14 @@ def check_optuna() -> None:
 
 
 def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Optuna's distributions of a space, by name.
-
-    Args:
-        space: name -> a list of choices; (low, high) of integers or floats, both included, with
-            "log" as a third element for a logarithmic scale; a `range`; or a distribution.
+    """Return Optuna's distributions of a `space` as `sw.sweep` takes it.
 
     Raises:
-        ConfigurationError: naming the entry that is none of these.
+        ConfigurationError: naming the entry that is none.
 
     Example:
-        >>> distributions_of({"units": (8, 64), "layers": range(1, 4)})["layers"]
-        IntDistribution(high=3, log=False, low=1, step=1)
+        >>> distributions_of({"layers": range(1, 4)})
+        {'layers': IntDistribution(high=3, log=False, low=1, step=1)}
     """
     from optuna import distributions as optuna
 
@@ -45,17 +43,17 @@ def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
             match given:
                 case optuna.BaseDistribution():
                     found[name] = given
-                case list() if given:
+                case list():
                     found[name] = optuna.CategoricalDistribution(given)
                 case range():
                     found[name] = optuna.IntDistribution(given[0], given[-1], step=given.step)
-                case (int() as low, int() as high, *scale) if scale in ([], ["log"]):
-                    found[name] = optuna.IntDistribution(low, high, log=bool(scale))
                 case (int() | float() as low, int() | float() as high, *scale) if scale in (
                     [],
                     ["log"],
                 ):
-                    found[name] = optuna.FloatDistribution(low, high, log=bool(scale))
+                    whole = isinstance(low, int) and isinstance(high, int)
+                    make: Any = optuna.IntDistribution if whole else optuna.FloatDistribution
+                    found[name] = make(low, high, log=bool(scale))
                 case _:
                     raise ValueError("none of these")
         except (ValueError, IndexError) as error:
@@ -67,25 +65,15 @@ def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def open_study(
-    storage: Any,
-    name: str,
-    *,
-    maximizes: bool,
-    sampler: Any | None = None,
-    pruner: Any | None = None,
-    seed: int | None = None,
-) -> Any:
+def open_study(storage: Any, name: str, *, maximizes: bool, seed: int | None, **given: Any) -> Any:
     """Return the `optuna.Study` called `name`, new or as it was left.
 
     Args:
-        storage: path of an SQLite file, or of a journal (".log", ".journal", ".jsonl"); a URL of
-            SQLAlchemy; a storage of Optuna; None: in memory.
-        name: of the study in the storage.
+        storage: as `sw.sweep` takes it.
+        name: of the study.
         maximizes: whether higher values are better.
-        sampler: default None: TPE.
-        pruner: default None: Optuna's median pruner.
-        seed: of the default sampler; default None: drawn.
+        seed: of the default sampler; None: drawn.
+        **given: sampler and pruner; None: Optuna's defaults.
 
     Raises:
         ConfigurationError: if the study that is there has another direction.
@@ -102,117 +90,93 @@ def open_study(
             study_name=name,
             direction=direction,
             load_if_exists=True,
-            sampler=sampler,
-            pruner=pruner,
+            **given,
         )
     finally:
         optuna.logging.set_verbosity(level)
     if study.direction.name.lower() != direction:
         raise ConfigurationError(
-            f"study {name!r} must be one that is to {direction} its value. Received: a study that "
-            f"is to {study.direction.name.lower()} it. Use another `name`, or `mode`."
+            f"the study must {direction} its score. Received: study {name!r}, which was made to "
+            f"{study.direction.name.lower()} it. Use another `name`, `monitor` or `mode`."
         )
-    if sampler is None:
-        # A sweep that goes on must not draw the first trials again.
-        found = None if seed is None else (seed + len(study.trials)) % 2**32
-        study.sampler = optuna.samplers.TPESampler(seed=found)
+    if given.get("sampler") is None and seed is not None:
+        # A sweep that goes on must not draw its first trials a second time.
+        study.sampler = optuna.samplers.TPESampler(seed=(seed + len(study.trials)) % 2**32)
     return study
 
 
 def _storage_of(given: Any) -> Any:
-    import optuna
-    from optuna.storages import journal
+    """Return a storage of Optuna, or None for one in memory."""
+    from optuna import storages
+    from optuna.storages.journal import JournalFileBackend
 
     if not isinstance(given, str | os.PathLike):
         return given
     text = os.fspath(given)
     try:
         if "://" in text:
-            return optuna.storages.RDBStorage(text)
-        Path(text).absolute().parent.mkdir(parents=True, exist_ok=True)
-        if text.endswith(_JOURNALS):
-            return optuna.storages.JournalStorage(journal.JournalFileBackend(text))
-        return optuna.storages.RDBStorage(f"sqlite:///{Path(text).absolute()}")
-    except OSError:
-        raise
-    except Exception as error:  # SQLAlchemy's
+            return storages.RDBStorage(text)
+        path = Path(text).absolute()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix in _JOURNALS:
+            return storages.JournalStorage(JournalFileBackend(str(path)))
+        return storages.RDBStorage(f"sqlite:///{path}")
+    except Exception as error:  # SQLAlchemy has its own
         raise OSError(f"the storage of a sweep cannot be opened: {text}. {error!s:.300}") from error
 
 
 def driver_mark() -> list[Any]:
-    """Return what identifies this process among the drivers of a study: host, id, start."""
-    import socket
-
-    import psutil
-
+    """Return what tells this process from other drivers: host, process id, time of its start."""
     return [socket.gethostname(), os.getpid(), psutil.Process().create_time()]
 
 
-def repeat_interrupted(study: Any) -> int:
-    """Have trials repeated that ended with their driver, or were stopped; returns how many.
+def _is_alive(driver: Any) -> bool:
+    try:
+        return driver[0] == socket.gethostname() and (
+            psutil.Process(driver[1]).create_time() == driver[2]
+        )
+    except (psutil.Error, TypeError):
+        return False
+
+
+def repeat_interrupted(study: Any) -> None:
+    """Have trials repeated that were stopped, or that ended with their driver.
 
     Raises:
-        ConfigurationError: if the driver of a running trial still works.
+        ConfigurationError: if the driver of a running trial is alive.
     """
     import optuna
 
-    trials = study.get_trials(deepcopy=False)
-    states = optuna.trial.TrialState
-    running = [trial for trial in trials if trial.state == states.RUNNING]
-    for trial in running:
-        if _works(trial.user_attrs.get(DRIVER)):
-            host, process, _ = trial.user_attrs[DRIVER]
+    for trial in study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING]):
+        if _is_alive(driver := trial.user_attrs.get(DRIVER)):
             raise ConfigurationError(
-                f"a study must have one sweep at a time. Received: study {study.study_name!r}, "
-                f"whose trial {trial.number} runs in process {process} on {host}. Wait for that "
-                "sweep, stop it, or use another `name`."
+                f"a study can have one sweep at a time. Received: study {study.study_name!r}, with "
+                f"trial {trial.number} running in process {driver[1]}. Wait for that sweep, stop "
+                "it, or use another `name`."
             )
-    for trial in running:
         interrupt(study, optuna.Trial(study, trial._trial_id), "the driver ended")
+    trials = study.get_trials(deepcopy=False)
     repeated = {trial.user_attrs.get(REPEATS) for trial in trials}
-    waiting = [
-        trial
-        for trial in study.get_trials(deepcopy=False)
-        if INTERRUPTED in trial.user_attrs and trial.params and trial.number not in repeated
-    ]
-    for trial in waiting:
-        study.enqueue_trial(trial.params, user_attrs={REPEATS: trial.number})
-    return len(waiting)
-
-
-def _works(driver: Any) -> bool:
-    import psutil
-
-    if not driver or driver[0] != driver_mark()[0] or driver == driver_mark():
-        return False
-    try:
-        return psutil.Process(driver[1]).create_time() == driver[2]
-    except psutil.Error:
-        return False
+    for trial in trials:
+        if INTERRUPTED in trial.user_attrs and trial.params and trial.number not in repeated:
+            study.enqueue_trial(trial.params, user_attrs={REPEATS: trial.number})
 
 
 def interrupt(study: Any, trial: Any, reason: str) -> None:
-    """End a trial without a result; the next sweep repeats it."""
+    """End a trial without a result; a sweep that goes on with the study repeats it."""
     trial.set_user_attr(INTERRUPTED, True)
     fail(study, trial, reason)
 
 
 def fail(study: Any, trial: Any, reason: str) -> None:
     """End a trial as failed."""
-    import optuna
+    from optuna.trial import TrialState
 
-    trial.set_user_attr(ERROR, reason)
-    study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    trial.set_user_attr(ERROR, reason[:2000])
+    study.tell(trial, state=TrialState.FAIL)
 
 
 def ended(study: Any) -> int:
-    """Return how many trials have ended, without those that are to be repeated."""
-    return sum(
-        trial.state.is_finished() and INTERRUPTED not in trial.user_attrs
-        for trial in study.get_trials(deepcopy=False)
-    )
-
-
-def seconds_of(trial: Any) -> float:
-    """Return how long a trial took; 0 while it runs."""
-    return (trial.duration or timedelta()).total_seconds()
+    """Return how many trials have ended, without those that are repeated."""
+    trials = study.get_trials(deepcopy=False)
+    return sum(t.state.is_finished() and INTERRUPTED not in t.user_attrs for t in trials)

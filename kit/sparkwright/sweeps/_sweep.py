@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import inspect
-import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright._interrupts import TaskInterrupts, interrupts_held, interrupts_raise
@@ -24,24 +22,17 @@ from sparkwright.runs.extensions import in_notebook, show
 from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.names import check_name
 from sparkwright.spark import SparkNetwork
-from sparkwright.trackers import trackers_for_run
 
 from . import _study as studies
-from ._trial import EpochReports, Scores, SharedData, TrialNetwork
+from ._trial import EpochReports, Scores, SharedData, TrialMaker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Mode = Literal["auto", "min", "max"]
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
-_log = logging.getLogger(__name__)
 # An interrupt waits so long for trials to end with their next averaging.
 _STOP_S = 15.0
-# Options of `fit` that belong to the sweep: its trials have data and trackers in common.
-_OF_THE_SWEEP = {
-    *("label", "features", "validation", "validation_split", "class_weight", "sample_weight"),
-    *("name", "display", "resume", "hyperparameters", "log_to"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,11 +55,11 @@ class BestTrial:
 
 
 class Sweep:
-    """Trials that go on while you look at them; begun by `sw.sweep`.
+    """Trials that go on while you look at them; `sw.sweep` begins them.
 
     Attributes:
         name: of the sweep, and of its study in the storage.
-        study: Optuna's own, for its plots and importances.
+        study: the `optuna.Study`, for Optuna's plots and importances.
         trials_wanted: trials in all, those of earlier sweeps of the same study among them.
         parallel: trials that train at a time.
         monitor: the score of a trial, such as "val_loss".
@@ -77,60 +68,36 @@ class Sweep:
     def __init__(
         self,
         spark: "SparkSession",
-        build: Callable[..., Any],
+        study: Any,
+        maker: TrialMaker,
         data: Any,
         *,
         trials: int,
-        space: Mapping[str, Any] | None,
-        master: TrainingMaster,
-        normalizer: Normalizer | None,
+        distributions: Mapping[str, Any] | None,
+        parallel: int,
         score: MonitoredScore,
-        parallel: int | None,
-        storage: Any,
-        name: str,
-        sampler: Any,
-        pruner: Any,
-        seed: int | None,
-        save_best: str | None,
-        display: bool | None,
-        options: dict[str, Any],
+        prints: bool,
     ) -> None:
         """Use `sw.sweep`."""
-        self._spark, self._build, self._given = spark, build, data
-        self._master, self._normalizer, self._save_best = master, normalizer, save_best
-        self._trackers = trackers_for_run(options.pop("log_to", None) or ())
-        self._options, self._display = options, display
-        self.name, self.trials_wanted = name, trials
-        self.monitor, self._maximizes = f"val_{score.monitor}", score.maximizes
-        self.parallel = min(_side_by_side(spark, master, parallel), trials)
-        self._distributions = None if space is None else studies.distributions_of(space)
-        self.study = studies.open_study(
-            storage,
-            name,
-            maximizes=score.maximizes,
-            sampler=sampler,
-            pruner=pruner,
-            seed=seed,
-        )
-        studies.repeat_interrupted(self.study)
-        self._left = trials - studies.ended(self.study)
-        self._shared = SharedData()
-        self._network: Any = None
+        self.name, self.study, self.trials_wanted = str(study.study_name), study, trials
+        self.parallel, self.monitor = min(parallel, trials), f"val_{score.monitor}"
+        self._spark, self._maker, self._data, self._prints = spark, maker, data, prints
+        self._maximizes = score.maximizes
+        self._distributions = distributions
+        self._left = trials - studies.ended(study)
+        self._shared, self._network = SharedData(), None
         self._runs: dict[int, TrainingRun] = {}
         self._error: BaseException | None = None
         self._state: SweepState = "running"
         self._stopping, self._over = threading.Event(), threading.Event()
-        # One trial is begun at a time: models may be built by what Keras has but once.
+        # One trial begins at a time: Keras' names and seeds are those of the process.
         self._lock, self._beginning = threading.RLock(), threading.Lock()
-        self._say(f"Sweep {name}: {trials} trials, {self.parallel} at a time")
-        self._thread = inheriting_thread(self._main, spark)
-        self._thread.name, self._thread.daemon = f"sparkwright-{name}", True
-        self._thread.start()
+        self._say(f"Sweep {self.name}: {trials} trials, {self.parallel} at a time")
+        self._start(self._main)
 
     def __repr__(self) -> str:
-        best = self.best
+        best, count = self.best, studies.ended(self.study)
         found = "" if best is None else f", best {self.monitor} {best.value:.4g} of {best.params}"
-        count = studies.ended(self.study)
         return f"<Sweep {self.name}: {self.state}, {count} of {self.trials_wanted} trials{found}>"
 
     # -- look -------------------------------------------------------------------------------
@@ -165,59 +132,49 @@ class Sweep:
         """The network of the best trial, trained.
 
         Raises:
-            ConfigurationError: if no trial is complete, or the best one was of an earlier process
-                and `save_best` was not given.
+            ConfigurationError: if this sweep has not trained it: no trial is complete, or the best
+                one was trained before the sweep went on in another process.
         """
-        if self._network is not None:
-            return self._network
-        if self._save_best is None or self.best is None:
+        if self._network is None:
             raise ConfigurationError(
-                "`best_network` needs a trial that is complete, of this process unless "
-                f"`save_best` keeps networks. Received: {self!r}. Give "
-                '`save_best="best.keras"`, or train a network with `sweep.best.params`.'
+                f"`best_network` needs a best trial that this sweep has trained. Received: {self}. "
+                "Wait for a trial, or train a network with `sweep.best.params`."
             )
-        return SparkNetwork.load(self._spark, self._save_best, self._master)
+        return self._network
 
     @property
     def trials(self) -> Any:
         """A pandas DataFrame with a row for each trial: Optuna's `trials_dataframe`.
 
-        Columns: number, value, duration, params_…, user_attrs_… (run, error), state.
+        Columns: number, value, duration, params_…, user_attrs_run, user_attrs_error, …, state.
         """
         attributes = ("number", "value", "duration", "params", "user_attrs", "state")
         return self.study.trials_dataframe(attrs=attributes)
 
-    @property
-    def runs(self) -> dict[int, TrainingRun]:
-        """Trial number -> run, of the trials that go on."""
-        with self._lock:
-            return dict(self._runs)
-
     # -- act --------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End running trials with their next averaging; returns at once, from any thread.
+        """End the trials that go on with their next averaging; returns at once, from any thread.
 
-        Ended trials keep their values. Stopped ones are repeated by a sweep with the same storage.
+        They have no value, and are repeated by a sweep that goes on with the study.
         """
         with self._lock:
             if self.finished:
                 return
-            self._state = "stopping"
+            self._state, runs = "stopping", list(self._runs.values())
             self._stopping.set()
-            runs = list(self._runs.values())
         for run in runs:
             run.stop()
 
     def wait(self, timeout_s: float | None = None) -> "Sweep":
         """Wait for the end and return the sweep.
 
-        Ctrl-C stops the trials that go on, and returns the sweep with what has been found; a second
-        one raises KeyboardInterrupt at once.
+        Ctrl-C stops the sweep and returns it with what has been found; a second one raises
+        KeyboardInterrupt at once.
 
         Raises:
             RunTimeoutError: if it is not over after `timeout_s` seconds; it goes on.
-            Exception: of the last trial, if all failed; or of the storage.
+            Exception: of the last trial, if all failed; of the storage.
         """
         with interrupts_raise() as interrupts:
             try:
@@ -244,8 +201,7 @@ class Sweep:
                 await asyncio.sleep(0.2)
         except (asyncio.CancelledError, KeyboardInterrupt):
             self.stop()
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, self._wait_over, _STOP_S)
+            await asyncio.to_thread(self._wait_over, _STOP_S)
         finally:
             interrupts.remove()
         return self._finish()
@@ -265,22 +221,21 @@ class Sweep:
 
     # -- the sweep's threads ----------------------------------------------------------------
 
+    def _start(self, target: Callable[[], None]) -> threading.Thread:
+        thread = inheriting_thread(target, self._spark)
+        thread.name, thread.daemon = f"sparkwright-{self.name}", True
+        thread.start()
+        return thread
+
     def _main(self) -> None:
         try:
-            threads = [inheriting_thread(self._work, self._spark) for _ in range(self.parallel)]
-            for thread in threads:
-                thread.daemon = True
-                thread.start()
-            for thread in threads:
+            for thread in [self._start(self._work) for _ in range(self.parallel)]:
                 thread.join()
-        finally:
             self._shared.release()
-            with self._lock:
-                failed = self._error is not None and self.best is None
-                self._state = (
-                    "failed" if failed else "stopped" if self._stopping.is_set() else "done"
-                )
-                self._over.set()
+        finally:
+            ended: SweepState = "stopped" if self._stopping.is_set() else "done"
+            self._state = "failed" if self._error and self.best is None else ended
+            self._over.set()
 
     def _work(self) -> None:
         """Run one trial after the other."""
@@ -288,7 +243,6 @@ class Sweep:
             while (trial := self._ask()) is not None:
                 self._run_trial(trial)
         except Exception as error:  # of the storage
-            _log.exception("sweep %s ends", self.name)
             self._error = error
             self.stop()
 
@@ -302,13 +256,14 @@ class Sweep:
             return trial
 
     def _run_trial(self, trial: Any) -> None:
-        import optuna
+        from optuna import TrialPruned
+        from optuna.trial import TrialState
 
         began_s = time.monotonic()
         try:
             told = self._train(trial)
-        except optuna.TrialPruned:
-            self.study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        except TrialPruned:
+            self.study.tell(trial, state=TrialState.PRUNED)
             told = "pruned"
         except Exception as error:
             if self._stopping.is_set():
@@ -316,30 +271,31 @@ class Sweep:
                 return
             error.add_note(f"This was trial {trial.number} of sweep {self.name}: {trial.params}")
             self._error = error
-            studies.fail(self.study, trial, f"{type(error).__name__}: {error}"[:2000])
+            studies.fail(self.study, trial, f"{type(error).__name__}: {error}")
             told = f"failed: {str(error).partition(chr(10))[0]:.200}"
         finally:
             with self._lock:
                 self._runs.pop(trial.number, None)
-        best, found = self.best, ", ".join(f"{n}={v!r:.20}" for n, v in trial.params.items())
+        best, chosen = self.best, ", ".join(f"{n}={v!r:.20}" for n, v in trial.params.items())
         about = "" if best is None else f" - best: {best.value:.4g} (trial {best.number})"
         seconds = time.monotonic() - began_s
-        self._say(f"Trial {trial.number} {told} - {seconds:.1f}s{about} - {found}")
+        self._say(f"Trial {trial.number} {told} - {seconds:.1f}s{about} - {chosen}")
 
     def _train(self, trial: Any) -> str:
         """Train a trial's network, and return its outcome in words."""
-        import optuna
+        from optuna import TrialPruned
 
+        scores = Scores()
         with self._beginning:
-            network, options = self._network_of(trial)
-            scores = Scores()
+            network, options = self._maker.make(self._spark, trial)
+            network.shared = self._shared
             reports = EpochReports(trial, self.monitor, scores)
+            options["log_to"] = [*options["log_to"], reports]
             run = network.start(
-                self._given,
+                self._data,
                 name=f"{self.name}-{trial.number}",
                 display=False,
                 hyperparameters=trial.params,
-                log_to=[*self._trackers, reports],
                 **options,
             )
         trial.set_user_attr(studies.RUN, run.name)
@@ -350,56 +306,24 @@ class Sweep:
         run.wait()
         if scores.error is not None:
             raise scores.error
+        if scores.is_pruned and run.status.state == "stopped":
+            raise TrialPruned
         if run.status.state == "stopped":
-            if scores.is_pruned:
-                raise optuna.TrialPruned
             studies.interrupt(self.study, trial, "stopped")
             return "stopped"
         value = scores.value(run)
         with self._lock:
-            self._keep(network, value)
+            best, sign = self.best, 1 if self._maximizes else -1
+            if best is None or sign * value > sign * best.value:
+                network.shared, self._network = None, network
             self.study.tell(trial, value)
         return f"done - {self.monitor}: {value:.4g}"
 
-    def _network_of(self, trial: Any) -> tuple[TrialNetwork, dict[str, Any]]:
-        """The network of a trial, and options of `fit`."""
-        settings: dict[str, Any] = {}
-        if self._distributions is None:
-            made = self._build(trial)
-        else:
-            taken = _arguments(self._build, trial.params)
-            made = self._build(**taken)
-            settings = {name: v for name, v in trial.params.items() if name not in taken}
-        if isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], Mapping):
-            made, further = made
-            settings |= further
-        if wrong := sorted(settings.keys() & {*_OF_THE_SWEEP, "workers", "max_workers"}):
-            raise ConfigurationError(
-                "a trial has settings of the training master and options of `fit`, but not data, "
-                f"trackers and workers of its own. Received: {', '.join(wrong)}. Give them to "
-                "`sw.sweep`."
-            )
-        of_master = {field.name for field in fields(self._master)} & settings.keys()
-        master = replace(self._master, **{name: settings.pop(name) for name in of_master})
-        network = TrialNetwork(self._spark, made, master, normalizer=self._normalizer)
-        network.shared = self._shared
-        return network, {**self._options, **settings}
-
-    def _keep(self, network: TrialNetwork, value: float) -> None:
-        """Keep the network if it is the best so far."""
-        best = self.best
-        if best is None or (value > best.value if self._maximizes else value < best.value):
-            network.shared = None
-            self._network = network
-            if self._save_best is not None:
-                network.save(self._save_best)
-
     def _say(self, line: str) -> None:
-        if self._display is False or (self._display is None and in_notebook()):
-            return
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed stream
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
+            if self._prints:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
 
     def _ipython_display_(self) -> None:
         """Show the live view if the notebook extra is installed, else one line of text."""
@@ -424,110 +348,98 @@ def sweep(
     sampler: Any | None = None,
     pruner: Any | None = None,
     seed: int | None = None,
-    save_best: str | None = None,
     wait: bool = True,
     display: bool | None = None,
     **options: Any,
 ) -> Sweep:
-    """Train a network with other hyperparameters again and again, and find the best ones.
+    """Train a network with other hyperparameters again and again, to find the best ones.
 
     Optuna chooses the hyperparameters of each trial. A trial is a run of one worker, and as many
-    trials as there are task slots train side by side; with `workers` of the master there are fewer,
-    of several workers each. Needs `pip install "sparkwright[sweep]"`.
+    trials as there are task slots train side by side. If the master has `workers`, a trial has as
+    many workers, and fewer trials train at a time. Needs `pip install "sparkwright[sweep]"`.
 
     Args:
         spark: the session.
-        build: returns a compiled keras.Model, or (model, settings): settings of the master and
-            options of `fit` by name, of this trial alone. With `space` it is called with its
-            hyperparameters by name, without with an `optuna.Trial`. On the driver, one at a time.
+        build: returns a compiled keras.Model, or (model, settings): options of the master and of
+            `fit` by name, for this trial alone. With `space` it is called with hyperparameters by
+            name, without with an `optuna.Trial`; on the driver, one call at a time.
         data: to train on, as for `SparkNetwork.fit`; read once for all trials.
-        y: labels, if `data` has only the features; default None.
-        trials: trials in all, those of earlier sweeps with the same storage and name among them.
+        y: labels of features that are given as `data`. Default None: `data` has them.
+        trials: trials in all, those of earlier sweeps with this storage and name among them.
         space: hyperparameter -> a list of choices, (low, high), (low, high, "log"), a `range` or a
-            distribution of Optuna. Those that `build` does not take are settings of the master or
-            options of `fit`, such as batch_size_per_worker. Default None: `build` suggests them.
-        master: how to train; default None: parameter averaging with one worker. A master without
-            `workers` has one.
+            distribution of Optuna. Those that `build` does not take are options of the master or of
+            `fit`, such as "batch_size_per_worker". Default None: `build` suggests them.
+        master: how to train; one worker unless it has `workers`. Default None: by averaging.
         normalizer: as for `SparkNetwork`; default None.
-        monitor: "loss" (default) or a compiled metric, of the validation data: after each epoch for
-            the pruner, and at the end the value of the trial.
+        monitor: "loss" (default) or a compiled metric, of the validation data: after each epoch
+            for the pruner, and at the end the value of the trial.
         mode: "min", "max", or "auto" (default): by the name of the score.
-        parallel: trials side by side; default None: as many as have task slots.
-        storage: where trials are kept: path of an SQLite file, or of a journal if it ends with
-            .log, .journal or .jsonl; a URL of SQLAlchemy; a storage of Optuna. A sweep with the
-            same storage and name goes on with them. Default None: in memory.
-        name: of the sweep and its study; runs are called name-number. Default "sweep".
+        parallel: trials at a time; default None: as many as have task slots.
+        storage: where trials are kept: path of an SQLite file, or of a journal if it ends in .log,
+            .journal or .jsonl; a URL of SQLAlchemy; a storage of Optuna. Default None: in memory.
+        name: of the sweep and its study; trial 3 is the run "name-3". Default "sweep".
         sampler: Optuna's; default None: TPE.
         pruner: Optuna's; default None: the median pruner. `optuna.pruners.NopPruner()`: none.
         seed: of the default sampler, and of a master without one; default None: drawn.
-        save_best: URL for the network of the best trial, written whenever there is a better one;
-            default None: kept in memory only.
-        wait: wait for the end. False: return at once; `sweep.wait()` or `await sweep` later.
+        wait: whether to wait for the end (default). False: return at once.
         display: show the sweep: a live view in notebooks, elsewhere a line a trial. False:
             neither. Default None: shown.
-        **options: of `fit` for all trials; `validation` or `validation_split` is needed.
-
-    Returns:
-        The sweep. After Ctrl-C, too, with what has been found.
+        **options: of `fit`, for all trials, with `validation` or `validation_split`.
 
     Raises:
         ConfigurationError: if Optuna is missing, an option is invalid, or another process sweeps
-            the same study.
+            this study.
         SlotsError: if a trial has more workers than there are task slots.
         OSError: if the storage cannot be opened.
         Exception: of the last trial, if all failed.
     """
     studies.check_optuna()
     check_count("trials", trials)
+    check_count("parallel", parallel, optional=True)
     check_name(f"{name}-{trials}")
-    score = MonitoredScore(monitor=monitor, mode=mode)
-    refused = {"resume", "hyperparameters"} & options.keys()
-    checked = checked_options({each: v for each, v in options.items() if each not in refused})
-    if refused or (checked["validation"] is None and not checked["validation_split"]):
+    checked, score = checked_options(options), MonitoredScore(monitor=monitor, mode=mode)
+    if checked["validation"] is None and not checked["validation_split"]:
         raise ConfigurationError(
-            "a sweep needs `validation` or `validation_split`, and starts each trial from the "
-            f"beginning. Received: {', '.join(sorted(options)) or 'no options'}."
+            "a sweep compares trials by a score of validation data. Received: neither `validation` "
+            "nor `validation_split`. Give one of them."
+        )
+    if given := {"resume", "hyperparameters"} & options.keys():
+        raise ConfigurationError(
+            "each trial begins with a new network, and with hyperparameters of its own. Received: "
+            f"{', '.join(sorted(given))}. Leave them out."
         )
     master = master or ParameterAveragingTrainingMaster()
-    chosen = {"workers": master.workers or 1, "seed": seed if master.seed is None else master.seed}
+    workers, own_seed = master.workers or 1, seed if master.seed is None else master.seed
+    url, settings = str(context_of(spark).master), context_of(spark).getConf()
+    check_slots(workers, slots_at_most(url, settings), url)
+    study = studies.open_study(
+        *(storage, name),
+        maximizes=score.maximizes,
+        seed=seed,
+        sampler=sampler,
+        pruner=pruner,
+    )
+    studies.repeat_interrupted(study)
+    shows = display is not False and in_notebook()
     with interrupts_held():
         made = Sweep(
             spark,
-            build,
+            study,
+            TrialMaker(
+                build=build,
+                takes_trial=space is None,
+                master=replace(master, workers=workers, seed=own_seed),
+                normalizer=normalizer,
+                # With the active run of MLflow that this thread has.
+                options={**options, "log_to": checked["log_to"]},
+            ),
             data if y is None else (data, y),
             trials=trials,
-            space=space,
-            master=replace(master, **chosen),
-            normalizer=normalizer,
+            distributions=None if space is None else studies.distributions_of(space),
+            parallel=parallel or max(1, (task_slots(spark) or 1) // workers),
             score=score,
-            parallel=parallel,
-            storage=storage,
-            name=name,
-            sampler=sampler,
-            pruner=pruner,
-            seed=seed,
-            save_best=save_best,
-            display=display,
-            options=dict(options),
+            prints=display is not False and not shows,
         )
-        if display is not False and in_notebook():
+        if shows:
             show(made)
         return made.wait() if wait else made
-
-
-def _side_by_side(spark: "SparkSession", master: TrainingMaster, parallel: int | None) -> int:
-    """Return how many trials train at a time."""
-    check_count("parallel", parallel, optional=True)
-    url, settings = str(context_of(spark).master), context_of(spark).getConf()
-    workers = master.workers or 1
-    check_slots(workers, slots_at_most(url, settings), url)
-    return parallel or max(1, (task_slots(spark) or 1) // workers)
-
-
-def _arguments(build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the hyperparameters that `build` takes."""
-    known = inspect.signature(build).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in known):
-        return dict(params)
-    names = {each.name for each in known}
-    return {name: value for name, value in params.items() if name in names}

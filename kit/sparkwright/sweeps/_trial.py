@@ -1,19 +1,52 @@
-"""One trial of a sweep: a network that shares its data with others, and reports of its epochs."""
+"""One trial of a sweep: its network, which shares its data with others, and its scores."""
 
+import inspect
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from sparkwright.data import DistributedDataSet
+from sparkwright.data import DistributedDataSet, Normalizer
 from sparkwright.errors import ConfigurationError
+from sparkwright.masters import TrainingMaster
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.fit_options import CheckedOptions
 from sparkwright.spark import SparkNetwork
 from sparkwright.trackers import Tracker, Values
 from sparkwright.workers.data_checks import check_data
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 Parts = tuple[Any, DistributedDataSet | None]
+# What all trials have in common.
+_OF_THE_SWEEP = {
+    *("label", "features", "validation", "validation_split", "class_weight", "sample_weight"),
+    *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
+}
+
+
+class TrialNetwork(SparkNetwork):
+    """A network whose training data is that of all trials.
+
+    Attributes:
+        shared: that data; None: the network takes data as any other does.
+    """
+
+    shared: "SharedData | None" = None
+
+    def _parts(
+        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
+    ) -> Parts:
+        if self.shared is None:
+            return super()._parts(data, options, seed=seed, checked=checked)
+        read = super()._parts
+        train, validation = self.shared.parts(
+            lambda: read(data, options, seed=seed, checked=checked)
+        )
+        if checked:
+            check_data(self.model, train, validation)
+        return train, validation
 
 
 class SharedData:
@@ -41,30 +74,56 @@ class SharedData:
 
     def release(self) -> None:
         """Unpersist what was persisted here."""
-        with self._lock:
-            for each in self._persisted:
-                each.unpersist()
-            self._persisted, self._parts = [], None
+        for each in self._persisted:
+            each.unpersist()
 
 
-class TrialNetwork(SparkNetwork):
-    """A network whose training data is that of all trials."""
+@dataclass(frozen=True, kw_only=True)
+class TrialMaker:
+    """Makes the networks of trials.
 
-    # That of all trials; None: the network takes data as any other does.
-    shared: SharedData | None = None
+    Attributes:
+        build: the user's function, see `sw.sweep`.
+        takes_trial: whether it is called with the trial: there is no space.
+        master: of all trials.
+        normalizer: likewise.
+        options: of `fit`, likewise.
+    """
 
-    def _parts(
-        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
-    ) -> Parts:
-        if self.shared is None:
-            return super()._parts(data, options, seed=seed, checked=checked)
-        read = super()._parts  # for the lambda
-        train, validation = self.shared.parts(
-            lambda: read(data, options, seed=seed, checked=checked)
-        )
-        if checked:
-            check_data(self.model, train, validation)
-        return train, validation
+    build: Callable[..., Any]
+    takes_trial: bool
+    master: TrainingMaster
+    normalizer: Normalizer | None
+    options: Mapping[str, Any]
+
+    def make(self, spark: "SparkSession", trial: Any) -> tuple[TrialNetwork, dict[str, Any]]:
+        """Return a trial's network and its options of `fit`.
+
+        Raises:
+            ConfigurationError: if the trial has settings that only the sweep can have.
+            Exception: whatever `build` raises.
+        """
+        settings: dict[str, Any] = {}
+        if self.takes_trial:
+            made = self.build(trial)
+        else:
+            known = inspect.signature(self.build).parameters.values()
+            takes_all = any(each.kind is each.VAR_KEYWORD for each in known)
+            names = trial.params if takes_all else {each.name for each in known}
+            made = self.build(**{n: v for n, v in trial.params.items() if n in names})
+            settings = {n: v for n, v in trial.params.items() if n not in names}
+        if isinstance(made, tuple):
+            made, further = made
+            settings |= further
+        if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
+            raise ConfigurationError(
+                "a trial has options of the training master and of `fit` of its own, but no data, "
+                f"workers or trackers. Received: {', '.join(wrong)}. Give them to `sw.sweep`."
+            )
+        of_master = {each.name for each in fields(self.master)} & settings.keys()
+        master = replace(self.master, **{name: settings.pop(name) for name in of_master})
+        network = TrialNetwork(spark, made, master, normalizer=self.normalizer)
+        return network, {**self.options, **settings}
 
 
 @dataclass
@@ -93,7 +152,7 @@ class EpochReports(Tracker):
     """Reports a score to Optuna after each epoch, and stops the run that its pruner rejects."""
 
     name = "the sweep"
-    every_s = 0.2
+    every_s = 0.25
 
     def __init__(self, trial: Any, monitor: str, scores: Scores) -> None:
         """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and note it in `scores`."""
