@@ -143,6 +143,12 @@ class Sweep:
         return self._network
 
     @property
+    def runs(self) -> dict[int, TrainingRun]:
+        """Trial number -> run, of the trials that are training."""
+        with self._lock:
+            return dict(self._runs)
+
+    @property
     def trials(self) -> Any:
         """A pandas DataFrame with a row for each trial: Optuna's `trials_dataframe`.
 
