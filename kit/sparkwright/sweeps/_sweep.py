@@ -23,7 +23,18 @@ from sparkwright.runs.fit_options import checked_options
 from sparkwright.runs.names import check_name
 from sparkwright.spark import SparkNetwork
 
-from . import _study as studies
+from ._study import (
+    DRIVER,
+    RUN,
+    check_optuna,
+    distributions_of,
+    driver_mark,
+    ended,
+    fail,
+    interrupt,
+    open_study,
+    repeat_interrupted,
+)
 from ._trial import EpochReports, Scores, SharedData, TrialMaker
 
 if TYPE_CHECKING:
@@ -84,7 +95,7 @@ class Sweep:
         self._spark, self._maker, self._data, self._prints = spark, maker, data, prints
         self._maximizes = score.maximizes
         self._distributions = distributions
-        self._left = trials - studies.ended(study)
+        self._left = trials - ended(study)
         self._shared, self._network = SharedData(), None
         self._runs: dict[int, TrainingRun] = {}
         self._error: BaseException | None = None
@@ -96,7 +107,7 @@ class Sweep:
         self._start(self._main)
 
     def __repr__(self) -> str:
-        best, count = self.best, studies.ended(self.study)
+        best, count = self.best, ended(self.study)
         found = "" if best is None else f", best {self.monitor} {best.value:.4g} of {best.params}"
         return f"<Sweep {self.name}: {self.state}, {count} of {self.trials_wanted} trials{found}>"
 
@@ -124,7 +135,7 @@ class Sweep:
             value=trial.value,
             params=trial.params,
             history=dict(trial.intermediate_values),
-            run=trial.user_attrs.get(studies.RUN, ""),
+            run=trial.user_attrs.get(RUN, ""),
         )
 
     @property
@@ -239,8 +250,8 @@ class Sweep:
                 thread.join()
             self._shared.release()
         finally:
-            ended: SweepState = "stopped" if self._stopping.is_set() else "done"
-            self._state = "failed" if self._error and self.best is None else ended
+            outcome: SweepState = "stopped" if self._stopping.is_set() else "done"
+            self._state = "failed" if self._error and self.best is None else outcome
             self._over.set()
 
     def _work(self) -> None:
@@ -258,7 +269,7 @@ class Sweep:
                 return None
             self._left -= 1
             trial = self.study.ask(self._distributions)
-            trial.set_user_attr(studies.DRIVER, studies.driver_mark())
+            trial.set_user_attr(DRIVER, driver_mark())
             return trial
 
     def _run_trial(self, trial: Any) -> None:
@@ -273,11 +284,11 @@ class Sweep:
             told = "pruned"
         except Exception as error:
             if self._stopping.is_set():
-                studies.interrupt(self.study, trial, "stopped")
+                interrupt(self.study, trial, "stopped")
                 return
             error.add_note(f"This was trial {trial.number} of sweep {self.name}: {trial.params}")
             self._error = error
-            studies.fail(self.study, trial, f"{type(error).__name__}: {error}")
+            fail(self.study, trial, f"{type(error).__name__}: {error}")
             told = f"failed: {str(error).partition(chr(10))[0]:.200}"
         finally:
             with self._lock:
@@ -304,7 +315,7 @@ class Sweep:
                 hyperparameters=trial.params,
                 **options,
             )
-        trial.set_user_attr(studies.RUN, run.name)
+        trial.set_user_attr(RUN, run.name)
         with self._lock:
             self._runs[trial.number] = run
             if self._stopping.is_set():
@@ -315,7 +326,7 @@ class Sweep:
         if scores.is_pruned and run.status.state == "stopped":
             raise TrialPruned
         if run.status.state == "stopped":
-            studies.interrupt(self.study, trial, "stopped")
+            interrupt(self.study, trial, "stopped")
             return "stopped"
         value = scores.value(run)
         with self._lock:
@@ -399,7 +410,7 @@ def sweep(
         OSError: if the storage cannot be opened.
         Exception: of the last trial, if all failed.
     """
-    studies.check_optuna()
+    check_optuna()
     check_count("trials", trials)
     check_count("parallel", parallel, optional=True)
     check_name(f"{name}-{trials}")
@@ -418,14 +429,14 @@ def sweep(
     workers, own_seed = master.workers or 1, seed if master.seed is None else master.seed
     url, settings = str(context_of(spark).master), context_of(spark).getConf()
     check_slots(workers, slots_at_most(url, settings), url)
-    study = studies.open_study(
+    study = open_study(
         *(storage, name),
         maximizes=score.maximizes,
         seed=seed,
         sampler=sampler,
         pruner=pruner,
     )
-    studies.repeat_interrupted(study)
+    repeat_interrupted(study)
     shows = display is not False and in_notebook()
     with interrupts_held():
         made = Sweep(
@@ -441,7 +452,7 @@ def sweep(
             ),
             data if y is None else (data, y),
             trials=trials,
-            distributions=None if space is None else studies.distributions_of(space),
+            distributions=None if space is None else distributions_of(space),
             parallel=parallel or max(1, (task_slots(spark) or 1) // workers),
             score=score,
             prints=display is not False and not shows,
