@@ -52,7 +52,9 @@ def test_trials_train_side_by_side_and_the_best_network_is_kept(
     assert set(sweep.trials["state"]) == {"COMPLETE"}
     best = sweep.best
     assert best is not None
-    assert best.value == sweep.trials["value"].min() == best.history[best.params["epochs"]]
+    assert (
+        best.value == sweep.trials["value"].min() == best.intermediate_values[best.params["epochs"]]
+    )
     network, run = sweep.best_network, runs[best.number]
     assert network.model is run.model
     assert run.configuration["hyperparameters"] == best.params
