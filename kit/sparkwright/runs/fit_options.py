@@ -290,10 +290,13 @@ def _mapped(data: Any, function: Callable[[DataSet], DataSet], step: str) -> Any
 
 def _check_hyperparameters(given: Any) -> None:
     try:
-        names = [] if given is None else list(json.loads(json.dumps(given)))
+        json.dumps(given)
+        is_valid = given is None or (
+            isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        )
     except (TypeError, ValueError):
-        names = [None]
-    if not isinstance(given, Mapping | None) or not all(isinstance(name, str) for name in names):
+        is_valid = False
+    if not is_valid:
         raise ConfigurationError(
             "`hyperparameters` must map names to values that are JSON. Received: "
             f"hyperparameters={given!r:.200}."

@@ -16,14 +16,7 @@ from sparkwright.runs import TrainingRun
 from sparkwright.runs.extensions import show
 from sparkwright.spark import SparkNetwork
 
-from ._study import (
-    DRIVER,
-    RUN,
-    driver_mark,
-    ended,
-    fail,
-    interrupt,
-)
+from ._study import DRIVER, RUN, driver_mark, ended, fail, interrupt
 from ._trial import EpochReports, Scores, SharedData, TrialMaker
 
 if TYPE_CHECKING:
