@@ -186,6 +186,6 @@ def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("given", [3, {1: 2}, {"rate": object()}])
 def test_hyperparameters_are_json_by_name(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match="`hyperparameters` must map names to values"):
+    with pytest.raises(sw.ConfigurationError, match="`hyperparameters` must map names to values"):
         checked_options({"hyperparameters": given})
     assert checked_options({"hyperparameters": {"rate": 0.1}})["hyperparameters"] == {"rate": 0.1}
