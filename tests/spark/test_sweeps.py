@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def test_trials_train_side_by_side_and_the_best_network_is_kept(
         runs |= going
         training = [r for r in going.values() if r.status.state == "training"]
         most = max(most, len(training))
+        time.sleep(0.02)
     assert sweep.wait() is sweep
     assert (sweep.state, most) == ("done", 2)
     assert set(sweep.trials["state"]) == {"COMPLETE"}

@@ -4,11 +4,14 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkwright.cluster.jobs import run_job
 from sparkwright.data import DistributedDataSet, Normalizer
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import TrainingMaster
+from sparkwright.partitions.execute import count_examples
 from sparkwright.runs import TrainingRun
 from sparkwright.runs.fit_options import CheckedOptions
 from sparkwright.spark import SparkNetwork
@@ -68,6 +71,9 @@ class SharedData:
                         continue  # workers draw a `TfData` themselves
                     if not each.rdd.is_cached:
                         self._persisted.append(each.persist())
+                        # Else trials that begin at the same time would each read it.
+                        read_all = partial(count_examples, each.rdd)
+                        run_job(each.spark, read_all, description="read the data of all trials")
                     each.partition_counts()
                 self._parts = found
             return self._parts
