@@ -42,15 +42,17 @@ def test_trials_train_side_by_side_and_the_best_network_is_kept(
     sweep = sw.sweep(
         spark, build, **halves(blobs), trials=4, space=space, parallel=2, wait=False, **QUIET
     )
-    most, runs = 0, dict[int, Any]()
+    runs = dict[int, Any]()
     while not sweep.finished:
-        going = sweep.runs
-        runs |= going
-        training = [r for r in going.values() if r.status.state == "training"]
-        most = max(most, len(training))
+        runs |= sweep.runs
         time.sleep(0.02)
     assert sweep.wait() is sweep
-    assert (sweep.state, most) == ("done", 2)
+    going = [
+        sum(r.started_at <= run.started_at < r.ended_at for r in runs.values())
+        for run in runs.values()
+    ]
+    assert (sweep.state, len(runs), max(going)) == ("done", 4, 2)
+    assert not any((run.events.get("state") == "queued").any() for run in runs.values())
     assert set(sweep.trials["state"]) == {"COMPLETE"}
     best = sweep.best
     assert best is not None
