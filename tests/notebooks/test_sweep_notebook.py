@@ -13,7 +13,7 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "13_sweep.ipynb"
 
 def test_trials_are_searched_two_at_a_time_and_the_best_reads_digits(results):
     assert results["parallel"] == results["workers"] == 2
-    assert sum(results["states"].values()) == 12
+    assert sum(results["states"].values()) == 10
     assert results["states"]["COMPLETE"] >= 3
     assert results["accuracy"] > 0.9
     assert abs(results["accuracy"] - results["value"]) < 0.08
@@ -25,7 +25,7 @@ def test_the_storage_holds_the_trials(reports, results):
 
 
 def test_the_report_shows_the_end_of_the_sweep(html):
-    assert "Done: 12 of 12 trials" in html
+    assert "Done: 10 of 10 trials" in html
     assert html.count("<polyline") >= 3
-    assert "<strong>Result: the best of 12 trials" in html
+    assert "<strong>Result: the best of 10 trials" in html
     assert outside_resources(html) == []
