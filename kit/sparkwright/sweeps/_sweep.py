@@ -60,7 +60,9 @@ class Sweep:
         self._left = trials - ended(study)
         self._shared, self._network = SharedData(), None
         self._runs: dict[int, TrainingRun] = {}
-        self._error: BaseException | None = None
+        self._error: BaseException | None = None  # of the last trial that failed
+        self._broken: BaseException | None = None  # why the sweep cannot go on
+        self._has_best = self.best is not None
         self._state: SweepState = "running"
         self._stopping, self._over = threading.Event(), threading.Event()
         # One trial begins at a time: Keras' names and seeds are those of the process.
@@ -190,8 +192,8 @@ class Sweep:
         return True
 
     def _finish(self) -> "Sweep":
-        if self._state == "failed" and self._error is not None:
-            raise self._error
+        if self._state == "failed" and (error := self._broken or self._error) is not None:
+            raise error
         return self
 
     # -- the sweep's threads ----------------------------------------------------------------
@@ -209,7 +211,8 @@ class Sweep:
             self._shared.release()
         finally:
             outcome: SweepState = "stopped" if self._stopping.is_set() else "done"
-            self._state = "failed" if self._error and self.best is None else outcome
+            failed = self._broken or (self._error and not self._has_best)
+            self._state = "failed" if failed else outcome
             self._over.set()
 
     def _work(self) -> None:
@@ -218,7 +221,7 @@ class Sweep:
             while (trial := self._ask()) is not None:
                 self._run_trial(trial)
         except Exception as error:  # of the storage
-            self._error = error
+            self._broken = error
             self.stop()
 
     def _ask(self) -> Any:
@@ -262,6 +265,9 @@ class Sweep:
 
         scores = Scores()
         with self._beginning:
+            if self._stopping.is_set():
+                interrupt(self.study, trial, "stopped")
+                return "stopped"
             network, options = self._maker.make(self._spark, trial)
             network.shared = self._shared
             reports = EpochReports(trial, self.monitor, scores)
@@ -292,6 +298,7 @@ class Sweep:
             if best is None or sign * value > sign * best.value:
                 network.shared, self._network = None, network
             self.study.tell(trial, value)
+            self._has_best = True
         return f"done - {self.monitor}: {value:.4g}"
 
     def _say(self, line: str) -> None:

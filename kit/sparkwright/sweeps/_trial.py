@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.jobs import run_job
 from sparkwright.data import DistributedDataSet, Normalizer
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.partitions.execute import count_examples
 from sparkwright.runs import TrainingRun
@@ -147,7 +147,16 @@ class Scores:
     error: ConfigurationError | None = None
 
     def value(self, run: TrainingRun) -> float:
-        """Return the score of the state that the model holds after a run."""
+        """Return the score of the state that the model holds after a run.
+
+        Raises:
+            DataError: if there is no score.
+        """
+        if not self.by_epoch:
+            raise DataError(
+                "a trial needs a score of the validation data. Received: none in "
+                f"{run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
+            )
         found = run.early_stopping
         if found is not None and found.model == "best" and found.best_epoch in self.by_epoch:
             return self.by_epoch[found.best_epoch]
