@@ -151,6 +151,9 @@ def test_a_stopped_sweep_has_its_best_and_goes_on(
     again = sw.sweep(spark, dense_of, **halves(blobs), **options)
     assert [t.state.name for t in again.study.trials] == ["COMPLETE", "FAIL", *["COMPLETE"] * 2]
     assert again.study.trials[2].params == again.study.trials[1].params
+    other: Any = {**options, "trials": 4, "space": {"rate": ["a", "b"]}}
+    with pytest.raises(ValueError, match="different distribution kind"):
+        sw.sweep(spark, build, **halves(blobs), **other)
 
 
 def test_ctrl_c_returns_the_sweep(spark: Any, blobs: DataSet) -> None:
