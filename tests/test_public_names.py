@@ -43,6 +43,7 @@ PUBLIC = {
     "SparkNetwork",
     "SparkSettings",
     "SparkwrightError",
+    "Sweep",
     "SystemClock",
     "TargetSparsity",
     "TrainingHook",
@@ -72,6 +73,7 @@ PUBLIC = {
     "save_evaluation",
     "save_model",
     "start_spark",
+    "sweep",
     "verify_model",
 }
 SUBMODULES = {module.name for module in pkgutil.iter_modules(sw.__path__)}

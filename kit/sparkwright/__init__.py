@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         save_model as save_model,
         verify_model as verify_model,
     )
+    from .sweeps import Sweep as Sweep, sweep as sweep
     from .updates import (
         AdaptiveThreshold as AdaptiveThreshold,
         FixedThreshold as FixedThreshold,

@@ -116,7 +116,8 @@ class MLflow(Tracker):
             )
         # The active run is that of this thread; without the module there is none.
         loaded: Any = sys.modules.get("mlflow")
-        self._parent: Any = getattr(loaded and loaded.active_run(), "info", None)
+        active: Any = getattr(loaded and loaded.active_run(), "info", None)
+        self._parent: Any = active or getattr(self, "_parent", None)  # of an earlier check
 
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
         """See `Tracker`."""

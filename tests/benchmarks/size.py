@@ -23,7 +23,7 @@ ORDER = (
     ("trackers",),
     ("runs",),
     ("spark", "local"),
-    ("experiments", "doctor", "benchmark"),
+    ("experiments", "doctor", "benchmark", "sweeps"),
 )
 _LEVELS = {name: level for level, names in enumerate(ORDER) for name in names}
 

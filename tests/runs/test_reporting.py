@@ -1,7 +1,7 @@
 import pytest
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.runs import _extensions
+from sparkwright.runs import extensions
 
 
 class Entry:
@@ -21,7 +21,7 @@ def register(monkeypatch):
             assert group == "sparkwright.report"
             return [Entry(maker) for maker in makers]
 
-        monkeypatch.setattr(_extensions, "entry_points", entry_points)
+        monkeypatch.setattr(extensions, "entry_points", entry_points)
 
     return register
 
@@ -29,8 +29,8 @@ def register(monkeypatch):
 def test_what_the_registered_function_makes_is_written_whole(register, tmp_path):
     register(lambda run, *, url, title: f"{title} of {run} for {url[-6:]}".encode())
     url = f"{tmp_path}/a/b.html"
-    _extensions.write_report("run", url, {"title": "report"})
-    _extensions.write_report("run", url, {"title": "second"})
+    extensions.write_report("run", url, {"title": "report"})
+    extensions.write_report("run", url, {"title": "second"})
     assert (tmp_path / "a" / "b.html").read_text() == "second of run for b.html"
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.html"]
 
@@ -39,6 +39,6 @@ def test_what_the_registered_function_makes_is_written_whole(register, tmp_path)
 def test_without_the_notebook_packages_it_is_said_what_to_install(register, makers, tmp_path):
     register(*makers)
     with pytest.raises(ConfigurationError, match=r"sparkwright\[notebook\]") as caught:
-        _extensions.write_report("run", f"{tmp_path}/a.html", {})
+        extensions.write_report("run", f"{tmp_path}/a.html", {})
     assert not makers or "no ipywidgets here" in str(caught.value)
     assert not (tmp_path / "a.html").exists()

@@ -182,3 +182,10 @@ def test_options_hold_checked_copies_of_trackers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(sw.ConfigurationError, match=r'Install it: `pip install "sparkwright\[ml'):
         checked_options({"log_to": sw.trackers.MLflow()})
+
+
+@pytest.mark.parametrize("given", [3, {1: 2}, {"rate": object()}])
+def test_hyperparameters_are_json_by_name(given: Any) -> None:
+    with pytest.raises(sw.ConfigurationError, match="`hyperparameters` must map names to values"):
+        checked_options({"hyperparameters": given})
+    assert checked_options({"hyperparameters": {"rate": 0.1}})["hyperparameters"] == {"rate": 0.1}

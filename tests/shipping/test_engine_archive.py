@@ -83,7 +83,7 @@ def test_any_change_changes_the_fingerprint(tmp_path: Path) -> None:
 
 def test_python_runs_the_engine_from_the_archive(tmp_path: Path) -> None:
     code = (
-        "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs._extensions;"
+        "import sparkwright, sparkwright.workers._trainer as trainer, sparkwright.runs.extensions;"
         "print(sparkwright.__version__, trainer.__file__)"
     )
     path = f"import sys; sys.path.insert(0, {str(write_archive(tmp_path))!r}); "

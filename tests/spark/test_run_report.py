@@ -9,7 +9,7 @@ from tests.spark.helpers import dense
 
 import sparkwright as sw
 from sparkwright.data import DataSet
-from sparkwright.runs import _extensions
+from sparkwright.runs import extensions
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
         def load(self) -> Any:
             return report_of
 
-    monkeypatch.setattr(_extensions, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])
 
 
 def test_a_run_on_spark_is_reported_with_data_model_and_environment(

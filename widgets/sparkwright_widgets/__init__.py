@@ -24,6 +24,7 @@ from ._panel import LivePanel as LivePanel
 from ._partition_preview import PartitionPreview as PartitionPreview
 from ._reports import report_of as report_of, report_runs as report_runs
 from ._runs_table import RunsTable as RunsTable
+from ._sweep_view import SweepView as SweepView
 from ._timeline_view import TimelineView as TimelineView
 from ._workbench import Workbench as Workbench
 from .comparison import compare_runs as compare_runs

@@ -2,13 +2,18 @@
 
 import time
 import weakref
+from typing import Any
+
+from sparkwright.sweeps import Sweep
 
 from ._contract import Run
 from ._panel import LivePanel
+from ._sweep_view import SweepView
 
 # One panel a run, however often it is displayed: more views, not more threads. A panel lets go of
 # its run at the run's end, so nothing here keeps a finished run alive.
 _panels: weakref.WeakKeyDictionary[Run, LivePanel] = weakref.WeakKeyDictionary()
+_views: weakref.WeakSet[SweepView] = weakref.WeakSet()
 
 
 class RunDisplay:
@@ -43,11 +48,33 @@ class RunDisplay:
         panel.on_refresh(refresh)
 
 
-def panel_for(run: Run) -> RunDisplay:
-    """The display of `run` for a notebook: `display(panel_for(run))`.
+class SweepDisplay:
+    """What to hand to IPython's `display` to see a sweep: its view, refreshed at the end.
+
+    Attributes:
+        view: the view, to be placed elsewhere or inspected.
+    """
+
+    def __init__(self, view: SweepView) -> None:
+        self.view = view
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        handle: Any = display(self.view, display_id=True)
+        if handle is not None:
+            self.view.on_end(lambda: handle.update(self.view))
+
+
+def panel_for(run: Run | Sweep) -> RunDisplay | SweepDisplay:
+    """The display of a run or a sweep for a notebook: `display(panel_for(run))`.
 
     The engine finds this function through the entry point `sparkwright.display`.
     """
+    if isinstance(run, Sweep):
+        view = SweepView(run)
+        _views.add(view)
+        return SweepDisplay(view)
     panel = _panels.get(run)
     if panel is None or panel.comm is None:  # a closed panel has no comm
         panel = LivePanel(run)
@@ -65,3 +92,6 @@ def settle(timeout_s: float = 10.0) -> None:
     for run, panel in list(_panels.items()):
         if run.finished:
             panel.wait(max(0.0, deadline_s - time.monotonic()))
+    for view in list(_views):
+        if view.sweep.finished:
+            view.wait(max(0.0, deadline_s - time.monotonic()))

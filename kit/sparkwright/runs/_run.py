@@ -16,13 +16,13 @@ from sparkwright.workers.protocol import Progress
 
 from ._early_stopping import EarlyStoppingResult
 from ._events import RunEvent, RunStatus
-from ._extensions import show, write_report
 from ._history import History
 from ._progress import ProgressLines
 from ._provenance import WarningKeeper, git_revision
 from ._queue import QUEUE, Claim
 from ._tracking import RunTracking
 from .engine import Engine, Outcome
+from .extensions import show, write_report
 from .histograms import RunHistograms
 from .names import NAMES
 from .record import RunRecord

@@ -21,7 +21,6 @@ from sparkwright.storage import save_model
 from sparkwright.workers.histograms import variable_names
 
 from ._checkpoint import Checkpoint, check_resumable, read_checkpoint
-from ._extensions import in_notebook, show
 from ._progress import ProgressLines
 from ._queue import Claim as Claim
 from ._recorder import record_run, reserve_names
@@ -31,6 +30,7 @@ from ._tracking import RunTracking
 from .callbacks import DriverCallbacks, made_callbacks
 from .comparing import flat_settings
 from .engine import Engine, Outcome, StartState, seeded
+from .extensions import in_notebook, show
 from .fit_options import CheckedOptions
 from .judged_run import JudgedRun
 from .names import NAMES
@@ -131,6 +131,8 @@ class RunBeginning:
             )
         self._early_stopping, self._name = early_stopping, options["name"]
         self.histograms, self._trackers = options["histograms"], options["log_to"]
+        given = options["hyperparameters"]
+        self._hyperparameters = {"hyperparameters": dict(given)} if given else {}
         _check_layers(model, self.histograms)
         frequency = options["callback_frequency"]
         if frequency is not None and isinstance(master, SharedTrainingMaster):
@@ -202,6 +204,7 @@ class RunBeginning:
                 "epochs": self.epochs,
                 "seed": self.master.seed,
                 **_compiled(self.model),
+                **self._hyperparameters,
                 **self._rules(),
                 **configuration,
             },
@@ -229,7 +232,8 @@ class RunBeginning:
         settings = self.master.to_dict()
         changed = {name: settings[name] for name in ("name", *self.master.changed())}
         counts = {"epochs": self.epochs, "workers": workers}
-        return flat_settings({**counts, **_compiled(self.model), "master": changed})
+        given = {**_compiled(self.model), **self._hyperparameters, "master": changed}
+        return flat_settings({**counts, **given})
 
     def _rules(self) -> dict[str, Any]:
         given = {"early_stopping": self._early_stopping, "histograms": self.histograms}

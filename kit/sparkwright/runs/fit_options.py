@@ -1,6 +1,7 @@
 """The arguments of `fit` and `start`: declared, documented and checked once for all of them."""
 
 import inspect
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -68,6 +69,8 @@ class FitOptions(TypedDict, total=False):
             `run.request_histograms()`.
         log_to: trackers that get parameters and metrics as training goes on: a list of those of
             `sparkwright.trackers`, and of modules with `log`, such as `wandb`. Default None: none.
+        hyperparameters: name -> value, JSON-able: how this run was set up, kept with the stored run
+            and given to trackers. It changes nothing else. Default None: none.
     """
 
     epochs: int | None
@@ -89,6 +92,7 @@ class FitOptions(TypedDict, total=False):
     record: bool | None
     histograms: Histograms | None
     log_to: Any | None
+    hyperparameters: Mapping[str, Any] | None
 
 
 # All of them, checked; see `checked_options`.
@@ -177,6 +181,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
         validates=found["validation"] is not None or split > 0,
     )
     found["log_to"] = trackers_for_run(found["log_to"] or ())
+    _check_hyperparameters(found["hyperparameters"])
     if found["class_weight"] is not None:
         _check_class_weight(found["class_weight"])
     return found
@@ -281,6 +286,21 @@ def _mapped(data: Any, function: Callable[[DataSet], DataSet], step: str) -> Any
     if isinstance(data, DistributedDataSet):
         return data.map_chunks(function, step=step)
     return function(data)
+
+
+def _check_hyperparameters(given: Any) -> None:
+    try:
+        json.dumps(given)
+        is_valid = given is None or (
+            isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+        )
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ConfigurationError(
+            "`hyperparameters` must map names to values that are JSON. Received: "
+            f"hyperparameters={given!r:.200}."
+        )
 
 
 def _check_class_weight(given: Any) -> None:

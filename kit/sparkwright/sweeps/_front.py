@@ -1,0 +1,145 @@
+"""`sw.sweep`: its arguments, checked, and the sweep that they begin."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from sparkwright._interrupts import interrupts_held
+from sparkwright.cluster.connect import context_of, is_connect
+from sparkwright.cluster.slots import check_slots, slots_at_most, task_slots
+from sparkwright.data import Normalizer
+from sparkwright.errors import ConfigurationError
+from sparkwright.masters import MonitoredScore, ParameterAveragingTrainingMaster, TrainingMaster
+from sparkwright.options import check_count
+from sparkwright.runs.extensions import in_notebook, show
+from sparkwright.runs.fit_options import checked_options
+from sparkwright.runs.names import check_name
+
+from ._study import check_optuna, distributions_of, open_study, repeat_interrupted
+from ._sweep import Sweep
+from ._trial import TrialMaker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Mode = Literal["auto", "min", "max"]
+
+
+def sweep(
+    spark: "SparkSession",
+    build: Callable[..., Any],
+    data: Any,
+    y: Any = None,
+    *,
+    trials: int,
+    space: Mapping[str, Any] | None = None,
+    master: TrainingMaster | None = None,
+    normalizer: Normalizer | None = None,
+    monitor: str = "loss",
+    mode: Mode = "auto",
+    parallel: int | None = None,
+    storage: Any | None = None,
+    name: str = "sweep",
+    sampler: Any | None = None,
+    pruner: Any | None = None,
+    seed: int | None = None,
+    wait: bool = True,
+    display: bool | None = None,
+    **options: Any,
+) -> Sweep:
+    """Train a network with other hyperparameters again and again, to find the best ones.
+
+    Optuna chooses the hyperparameters of each trial. A trial is a run of one worker, and as many
+    trials as there are task slots train side by side. If the master has `workers`, a trial has as
+    many workers, and fewer trials train at a time. Needs `pip install "sparkwright[sweep]"`.
+
+    Args:
+        spark: the session.
+        build: returns a compiled keras.Model, or (model, settings): options of the master and of
+            `fit` by name, for this trial alone. With `space` it is called with hyperparameters by
+            name, without with an `optuna.Trial`; on the driver, one call at a time.
+        data: to train on, as for `SparkNetwork.fit`; read once for all trials.
+        y: labels of features that are given as `data`. Default None: `data` has them.
+        trials: trials in all, those of earlier sweeps with this storage and name among them.
+        space: hyperparameter -> a list of choices, (low, high), (low, high, "log"), a `range` or a
+            distribution of Optuna. Those that `build` does not take are options of the master or of
+            `fit`, such as "batch_size_per_worker". Default None: `build` suggests them.
+        master: how to train; one worker unless it has `workers`. Default None: by averaging.
+        normalizer: as for `SparkNetwork`; default None.
+        monitor: "loss" (default) or a compiled metric, of the validation data: after each epoch
+            for the pruner, and at the end the value of the trial.
+        mode: "min", "max", or "auto" (default): by the name of the score.
+        parallel: trials at a time; default None: as many as have task slots.
+        storage: where trials are kept: path of an SQLite file, or of a journal if it ends in .log,
+            .journal or .jsonl; a URL of SQLAlchemy; a storage of Optuna. Default None: in memory.
+        name: of the sweep and its study; trial 3 is the run "name-3". Default "sweep".
+        sampler: Optuna's; default None: TPE.
+        pruner: Optuna's; default None: the median pruner. `optuna.pruners.NopPruner()`: none.
+        seed: of the default sampler, and of a master without one; default None: drawn.
+        wait: whether to wait for the end (default). False: return at once.
+        display: show the sweep: a live view in notebooks, elsewhere a line a trial. False:
+            neither. Default None: shown.
+        **options: of `fit`, for all trials, with `validation` or `validation_split`.
+
+    Raises:
+        ConfigurationError: if Optuna is missing, an option is invalid, or another process sweeps
+            this study.
+        SlotsError: if a trial has more workers than there are task slots.
+        OSError: if the storage cannot be opened.
+        Exception: of the last trial, if all failed.
+    """
+    check_optuna()
+    if is_connect(spark):
+        raise ConfigurationError(
+            "`sw.sweep` needs a session that runs in this process. Received: a session of Spark "
+            "Connect, over which runs cannot validate. Use Optuna with `network.fit` instead."
+        )
+    check_count("trials", trials)
+    check_count("parallel", parallel, optional=True)
+    check_name(f"{name}-{trials}")
+    checked, score = checked_options(options), MonitoredScore(monitor=monitor, mode=mode)
+    if checked["validation"] is None and not checked["validation_split"]:
+        raise ConfigurationError(
+            "a sweep compares trials by a score of validation data. Received: neither `validation` "
+            "nor `validation_split`. Give one of them."
+        )
+    if given := {"resume", "hyperparameters"} & options.keys():
+        raise ConfigurationError(
+            "each trial begins with a new network, and with hyperparameters of its own. Received: "
+            f"{', '.join(sorted(given))}. Leave them out."
+        )
+    master = master or ParameterAveragingTrainingMaster()
+    workers, own_seed = master.workers or 1, seed if master.seed is None else master.seed
+    url, settings = str(context_of(spark).master), context_of(spark).getConf()
+    check_slots(workers, slots_at_most(url, settings), url)
+    study = open_study(
+        *(storage, name),
+        maximizes=score.maximizes,
+        seed=seed,
+        sampler=sampler,
+        pruner=pruner,
+    )
+    repeat_interrupted(study)
+    shows = display is not False and in_notebook()
+    with interrupts_held():
+        made = Sweep(
+            spark,
+            study,
+            TrialMaker(
+                build=build,
+                takes_trial=space is None,
+                master=replace(master, workers=workers, seed=own_seed),
+                normalizer=normalizer,
+                # With the active run of MLflow that this thread has.
+                options={**options, "log_to": checked["log_to"]},
+            ),
+            data if y is None else (data, y),
+            trials=trials,
+            distributions=None if space is None else distributions_of(space),
+            parallel=parallel or max(1, (task_slots(spark) or 1) // workers),
+            score=score,
+            prints=display is not False and not shows,
+        )
+        if shows:
+            show(made)
+        return made.wait() if wait else made

@@ -1,0 +1,197 @@
+"""One trial of a sweep: its network, which shares its data with others, and its scores."""
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparkwright.cluster.jobs import run_job
+from sparkwright.data import DistributedDataSet, Normalizer
+from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.masters import TrainingMaster
+from sparkwright.partitions.execute import count_examples
+from sparkwright.runs import TrainingRun
+from sparkwright.runs.fit_options import CheckedOptions
+from sparkwright.spark import SparkNetwork
+from sparkwright.trackers import Tracker, Values
+from sparkwright.workers.data_checks import check_data
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Parts = tuple[Any, DistributedDataSet | None]
+# What all trials have in common.
+_OF_THE_SWEEP = {
+    *("label", "features", "validation", "validation_split", "class_weight", "sample_weight"),
+    *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
+}
+
+
+class TrialNetwork(SparkNetwork):
+    """A network whose training data is that of all trials.
+
+    Attributes:
+        shared: that data; None: the network takes data as any other does.
+    """
+
+    shared: "SharedData | None" = None
+
+    def _parts(
+        self, data: Any, options: CheckedOptions, *, seed: int, checked: bool = True
+    ) -> Parts:
+        if self.shared is None:
+            return super()._parts(data, options, seed=seed, checked=checked)
+        read = super()._parts
+        train, validation = self.shared.parts(
+            lambda: read(data, options, seed=seed, checked=checked)
+        )
+        if checked:
+            check_data(self.model, train, validation)
+        return train, validation
+
+
+class SharedData:
+    """Training and validation data of all trials, read once and kept by Spark until `release`."""
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self._lock = threading.Lock()
+        self._parts: Parts | None = None
+        self._persisted: list[DistributedDataSet] = []
+
+    def parts(self, read: Callable[[], Parts]) -> Parts:
+        """Return what `read` returned to the first trial, persisted and counted."""
+        with self._lock:
+            if self._parts is None:
+                found = read()
+                for each in found:
+                    if not isinstance(each, DistributedDataSet):
+                        continue  # workers draw a `TfData` themselves
+                    if not each.rdd.is_cached:
+                        self._persisted.append(each.persist())
+                        # Else trials that begin at the same time would each read it.
+                        read_all = partial(count_examples, each.rdd)
+                        run_job(each.spark, read_all, description="read the data of all trials")
+                    each.partition_counts()
+                self._parts = found
+            return self._parts
+
+    def release(self) -> None:
+        """Unpersist what was persisted here."""
+        for each in self._persisted:
+            each.unpersist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialMaker:
+    """Makes the networks of trials.
+
+    Attributes:
+        build: the user's function, see `sw.sweep`.
+        takes_trial: whether it is called with the trial: there is no space.
+        master: of all trials.
+        normalizer: likewise.
+        options: of `fit`, likewise.
+    """
+
+    build: Callable[..., Any]
+    takes_trial: bool
+    master: TrainingMaster
+    normalizer: Normalizer | None
+    options: Mapping[str, Any]
+
+    def make(self, spark: "SparkSession", trial: Any) -> tuple[TrialNetwork, dict[str, Any]]:
+        """Return a trial's network and its options of `fit`.
+
+        Raises:
+            ConfigurationError: if the trial has settings that only the sweep can have.
+            Exception: whatever `build` raises.
+        """
+        settings: dict[str, Any] = {}
+        if self.takes_trial:
+            made = self.build(trial)
+        else:
+            known = inspect.signature(self.build).parameters.values()
+            takes_all = any(each.kind is each.VAR_KEYWORD for each in known)
+            names = trial.params if takes_all else {each.name for each in known}
+            made = self.build(**{n: v for n, v in trial.params.items() if n in names})
+            settings = {n: v for n, v in trial.params.items() if n not in names}
+        if isinstance(made, tuple):
+            made, further = made
+            settings |= further
+        if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
+            raise ConfigurationError(
+                "a trial has options of the training master and of `fit` of its own, but no data, "
+                f"workers or trackers. Received: {', '.join(wrong)}. Give them to `sw.sweep`."
+            )
+        of_master = {each.name for each in fields(self.master)} & settings.keys()
+        master = replace(self.master, **{name: settings.pop(name) for name in of_master})
+        network = TrialNetwork(spark, made, master, normalizer=self.normalizer)
+        return network, {**self.options, **settings}
+
+
+@dataclass
+class Scores:
+    """What is known of a trial.
+
+    Attributes:
+        by_epoch: epoch, from 1 -> score.
+        is_pruned: whether Optuna's pruner stopped the run.
+        error: why there is no score; None: there are some, or none yet.
+    """
+
+    by_epoch: dict[int, float] = field(default_factory=dict[int, float])
+    is_pruned: bool = False
+    error: ConfigurationError | None = None
+
+    def value(self, run: TrainingRun) -> float:
+        """Return the score of the state that the model holds after a run.
+
+        Raises:
+            DataError: if there is no score.
+        """
+        if not self.by_epoch:
+            raise DataError(
+                "a trial needs a score of the validation data. Received: none in "
+                f"{run.status.epoch} epochs. {' '.join(run.warnings)[:500]}"
+            )
+        found = run.early_stopping
+        if found is not None and found.model == "best" and found.best_epoch in self.by_epoch:
+            return self.by_epoch[found.best_epoch]
+        return self.by_epoch[max(self.by_epoch)]
+
+
+class EpochReports(Tracker):
+    """Reports a score to Optuna after each epoch, and stops the run that its pruner rejects."""
+
+    name = "the sweep"
+    every_s = 0.25
+
+    def __init__(self, trial: Any, monitor: str, scores: Scores) -> None:
+        """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and note it in `scores`."""
+        self._trial, self._monitor, self._scores = trial, monitor, scores
+
+    def begin(self, run: TrainingRun, parameters: Mapping[str, Any]) -> None:
+        """See `Tracker`."""
+        self._run = run
+
+    def epoch(self, epoch: int, values: Values) -> None:
+        """See `Tracker`."""
+        known = [name.removeprefix("val_") for name in values if name.startswith("val_")]
+        if not known:  # an epoch that is not validated, as `evaluate_every` says
+            return
+        if self._monitor not in values:
+            self._scores.error = ConfigurationError(
+                f"`monitor` must be one of {', '.join(known)}, the scores of the validation data. "
+                f"Received: monitor={self._monitor.removeprefix('val_')!r}. Compile the model with "
+                "that metric, or choose another."
+            )
+            self._run.stop()
+            return
+        self._scores.by_epoch[epoch] = values[self._monitor]
+        self._trial.report(values[self._monitor], epoch)
+        if epoch < self._run.status.epochs and self._trial.should_prune():
+            self._scores.is_pruned = True
+            self._run.stop()

@@ -1,0 +1,31 @@
+"""The notebook about sweeps, executed from top to bottom."""
+
+from pathlib import Path
+
+import optuna
+import pytest
+
+from sparkwright_widgets._offline_html import outside_resources
+
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "13_sweep.ipynb"
+
+
+def test_trials_are_searched_two_at_a_time_and_the_best_reads_digits(results):
+    assert results["parallel"] == results["workers"] == 2
+    assert sum(results["states"].values()) == 10
+    assert results["states"]["COMPLETE"] >= 3
+    assert results["accuracy"] > 0.9
+    assert abs(results["accuracy"] - results["value"]) < 0.08
+
+
+def test_the_storage_holds_the_trials(reports, results):
+    study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{reports}/sweep.sqlite")
+    assert study.best_params == results["best"]
+
+
+def test_the_report_shows_the_end_of_the_sweep(html):
+    assert "Done: 10 of 10 trials" in html
+    assert html.count("<polyline") >= 3
+    assert "<strong>Result: the best of 10 trials" in html
+    assert outside_resources(html) == []

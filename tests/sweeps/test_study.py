@@ -1,0 +1,140 @@
+"""What a sweep asks of Optuna: distributions, storages, and trials whose driver has died."""
+
+import re
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from sparkwright.errors import ConfigurationError
+from sparkwright.sweeps import _study as studies
+
+
+def opened(storage: Any, **options: Any) -> Any:
+    return studies.open_study(storage, "s", **{"maximizes": False, "seed": 3, **options})
+
+
+def begun(study: Any) -> Any:
+    """A trial of this process that is running."""
+    trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
+    trial.set_user_attr(studies.DRIVER, studies.driver_mark())
+    return trial
+
+
+def test_a_space_is_written_as_plain_values() -> None:
+    given = FloatDistribution(0, 1, step=0.25)
+    assert studies.distributions_of(
+        {
+            "units": (8, 64),
+            "layers": range(1, 6, 2),
+            "rate": (1e-4, 1, "log"),
+            "width": (8, 512, "log"),
+            "activation": ["relu", None, 2],
+            "own": given,
+        }
+    ) == {
+        "units": IntDistribution(8, 64),
+        "layers": IntDistribution(1, 5, step=2),
+        "rate": FloatDistribution(1e-4, 1.0, log=True),
+        "width": IntDistribution(8, 512, log=True),
+        "activation": CategoricalDistribution(("relu", None, 2)),
+        "own": given,
+    }
+
+
+@pytest.mark.parametrize(
+    "value", [3, "relu", [], range(0), (1,), (1, 2, "linear"), (2, 1), (0, 1, "log"), ("a", "b")]
+)
+def test_a_value_that_is_no_range_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"Received: units={value!r} (")):
+        studies.distributions_of({"units": value})
+
+
+@pytest.mark.parametrize("file", ["a/trials.sqlite", "a/trials.log", "sqlite:///{}/x.db"])
+def test_a_study_goes_on_where_it_was_left(tmp_path: Path, file: str) -> None:
+    storage = file.format(tmp_path) if "://" in file else tmp_path / file
+    first = opened(storage)
+    values = [first.ask({"x": FloatDistribution(0, 1)}) for _ in range(2)]
+    for trial in values:
+        first.tell(trial, 1.0)
+    again = opened(storage)
+    assert studies.ended(again) == 2
+    drawn = again.ask({"x": FloatDistribution(0, 1)}).params["x"]
+    assert drawn not in [trial.params["x"] for trial in values], "the seed does not repeat them"
+    with pytest.raises(ConfigurationError, match=r"must maximize.*made to minimize"):
+        opened(storage, maximizes=True)
+
+
+def test_a_storage_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"cannot be opened: nonsense://x"):
+        opened("nonsense://x")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file/trials"):
+        opened(tmp_path / "file" / "trials.sqlite")
+
+
+# As a driver that is killed: without a chance to end its trial.
+_KILLED = """
+import os, sys
+from optuna.distributions import FloatDistribution
+from sparkwright.sweeps import _study as studies
+study = studies.open_study(sys.argv[1], "s", maximizes=False, seed=1)
+study.tell(study.ask({"x": FloatDistribution(0, 1)}), 0.5)
+trial = study.ask({"x": FloatDistribution(0, 1)})
+trial.set_user_attr(studies.DRIVER, studies.driver_mark())
+trial.report(0.7, 1)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_trials_of_a_killed_driver_fail_and_are_repeated(tmp_path: Path) -> None:
+    path = str(tmp_path / "trials.sqlite")
+    killed = subprocess.run([sys.executable, "-c", _KILLED, path], check=False, timeout=60)
+    assert killed.returncode == -9
+    study = opened(path)
+    studies.repeat_interrupted(study)
+    _, lost, repeat = study.trials
+    assert (lost.state, repeat.state) == (TrialState.FAIL, TrialState.WAITING)
+    assert lost.user_attrs[studies.ERROR] == "the driver ended"
+    assert studies.ended(study) == 1, "the lost trial does not count"
+    studies.repeat_interrupted(study)
+    assert len(study.trials) == 3, "it is repeated once"
+    trial = study.ask({"x": FloatDistribution(0, 1)})
+    assert trial.number == repeat.number
+    assert trial.params == lost.params
+
+
+def test_a_study_has_one_sweep_at_a_time() -> None:
+    study = opened(None)
+    trial = begun(study)
+    with pytest.raises(ConfigurationError, match=r"trial 0 running in process \d+"):
+        studies.repeat_interrupted(study)
+    studies.interrupt(study, trial, "stopped")
+    studies.repeat_interrupted(study)
+    assert [each.state for each in study.trials] == [TrialState.FAIL, TrialState.WAITING]
+
+
+def test_the_process_id_of_a_dead_driver_may_be_in_use() -> None:
+    study = opened(None)
+    host, process, began = studies.driver_mark()
+    begun(study).set_user_attr(studies.DRIVER, [host, process, began - 60])
+    studies.repeat_interrupted(study)
+    assert study.trials[0].state == TrialState.FAIL
+
+
+def test_opening_a_study_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    opened(None)
+    assert capfd.readouterr() == ("", "")
+    assert optuna.logging.get_verbosity() == optuna.logging.INFO, "as it was"
+
+
+def test_a_missing_optuna_names_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r'pip install "sparkwright\[sweep\]"'):
+        studies.check_optuna()
