@@ -81,6 +81,7 @@ def test_ring_and_spark_communication_agree_with_callbacks(spark: Any, blobs: Da
     assert len(found[0][1]["loss"]) == 2
 
 
+@pytest.mark.connect
 def test_a_column_of_a_dataframe_weighs_as_an_array_does(spark: Any, blobs: DataSet) -> None:
     trust = np.linspace(0, 2, len(blobs), dtype=np.float32)
     rows = [

@@ -68,6 +68,7 @@ def columns(frame: Any, *names: str) -> list[Any]:
     ]
 
 
+@pytest.mark.connect
 def test_pipeline_fits_and_survives_a_round_trip(
     flowers: Any, stages: list[Any], tmp_path: Path
 ) -> None:
