@@ -34,7 +34,7 @@ EFFECTS = {
 # Classes of Keras and Spark ML are derived where they are defined; only functions, or users of
 # `sparkwright.ml`, import these modules.
 SUBCLASSES = {
-    **dict.fromkeys(("networks/metrics.py", "networks/peephole_lstm.py"), {"keras"}),
+    **{f"networks/{name}.py": {"keras"} for name in ("metrics", "peephole_lstm")},
     **{f"ml/{name}.py": {"pyspark"} for name in ("_params", "_persistence", "estimator", "model")},
 }
 SHELL_OF_PURE_PACKAGES = {
