@@ -17,11 +17,7 @@ import sparkwright as sw
 from sparkwright.data import DataSet
 from sparkwright.errors import ConfigurationError, SlotsError
 
-pytestmark = [
-    pytest.mark.spark,
-    # MLflow's packages warn of one another.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:(mlflow|google|pydantic).*"),
-]
+pytestmark = pytest.mark.spark
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 UNPRUNED = optuna.pruners.NopPruner()
 QUIET: dict[str, Any] = {"master": MASTER, "pruner": UNPRUNED, "seed": 1, "display": False}
@@ -188,6 +184,8 @@ def test_several_workers_to_a_trial_and_what_is_refused(spark: Any, blobs: DataS
         )
 
 
+# MLflow's packages warn of one another.
+@pytest.mark.filterwarnings("ignore")
 def test_mlflow_nests_the_runs_of_trials(spark: Any, blobs: DataSet, tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.sqlite")

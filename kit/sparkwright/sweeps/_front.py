@@ -72,7 +72,7 @@ def sweep(
         parallel: trials at a time; default None: as many as have task slots.
         storage: where trials are kept: path of an SQLite file, or of a journal if it ends in .log,
             .journal or .jsonl; a URL of SQLAlchemy; a storage of Optuna. Default None: in memory.
-        name: of the sweep and its study; trial 3 is the run "name-3". Default "sweep".
+        name: of the sweep and its study; the run of trial 3 is "name-3". Default "sweep".
         sampler: Optuna's; default None: TPE.
         pruner: Optuna's; default None: the median pruner. `optuna.pruners.NopPruner()`: none.
         seed: of the default sampler, and of a master without one; default None: drawn.
