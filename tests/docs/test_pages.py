@@ -1,0 +1,38 @@
+"""Pages whose code blocks run one after another do so, all in one session of Spark."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.notebook, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("spark-ml.md", "trackers.md", "dl4j-models.md", "sweeps.md")
+# A store of MLflow is needed, which `tests/spark/test_trackers.py` has.
+LEFT_OUT = "import mlflow"
+
+
+def test_blocks_of_pages_run(tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    script = ""
+    for page in PAGES:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        assert blocks, page
+        script += f"print('--- {page}', flush=True)\n"
+        script += "".join(block for block in blocks if LEFT_OUT not in block)
+    (tmp_path / "pages.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "pages.py"],
+        cwd=tmp_path,
+        env={**os.environ, "SPARKWRIGHT_RUNS": "off"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
