@@ -31,6 +31,7 @@ def halves(data: DataSet) -> dict[str, Any]:
     return {"data": data.take(slice(0, 90)), "validation": data.take(slice(90, None))}
 
 
+@pytest.mark.connect
 def test_trials_train_side_by_side_and_the_best_network_is_kept(
     spark: Any, blobs: DataSet, leaves_nothing: None
 ) -> None:

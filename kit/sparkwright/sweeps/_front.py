@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkwright._interrupts import interrupts_held
-from sparkwright.cluster.connect import context_of, is_connect
+from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.slots import check_slots, slots_at_most, task_slots
 from sparkwright.data import Normalizer
 from sparkwright.errors import ConfigurationError
@@ -89,11 +89,6 @@ def sweep(
         Exception: of the last trial, if all failed.
     """
     check_optuna()
-    if is_connect(spark):
-        raise ConfigurationError(
-            "`sw.sweep` needs a session that runs in this process. Received: a session of Spark "
-            "Connect, over which runs cannot validate. Use Optuna with `network.fit` instead."
-        )
     check_count("trials", trials)
     check_count("parallel", parallel, optional=True)
     check_name(f"{name}-{trials}")
