@@ -35,7 +35,9 @@ from tests.benchmarks.live import live  # noqa: E402
 from tests.benchmarks.mesh_growth import mesh_growth  # noqa: E402
 from tests.benchmarks.scaling import scaling  # noqa: E402
 from tests.benchmarks.sharing import sharing  # noqa: E402
+from tests.benchmarks.sweeps import sweeps  # noqa: E402
 from tests.benchmarks.timeline import timeline  # noqa: E402
+from tests.benchmarks.trackers import trackers  # noqa: E402
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "lenet": training.lenet,
@@ -52,6 +54,8 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "coordinator": coordinator,
     "scaling": scaling,
     "timeline": timeline,
+    "trackers": trackers,
+    "sweeps": sweeps,
     "exported": exported,
     "csv": csv_files,
     "inference": inference,

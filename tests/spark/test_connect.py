@@ -1,0 +1,90 @@
+"""What takes the place of RDDs over Spark Connect does what RDDs do; the example trains."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkwright.cluster.connect import context_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.connect]
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "spark_connect.py"
+PARTS = [[0, 1, 2], [], [3], [4, 5, 6, 7]]
+
+
+def numbered(spark: Any) -> Any:
+    """(partition, number), in four partitions, one of them empty."""
+
+    def of(index: int, _: Any) -> Any:
+        return ((index, number) for number in PARTS[index])
+
+    return context_of(spark).parallelize(range(4), 4).mapPartitionsWithIndex(of)
+
+
+def seen(rdd: Any) -> list[list[Any]]:
+    """Elements by partition, in order."""
+    found: list[list[Any]] = [[] for _ in range(rdd.getNumPartitions())]
+
+    def tagged(index: int, elements: Any) -> Any:
+        return ((index, element) for element in elements)
+
+    for index, element in rdd.mapPartitionsWithIndex(tagged).collect():
+        found[index].append(element)
+    return found
+
+
+def test_partitions_and_their_numbers_are_kept(spark: Any) -> None:
+    rdd = numbered(spark)
+    parts = [[(index, number) for number in part] for index, part in enumerate(PARTS)]
+    assert seen(rdd) == parts
+    assert seen(rdd.union(rdd.map(lambda pair: (pair[0], -pair[1])))) == [
+        *parts,
+        *[[(index, -number) for index, number in part] for part in parts],
+    ]
+    assert rdd.take(4) == [(0, 0), (0, 1), (0, 2), (2, 3)]
+    assert rdd.map(lambda pair: pair[1]).treeReduce(lambda a, b: a + b) == 28
+
+
+def test_elements_move_to_the_partition_of_their_key(spark: Any) -> None:
+    moved = numbered(spark).map(lambda pair: (7 - pair[1], pair[0]))
+    assert [sorted(part) for part in seen(moved.partitionBy(3, lambda key: key % 3))] == [
+        [(0, 3), (3, 3), (6, 0)],
+        [(1, 3), (4, 2), (7, 0)],
+        [(2, 3), (5, 0)],
+    ]
+    ordered = moved.repartitionAndSortWithinPartitions(2, lambda key: key // 4)
+    assert [[key for key, _ in part] for part in seen(ordered)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    joined = seen(numbered(spark).coalesce(2))
+    assert [*joined[0], *joined[1]] == numbered(spark).collect()
+
+
+def test_persisted_elements_are_computed_once(spark: Any, tmp_path: Path) -> None:
+    from pyspark import StorageLevel
+
+    folder = str(tmp_path)
+
+    def noted(index: int, elements: Any) -> Any:
+        with open(f"{folder}/{index}", "a") as file:
+            file.write("computed\n")
+        return list(elements)
+
+    rdd = numbered(spark).mapPartitionsWithIndex(noted)
+    rdd.persist(StorageLevel.MEMORY_AND_DISK)
+    assert rdd.is_cached
+    assert rdd.collect() == rdd.map(lambda pair: pair).collect() == numbered(spark).collect()
+    assert [(tmp_path / str(n)).read_text() for n in range(4)] == ["computed\n"] * 4
+    rdd.unpersist()
+    assert not rdd.is_cached
+
+
+def test_large_elements_travel_in_parts(spark: Any) -> None:
+    content = bytes(range(256)) * (40 << 12)  # 40 MiB: three rows, and a broadcast
+    large = context_of(spark).broadcast(content)
+    ones = context_of(spark).parallelize([1, 2], 2).map(lambda _: large.value[::-1])
+    assert ones.collect() == [content[::-1]] * 2
+
+
+def test_the_example_learns(spark: Any) -> None:
+    assert runpy.run_path(str(EXAMPLE))["main"](spark) > 0.9
