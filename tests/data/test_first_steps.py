@@ -115,7 +115,7 @@ def test_who_forgets_the_session_is_told_so(call: Any) -> None:
 
 def test_other_mistakes_with_a_session_stay_what_they_are() -> None:
     class Session:
-        sparkContext = None
+        createDataFrame = None
 
     with pytest.raises(TypeError, match="urls"):
         sw.data.from_csv(Session())  # pyright: ignore

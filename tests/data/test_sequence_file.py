@@ -272,6 +272,7 @@ def test_a_map_file_among_sequence_files_is_read_once(tmp_path: Path, monkeypatc
         defaultParallelism = 2
 
     class Spark:
+        createDataFrame = None
         sparkContext = Context
 
     spark: Any = Spark
