@@ -150,8 +150,6 @@ def _joined(train: "RDD[bytes]", validation: "RDD[bytes]", workers: int) -> "RDD
     both: Any = train.mapPartitionsWithIndex(_tagged("train")).union(
         validation.mapPartitionsWithIndex(_tagged("validation"))
     )
-    if workers == 1:  # nothing to pair, and all trials of a sweep would shuffle the data
-        return both.coalesce(1)
     keyed = both.map(lambda element: (element[0][0], element))
     return keyed.partitionBy(workers, int).values()
 
