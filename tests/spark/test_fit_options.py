@@ -19,6 +19,7 @@ def halved() -> Any:
     return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2 if epoch else rate)
 
 
+@pytest.mark.connect
 def test_a_killed_worker_leaves_callbacks_and_history_consistent(
     spark: Any, blobs: DataSet, tmp_path: Path
 ) -> None:

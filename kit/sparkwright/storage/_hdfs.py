@@ -45,7 +45,7 @@ def hdfs_system_of(url: str) -> tuple[Any, str]:
     if _used_by and _used_by[0] != os.getpid():
         raise ConfigurationError(
             "a process that uses HDFS must not be forked from one that has used it: they would "
-            f"share connections. Received: process {os.getpid()}. Start it anew, as with "
+            f"share connections. Received: process {os.getpid()}. Start it in another way, as with "
             "multiprocessing.get_context('spawn')."
         )
     use_tokens_of_job()

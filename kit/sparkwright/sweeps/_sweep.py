@@ -239,10 +239,10 @@ class Sweep:
 
         began_s = time.monotonic()
         try:
-            told = self._train(trial)
+            outcome = self._train(trial)
         except TrialPruned:
             self.study.tell(trial, state=TrialState.PRUNED)
-            told = "pruned"
+            outcome = "pruned"
         except Exception as error:
             if self._stopping.is_set():
                 interrupt(self.study, trial, "stopped")
@@ -250,14 +250,14 @@ class Sweep:
             error.add_note(f"This was trial {trial.number} of sweep {self.name}: {trial.params}")
             self._error = error
             fail(self.study, trial, f"{type(error).__name__}: {error}")
-            told = f"failed: {str(error).partition(chr(10))[0]:.200}"
+            outcome = f"failed: {str(error).partition(chr(10))[0]:.200}"
         finally:
             with self._lock:
                 self._runs.pop(trial.number, None)
         best, chosen = self.best, ", ".join(f"{n}={v!r:.20}" for n, v in trial.params.items())
         about = "" if best is None else f" - best: {best.value:.4g} (trial {best.number})"
         seconds = time.monotonic() - began_s
-        self._say(f"Trial {trial.number} {told} - {seconds:.1f}s{about} - {chosen}")
+        self._say(f"Trial {trial.number} {outcome} - {seconds:.1f}s{about} - {chosen}")
 
     def _train(self, trial: Any) -> str:
         """Train a trial's network, and return its outcome in words."""
