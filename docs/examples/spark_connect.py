@@ -21,7 +21,8 @@ def build():
             keras.layers.Dense(10, activation="softmax"),
         ]
     )
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    optimizer = keras.optimizers.Adam(0.005)
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 
 
