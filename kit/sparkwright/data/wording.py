@@ -61,6 +61,11 @@ def with_options_of(
     return decorated
 
 
+def is_session(spark: Any) -> bool:
+    """Whether `spark` is a Spark session, also one of Spark Connect."""
+    return hasattr(spark, "createDataFrame")
+
+
 def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`source`, which refuses anything but a Spark session as its first argument.
 
@@ -76,7 +81,7 @@ def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, 
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         given = bool(arguments) or "spark" in options
         spark: Any = arguments[0] if arguments else options.get("spark")
-        if given and spark is not None and not hasattr(spark, "createDataFrame"):
+        if given and spark is not None and not is_session(spark):
             raise _refused(source, spark)
         try:
             return source(*arguments, **options)

@@ -6,7 +6,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from sparkwright import Experiment, SparkNetwork
-from sparkwright.cluster.connect import is_connect
+from sparkwright.data.wording import is_session
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import analysis_now
 from sparkwright.networks.keras_catalog import is_loaded, load
@@ -54,7 +54,7 @@ class Workbench(Part):
         *,
         models_url: str = "models",
     ) -> None:
-        if not (spark is None or is_connect(spark) or hasattr(spark, "sparkContext")):
+        if spark is not None and not is_session(spark):
             raise ConfigurationError(
                 "`spark` must be a Spark session or None. "
                 f"Received: spark={type(spark).__name__}. Give an experiment as "
