@@ -1,0 +1,90 @@
+"""Figures of a GPU: each beside what it is compared with, measured in the same run."""
+
+from typing import Any
+
+import numpy as np
+from tests.benchmarks._harness import Row, row, steady
+from tests.gpu.networks import GPU, SMALL, averaging, network, random_data, train, wide
+from tests.gpu.plain import measured
+
+import sparkwright as sw
+
+_ROUNDS = 6 if SMALL else 12
+Found = tuple[str, list[Row]]
+
+
+def throughput(name: str) -> Found:
+    """Examples/s of plain Keras, of the best plain loop, and of one and two workers on the GPU."""
+    plain = measured("steps", name)
+    batch, loop = plain["batch"], plain["loop"]
+    one = _rate(name, loop, [GPU])
+    often = _rate(name, loop, [GPU], averaging_frequency=5)
+    two = _rate(name, loop, [GPU, GPU])
+    label = f"{name}, {plain['parameters'] / 1e6:.1f} million parameters, minibatches of {batch}"
+    unit = "examples/s"
+    rows = [
+        row(f"{label}: model.fit, beside the best plain loop", plain["fit"], unit, loop),
+        row(f"{label}: one worker, beside the best plain loop", one, unit, loop, target=">= 0.98"),
+        row(f"{label}: one worker, an averaging every 5 minibatches, likewise", often, unit, loop),
+        row(f"{label}: two workers on the GPU, likewise", two, unit, loop),
+    ]
+    for what, rate in (("the best plain loop", loop), ("one worker", one)):
+        # A step alone takes longer than one in a row of them where the GPU waits for Python.
+        outside = max(0.0, 1 - rate / max(plain["alone"], rate))
+        rows.append(row(f"{label}: share of a step outside the GPU, {what}", outside, ""))
+    rates = ", ".join(f"{kind} {rate:,.0f}" for kind, rate in plain["loops"].items())
+    return f"One worker has {one / loop:.2f} of the best plain loop ({rates} examples/s).", rows
+
+
+def _rate(name: str, expected: float, devices: list[str], **options: Any) -> float:
+    """Examples/s of Sparkwright from the second epoch on, in epochs of about a second."""
+    model, batch = network(name)
+    most = (4 if SMALL else 20) if name == "resnet50" else 2_000
+    minibatches = max(4, min(most, int(expected * (0.05 if SMALL else 1.0) / batch)))
+    data = sw.DataSet(*random_data(model, minibatches * batch * len(devices)))
+    options = {"batch_size_per_worker": batch, "averaging_frequency": minibatches, **options}
+    _, run = train(model, averaging(**options), data, devices, epochs=3 if SMALL else 4)
+    return steady(run)
+
+
+def exchange(millions: str) -> Found:
+    """An averaging round of two workers on the GPU, beside the same bytes copied and sent bare."""
+    bare = measured("vectors", millions)
+    sent_s, parameters = measured("sockets", millions)["seconds"], bare["parameters"]
+    model = wide(parameters)
+    width = model.input_shape[1]
+    data = sw.DataSet(
+        np.zeros((2 * _ROUNDS, width), np.float32), np.zeros((2 * _ROUNDS, 1), np.float32)
+    )
+    master = averaging(batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True)
+    _, run = train(model, master, data, [GPU, GPU])
+    stats = run.stats
+    seconds = {}
+    for phase in ("average", "apply"):
+        found = stats[stats.phase == phase].groupby("worker").tail(_ROUNDS - 3)
+        seconds[phase] = float(found.seconds.median())
+    round_s, bare_s = sum(seconds.values()), bare["down"] + sent_s + bare["up"]
+    label, unit = f"{parameters / 1e6:.3g} million parameters", "ms"
+    rows = [
+        row(
+            f"{label}: read the vector, beside one array",
+            1e3 * bare["read"],
+            unit,
+            1e3 * bare["down"],
+        ),
+        row(
+            f"{label}: write the vector, beside one array",
+            1e3 * bare["write"],
+            unit,
+            1e3 * bare["up"],
+        ),
+        row(
+            f"{label}: a round of two workers, beside down, send, up",
+            *(1e3 * round_s, unit, 1e3 * bare_s),
+            target="<= 1.5",
+        ),
+        row(f"{label}: of that reading and summing", 1e3 * seconds["average"], unit),
+        row(f"{label}: of that writing", 1e3 * seconds["apply"], unit),
+    ]
+    parts = f"down {1e3 * bare['down']:.0f}, send {1e3 * sent_s:.0f}, up {1e3 * bare['up']:.0f} ms"
+    return f"A round takes {round_s / bare_s:.2f} times the bare arithmetic ({parts}).", rows
