@@ -18,14 +18,12 @@ def throughput(name: str) -> Found:
     plain = measured("steps", name)
     batch, loop = plain["batch"], plain["loop"]
     one = _rate(name, loop, [GPU])
-    often = _rate(name, loop, [GPU], averaging_frequency=5)
     two = _rate(name, loop, [GPU, GPU])
     label = f"{name}, {plain['parameters'] / 1e6:.1f} million parameters, minibatches of {batch}"
     unit = "examples/s"
     rows = [
         row(f"{label}: model.fit, beside the best plain loop", plain["fit"], unit, loop),
         row(f"{label}: one worker, beside the best plain loop", one, unit, loop, target=">= 0.98"),
-        row(f"{label}: one worker, an averaging every 5 minibatches, likewise", often, unit, loop),
         row(f"{label}: two workers on the GPU, likewise", two, unit, loop),
     ]
     for what, rate in (("the best plain loop", loop), ("one worker", one)):
@@ -43,7 +41,7 @@ def _rate(name: str, expected: float, devices: list[str], **options: Any) -> flo
     minibatches = max(4, min(most, int(expected * (0.05 if SMALL else 1.0) / batch)))
     data = sw.DataSet(*random_data(model, minibatches * batch * len(devices)))
     options = {"batch_size_per_worker": batch, "averaging_frequency": minibatches, **options}
-    _, run = train(model, averaging(**options), data, devices, epochs=3 if SMALL else 4)
+    run = train(model, averaging(**options), data, devices, epochs=3 if SMALL else 4)
     return steady(run)
 
 
@@ -57,7 +55,7 @@ def exchange(millions: str) -> Found:
         np.zeros((2 * _ROUNDS, width), np.float32), np.zeros((2 * _ROUNDS, 1), np.float32)
     )
     master = averaging(batch_size_per_worker=1, averaging_frequency=1, collect_training_stats=True)
-    _, run = train(model, master, data, [GPU, GPU])
+    run = train(model, master, data, [GPU, GPU])
     stats = run.stats
     seconds = {}
     for phase in ("average", "apply"):

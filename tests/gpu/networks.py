@@ -1,5 +1,7 @@
 """The networks that are trained on GPUs, their data, and how Sparkwright trains them."""
 
+import atexit
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,68 +12,45 @@ import sparkwright as sw
 
 SMALL = os.environ.get("SPARKWRIGHT_GPU_SMALL") == "1"
 IS_FAKE = bool(os.environ.get("SPARKWRIGHT_FAKE_GPUS"))
-# Address of the GPU that is checked; see `__main__`.
-GPU = os.environ.get("SPARKWRIGHT_GPU_CHECKED", "0")
-LOSS = "sparse_categorical_crossentropy"
+GPU = os.environ.get("SPARKWRIGHT_GPU_CHECKED", "0")  # its address; see `__main__`
+_open = contextlib.ExitStack()
+atexit.register(_open.close)
+_LOSS = "sparse_categorical_crossentropy"
 
 
 def network(name: str) -> tuple[Any, int]:
-    """A compiled network of figures, without metrics, and the size of its minibatches."""
+    """A network of figures, compiled without metrics, and the size of its minibatches."""
     import keras
 
-    if name != "lenet" and not SMALL:
-        keras.config.set_dtype_policy("mixed_bfloat16")
-    model, batch = {"lenet": _lenet, "resnet50": _resnet50, "transformer": _transformer}[name]()
-    model.compile(keras.optimizers.Adam(1e-4), LOSS)
+    keras.config.set_dtype_policy("float32" if SMALL or name == "lenet" else "mixed_bfloat16")
+    layers = keras.layers
+    if name == "lenet":
+        x, batch = keras.Input((28, 28, 1)), 16 if SMALL else 64
+        inside: list[Any] = [layers.Conv2D(20, 5, activation="relu"), layers.MaxPooling2D()]
+        inside += [layers.Conv2D(50, 5, activation="relu"), layers.MaxPooling2D()]
+        inner = keras.Sequential([x, *inside, layers.Flatten(), layers.Dense(500, "relu")])
+    elif name == "resnet50" and SMALL:
+        batch, inner = 8, keras.Sequential([keras.Input((16, 16, 3)), layers.Conv2D(4, 3)])
+        inner.add(layers.BatchNormalization())
+        inner.add(layers.Flatten())
+    elif name == "resnet50":
+        options: dict[str, Any] = {"include_top": False, "pooling": "avg", "weights": None}
+        inner = keras.applications.ResNet50(input_shape=(224, 224, 3), **options)
+        batch = 64
+    else:
+        width, heads, length, blocks, batch = (16, 2, 8, 1, 8) if SMALL else (512, 8, 256, 6, 32)
+        x = given = keras.Input((length, width))
+        for _ in range(blocks):
+            seen = layers.LayerNormalization()(x)
+            x = layers.add([x, layers.MultiHeadAttention(heads, width // heads)(seen, seen)])
+            wide = layers.Dense(4 * width, activation="gelu")(layers.LayerNormalization()(x))
+            x = layers.add([x, layers.Dense(width)(wide)])
+        inner = keras.Model(given, layers.GlobalAveragePooling1D()(x))
+    top = layers.Dense(10, activation="softmax", dtype="float32")(inner.outputs[0])
+    model = keras.Model(inner.inputs[0], top, name=name)
+    model.compile(keras.optimizers.Adam(1e-4), _LOSS)
     keras.config.set_dtype_policy("float32")
     return model, batch
-
-
-def _lenet() -> tuple[Any, int]:
-    import keras
-
-    layers = keras.layers
-    parts: list[Any] = [keras.Input((28, 28, 1))]
-    for filters in (20, 50):
-        parts += [layers.Conv2D(filters, 5, activation="relu"), layers.MaxPooling2D()]
-    parts += [layers.Flatten(), layers.Dense(500, activation="relu"), _top()]
-    return keras.Sequential(parts, name="lenet"), 16 if SMALL else 64
-
-
-def _resnet50() -> tuple[Any, int]:
-    import keras
-
-    if SMALL:
-        layers = keras.layers
-        x = given = keras.Input((16, 16, 3))
-        x = layers.Conv2D(4, 3, padding="same")(x)
-        x = layers.add([x, layers.BatchNormalization()(layers.Conv2D(4, 3, padding="same")(x))])
-        return keras.Model(given, _top()(layers.GlobalAveragePooling2D()(x)), name="resnet50"), 8
-    inner = keras.applications.ResNet50(
-        weights=None, include_top=False, input_shape=(224, 224, 3), pooling="avg"
-    )
-    return keras.Model(inner.input, _top()(inner.output), name="resnet50"), 64
-
-
-def _transformer() -> tuple[Any, int]:
-    import keras
-
-    layers = keras.layers
-    width, heads, length, blocks, batch = (16, 2, 8, 1, 8) if SMALL else (512, 8, 256, 6, 32)
-    x = given = keras.Input((length, width))
-    for _ in range(blocks):
-        seen = layers.LayerNormalization()(x)
-        x = layers.add([x, layers.MultiHeadAttention(heads, width // heads)(seen, seen)])
-        inner = layers.Dense(4 * width, activation="gelu")(layers.LayerNormalization()(x))
-        x = layers.add([x, layers.Dense(width)(inner)])
-    out = _top()(layers.GlobalAveragePooling1D()(x))
-    return keras.Model(given, out, name="transformer"), batch
-
-
-def _top() -> Any:
-    import keras
-
-    return keras.layers.Dense(10, activation="softmax", dtype="float32")
 
 
 def random_data(model: Any, count: int) -> tuple[Any, Any]:
@@ -82,7 +61,7 @@ def random_data(model: Any, count: int) -> tuple[Any, Any]:
 
 
 def wide(parameters: int) -> Any:
-    """A network of about so many parameters, in layers of 4 million, without an optimizer's state."""
+    """A network of about so many parameters, whose optimizer has no state."""
     import keras
 
     width = 256 if SMALL else 2048
@@ -92,8 +71,8 @@ def wide(parameters: int) -> Any:
     return model
 
 
-def learner(policy: str = "float32", seed: int = 0) -> Any:
-    """A small convolutional network that learns `stripes`, from the same weights on each backend."""
+def learner(policy: str = "float32") -> Any:
+    """A small convolutional network for `stripes`; it always begins with the same weights."""
     import keras
 
     keras.config.set_dtype_policy(policy)
@@ -102,12 +81,12 @@ def learner(policy: str = "float32", seed: int = 0) -> Any:
     top = layers.Dense(3, activation="softmax", dtype="float32")
     model = keras.Sequential([keras.Input((12, 12, 1)), *parts, top], name="learner")
     keras.config.set_dtype_policy("float32")
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     for weight in model.trainable_weights:
         if len(weight.shape) > 1:
             scale = float(np.prod(weight.shape[:-1])) ** -0.5
             weight.assign(random.normal(0, scale, weight.shape).astype(np.float32))
-    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), LOSS, metrics=["accuracy"])
+    model.compile(keras.optimizers.SGD(0.02, momentum=0.9), _LOSS, metrics=["accuracy"])
     return model
 
 
@@ -116,29 +95,35 @@ def stripes(count: int = 960) -> sw.DataSet:
     random = np.random.default_rng(1)
     kinds = random.integers(0, 3, count).astype(np.int32)
     waves = np.sin(np.arange(12)[None] * (kinds[:, None] + 1))
-    images = waves[:, :, None] + random.normal(0, 0.5, (count, 12, 12))
+    images = waves[:, :, None] + random.normal(0, 2.0, (count, 12, 12))
     return sw.DataSet(images[..., None].astype(np.float32), kinds)
 
 
 def averaging(**options: Any) -> Any:
-    return sw.ParameterAveragingTrainingMaster(
-        **{"batch_size_per_worker": 16, "averaging_frequency": 5, "seed": 1, **options}
-    )
+    given = {"batch_size_per_worker": 16, "averaging_frequency": 5, "seed": 1, **options}
+    return sw.ParameterAveragingTrainingMaster(**given)
 
 
-def train(
-    model: Any, master: Any, data: Any, devices: str | Sequence[str], **options: Any
-) -> tuple[Any, Any]:
-    """Train with a worker for each device; the model and the run, after its end."""
-    workers = len(devices) if not isinstance(devices, str) else 2
-    with sw.ParallelWrapper(
-        model, master, devices=devices, workers=workers, cores_per_worker=1 if IS_FAKE else 4
-    ) as wrapper:
-        run = wrapper.start(data, display=False, **options)
-        run.wait(300.0)
-        return wrapper.model, run
+def wrapper(model: Any, master: Any, devices: Sequence[str]) -> sw.ParallelWrapper:
+    """A worker for each device: the address of a GPU, or "cpu"; processes stay until the end."""
+    where, cores = "cpu" if devices[0] == "cpu" else devices, 1 if IS_FAKE else 4
+    options: dict[str, Any] = {"workers": len(devices), "cores_per_worker": cores}
+    return _open.enter_context(sw.ParallelWrapper(model, master, devices=where, **options))
 
 
-def epoch_losses(run: Any) -> list[float]:
-    """The mean loss of each epoch."""
-    return run.history.groupby("epoch").loss.mean().tolist()
+def train(model: Any, master: Any, data: Any, devices: Sequence[str], **options: Any) -> Any:
+    """Train `model` in place; the run, after its end, of workers that computed on `devices`."""
+    run = wrapper(model, master, devices).start(data, display=False, **options)
+    run.wait(300.0)
+    expected = "CPU" if devices[0] == "cpu" else f"GPU {devices[0]} ("
+    for worker in run.status.workers:
+        is_there = worker.device.startswith(expected) and ("(fake)" in worker.device) <= IS_FAKE
+        assert is_there, f"worker {worker.worker} computed on {worker.device}, not {expected}"
+    return run
+
+
+def losses_of(run: Any) -> list[float]:
+    """The mean loss of each epoch, which must fall."""
+    losses = run.history.groupby("epoch").loss.mean().tolist()
+    assert losses[-1] < 0.9 * losses[0], f"the losses of epochs are {losses}"
+    return losses

@@ -1,29 +1,27 @@
-"""What the backend does on the GPU without Sparkwright, alone in its process.
+"""What a GPU does without Sparkwright, which then has it for itself; prints JSON.
 
-    python -m tests.gpu.plain steps NETWORK       examples/s of model.fit and the best loops, a step
-    python -m tests.gpu.plain vectors MILLIONS    seconds to copy parameters from and to the GPU
-    python -m tests.gpu.plain sockets MILLIONS    seconds for two processes to send so many to each other
-
-Prints JSON. The GPU belongs to this process alone meanwhile, as it belongs to the workers later.
+python -m tests.gpu.plain steps NETWORK       examples/s of `model.fit`, loops, and a step alone
+python -m tests.gpu.plain vectors MILLIONS    seconds to copy parameters to and from the GPU
+python -m tests.gpu.plain sockets MILLIONS    seconds for two processes to send each other so many
 """
 
-import itertools
 import json
-import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import cycle, repeat
 from typing import Any
 
 import numpy as np
+from tests.benchmarks._harness import seconds
 from tests.gpu.networks import SMALL, network, random_data, wide
 from tests.gpu.runner import ROOT
 
-_SECONDS = 0.2 if SMALL else 2.0
-_REPEATS = 3
-_SCANNED = 8
+_SECONDS, _REPEATS, _SCANNED = (0.2 if SMALL else 1.5), 3, 8
+Rates = dict[str, float]
 
 
 def measured(*arguments: str) -> dict[str, Any]:
@@ -31,65 +29,48 @@ def measured(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.gpu.plain", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-1500:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-# -- steps ----------------------------------------------------------------------------------
+        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[-1200:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def steps(name: str) -> dict[str, Any]:
-    """Examples/s of `fit`, of the best `loop`, and of a step alone whose minibatch is on the GPU."""
+    """Examples/s of `fit`, of loops by name, and of a step `alone` that needs no new minibatch."""
     import keras
 
     model, batch = network(name)
-    features, labels = random_data(model, 8 * batch)
-    on_jax = keras.backend.backend() == "jax"
-    loops = (_jax_loops if on_jax else _tf_loops)(model, batch, features, labels)
-    alone = loops.pop("alone")
-    return {
-        "batch": batch,
-        "parameters": model.count_params(),
-        "loops": loops,
-        "loop": max(loops.values()),
-        "alone": alone,
-        "fit": _fit(network(name)[0], batch, *random_data(model, 24 * batch)),
-    }
-
-
-def _rate(batch: int, act: Callable[[int], object]) -> float:
-    """Examples/s of `act(n)`, which trains n minibatches and waits for the last; the best of some."""
-    act(_SCANNED)  # compiles
-    act(_SCANNED)
-    began_s = time.perf_counter()
-    act(_SCANNED)
-    each_s = (time.perf_counter() - began_s) / _SCANNED
-    count = max(1, round(_SECONDS / each_s / _SCANNED)) * _SCANNED
-    times: list[float] = []
-    for _ in range(_REPEATS):
-        began_s = time.perf_counter()
-        act(count)
-        times.append(time.perf_counter() - began_s)
-    return count * batch / min(times)
-
-
-def _fit(model: Any, batch: int, features: Any, labels: Any) -> float:
-    """Keras' own loop: minibatches of a tf.data pipeline or of arrays; epochs after the first."""
-    import keras
-
+    features, labels = random_data(model, 24 * batch)
     ends: list[float] = []
     timer = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: ends.append(time.perf_counter()))
     model.fit(features, labels, batch_size=batch, epochs=4, verbose=0, callbacks=[timer])
-    return 2 * len(features) / (ends[-1] - ends[1])
+    fit = 2 * len(features) / (ends[-1] - ends[1])
+    minibatches = [
+        (features[i : i + batch], labels[i : i + batch]) for i in range(0, 8 * batch, batch)
+    ]
+    on_jax = keras.backend.backend() == "jax"
+    loops = (_jax_loops if on_jax else _tf_loops)(network(name)[0], batch, minibatches)
+    alone = loops.pop("alone")
+    counts = {"batch": batch, "parameters": model.count_params()}
+    return {**counts, "fit": fit, "alone": alone, "loops": loops, "loop": max(loops.values())}
 
 
-def _jax_loops(model: Any, batch: int, features: Any, labels: Any) -> dict[str, float]:
-    """A jitted step with donated buffers, fed ahead; several in a scan; one without feeding."""
+def _rate(batch: int, act: Callable[[int], object]) -> float:
+    """Examples/s of `act(n)`, which trains n minibatches and waits for the last one; the best."""
+    act(_SCANNED)  # compiles
+    act(_SCANNED)
+    each_s = seconds(lambda: act(_SCANNED)) / _SCANNED
+    count = max(1, round(_SECONDS / each_s / _SCANNED)) * _SCANNED
+    return count * batch / min(seconds(lambda: act(count)) for _ in range(_REPEATS))
+
+
+def _jax_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
+    """A jitted step with donated buffers that is fed ahead; eight steps in a scan likewise."""
     import jax  # pyright: ignore[reportMissingImports]
     import keras
 
     optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
+    kinds = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
+    state: Any = tuple([variable.value.copy() for variable in kind] for kind in kinds)
 
     def loss_of(trainable: Any, others: Any, x: Any, y: Any) -> Any:
         found, others = model.stateless_call(trainable, others, x, training=True)
@@ -102,54 +83,39 @@ def _jax_loops(model: Any, batch: int, features: Any, labels: Any) -> dict[str, 
         trainable, moments = optimizer.stateless_apply(moments, gradients, trainable)
         return (trainable, others, moments), loss
 
-    state: Any = tuple(
-        [variable.value.copy() for variable in of]
-        for of in (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
-    )
     one = jax.jit(step, donate_argnums=0)
-    several = jax.jit(lambda state, blocks: jax.lax.scan(step, state, blocks), donate_argnums=0)
-    host = [
-        (features[i : i + batch], labels[i : i + batch]) for i in range(0, len(features), batch)
-    ]
-    blocks = [tuple(np.stack(parts) for parts in zip(*host[:_SCANNED], strict=True))]
-    held = jax.device_put(host[0])
+    several = jax.jit(lambda state, block: jax.lax.scan(step, state, block), donate_argnums=0)
 
-    def run(call: Any, given: Any, count: int, *, put: bool = True) -> None:
+    def loop(call: Any, given: list[Any], count: int) -> None:
         nonlocal state
-        source = itertools.cycle(given)
+        source, loss = cycle(given), None
         ahead = jax.device_put(next(source))
         for _ in range(count):
-            minibatch = ahead
-            state, loss = call(state, minibatch)
-            if put:
-                ahead = jax.device_put(next(source))
+            now, ahead = ahead, ahead if given is held else jax.device_put(next(source))
+            state, loss = call(state, now)
         jax.block_until_ready(loss)
 
-    found = {
-        "alone": _rate(batch, lambda n: run(one, [held], n, put=False)),
-        "step by step": _rate(batch, lambda n: run(one, host, n)),
-    }
-    # XLA for CPUs runs convolutions in a compiled loop many times slower.
+    held = [minibatches[0]]
+    found = {"alone": _rate(batch, lambda n: loop(one, held, n))}
+    found["step by step"] = _rate(batch, lambda n: loop(one, minibatches, n))
+    # XLA for CPUs runs convolutions in a compiled loop many times slower; ResNet-50 needs no scan.
     if not SMALL and model.name != "resnet50":
-        found["eight in a scan"] = _rate(batch, lambda n: run(several, blocks, n // _SCANNED))
+        block = [tuple(np.stack(part) for part in zip(*minibatches, strict=True))]
+        found["eight in a scan"] = _rate(batch, lambda n: loop(several, block, n // _SCANNED))
     return found
 
 
-def _tf_loops(model: Any, batch: int, features: Any, labels: Any) -> dict[str, float]:
-    """A tf.function of eight steps, with and without XLA, fed by tf.data onto the GPU."""
+def _tf_loops(model: Any, batch: int, minibatches: list[Any]) -> Rates:
+    """A tf.function with and without XLA, fed by tf.data that prefetches onto the GPU."""
     import tensorflow as tf
 
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
-    data = tf.data.Dataset.from_tensor_slices((features, labels)).repeat()
-    data = data.batch(batch, drop_remainder=True)
-    on_gpu = bool(tf.config.list_logical_devices("GPU"))
-    data = (
-        data.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))
-        if on_gpu
-        else data.prefetch(2)
-    )
-    held = tuple(tf.identity(tf.constant(part[:batch])) for part in (features, labels))
+    parts = tuple(np.concatenate(part) for part in zip(*minibatches, strict=True))
+    data = tf.data.Dataset.from_tensor_slices(parts).repeat().batch(batch, drop_remainder=True)
+    if tf.config.list_logical_devices("GPU"):
+        data = data.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))
+    held = tuple(tf.identity(tf.constant(part)) for part in minibatches[0])
 
     def train(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -157,49 +123,38 @@ def _tf_loops(model: Any, batch: int, features: Any, labels: Any) -> dict[str, f
         optimizer.apply_gradients(zip(tape.gradient(loss, trainable), trainable, strict=True))
         return loss
 
-    found: dict[str, float] = {}
+    def loop(step: Any, source: Any, count: int) -> None:
+        for _ in range(count):
+            loss = step(*next(source))
+        loss.numpy()
+
+    found: Rates = {}
     for xla in (False, True):
-        step = tf.function(train, jit_compile=xla, autograph=False)
-        batches = iter(data)
-
-        def fed(count: int, step: Any = step, batches: Any = batches) -> None:
-            for _ in range(count):
-                loss = step(*next(batches))
-            loss.numpy()
-
-        def alone(count: int, step: Any = step) -> None:
-            for _ in range(count):
-                loss = step(*held)
-            loss.numpy()
-
-        found["with XLA" if xla else "without XLA"] = _rate(batch, fed)
-        found["alone"] = max(found.get("alone", 0.0), _rate(batch, alone))
+        step = tf.function(train, jit_compile=xla)
+        rates = [_rate(batch, partial(loop, step, source)) for source in (iter(data), repeat(held))]
+        found["with XLA" if xla else "without XLA"] = rates[0]
+        found["alone"] = max(found.get("alone", 0.0), rates[1])
     return found
 
 
-# -- copies ---------------------------------------------------------------------------------
-
-
-def vectors(millions: str) -> dict[str, Any]:
-    """Seconds of the engine to read and write a network's vector, and of one bare array likewise."""
+def vectors(millions: str) -> dict[str, float]:
+    """Seconds of the engine to read and write a network's vector, and of one bare array."""
     import keras
 
-    from sparkwright.networks.state import ModelState
+    from sparkwright.networks import ModelState
 
+    on_jax = keras.backend.backend() == "jax"
     state = ModelState.of(wide(_parameters(millions)))
     vector = np.zeros(state.averaged_size, np.float32)
-    out = np.empty_like(vector)
+    out, held = np.empty_like(vector), list[Any]()
     times: dict[str, list[float]] = {"read": [], "write": [], "down": [], "up": []}
-    put = _jax_put if keras.backend.backend() == "jax" else _tf_put
     for number in range(2 + _REPEATS):
         vector[:] = number
-        times["write"].append(_seconds(lambda: state.write(vector)))
-        times["read"].append(_seconds(lambda: state.read(updater=False, out=out)))
-        if not (out == number).all():
-            raise RuntimeError("what was read is not what was written")
-        held: list[Any] = []
-        times["up"].append(_seconds(lambda held=held: held.append(put(vector))))
-        times["down"].append(_seconds(lambda held=held: np.copyto(out, np.asarray(held[0]))))
+        times["write"].append(seconds(lambda: state.write(vector)))
+        times["read"].append(seconds(lambda: state.read(updater=False, out=out)))
+        assert (out == number).all(), "what was read is not what was written"
+        times["up"].append(seconds(lambda: held.append((_jax_put if on_jax else _tf_put)(vector))))
+        times["down"].append(seconds(lambda: np.copyto(out, np.asarray(held.pop()))))
     medians = {name: statistics.median(found[2:]) for name, found in times.items()}
     return {"parameters": state.averaged_size, **medians}
 
@@ -207,19 +162,19 @@ def vectors(millions: str) -> dict[str, Any]:
 def _jax_put(vector: Any) -> Any:
     import jax  # pyright: ignore[reportMissingImports]
 
-    # An array that JAX has not computed itself may keep the memory that it came from.
+    # A sum, because JAX remembers the host's memory of an array that it was given.
     return jax.block_until_ready(jax.device_put(vector) + 0)
 
 
 def _tf_put(vector: Any) -> Any:
     import tensorflow as tf
 
-    held = tf.identity(tf.convert_to_tensor(vector))
-    float(held[0])  # which waits
-    return held
+    tensor = tf.identity(tf.convert_to_tensor(vector))
+    float(tensor[0])  # which waits
+    return tensor
 
 
-def sockets(millions: str) -> dict[str, Any]:
+def sockets(millions: str) -> dict[str, float]:
     """Seconds in which two processes send each other a vector of float32, over loopback."""
     from tests.benchmarks.training import _bare_sockets_ms
 
@@ -230,16 +185,6 @@ def _parameters(millions: str) -> int:
     return int(float(millions) * (1e4 if SMALL else 1e6))
 
 
-def _seconds(act: Callable[[], object]) -> float:
-    began_s = time.perf_counter()
-    act()
-    return time.perf_counter() - began_s
-
-
 if __name__ == "__main__":
-    os.environ.setdefault("SPARKWRIGHT_RUNS", "off")
-    print(
-        json.dumps(
-            {"steps": steps, "vectors": vectors, "sockets": sockets}[sys.argv[1]](sys.argv[2])
-        )
-    )
+    kinds = {"steps": steps, "vectors": vectors, "sockets": sockets}
+    print(json.dumps(kinds[sys.argv[1]](sys.argv[2])))

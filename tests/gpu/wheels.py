@@ -1,9 +1,9 @@
-"""Fetches the small wheels that a machine with GPUs may lack, to be carried there.
+"""Fetches the small wheels that a machine with GPUs and without a network may lack.
 
     python -m tests.gpu.wheels FOLDER
 
-Such a machine has no network, but Python 3.12, JAX, NumPy, pandas and PyArrow. What it has already is
-not installed from here.
+They are for Python 3.12, which has JAX, NumPy, pandas and PyArrow. `python3 -m tests.gpu --wheels
+FOLDER` uses there what is missing.
 """
 
 import shutil
@@ -21,30 +21,24 @@ NAMES = (
     *("cloudpickle", "cryptography", "cffi", "pycparser", "fsspec", "psutil", "PyYAML"),
 )
 MOST_BYTES = 40 << 20
+_PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 # pip takes each of these literally.
-_PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 24, 17, 12, 5)]
-_PLATFORMS += [f"manylinux{year}_x86_64" for year in (2014, 2010, 1)]
+_PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 17, 5)] + ["manylinux2014_x86_64"]
+_FOR = ["--no-deps", "--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
 
 
 def pinned() -> list[str]:
     """Each package with its version of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    versions = {
-        name.lower(): line for line in lines if "==" in line for name in [line.split("==")[0]]
-    }
-    return [versions[name.lower()] for name in NAMES]
+    found = {line.partition("==")[0].lower(): line for line in lines}
+    return [found[name.lower()] for name in NAMES]
 
 
 def fetch(folder: Path) -> int:
     """Download the wheels into `folder`, which then holds nothing else; returns their bytes."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--only-binary=:all:", "--python-version", "3.12"]
-    command += ["--implementation", "cp", "--dest", str(folder)]
-    for platform in _PLATFORMS:
-        command += ["--platform", platform]
-    subprocess.run([*command, *pinned()], check=True)
+    platforms = [option for name in _PLATFORMS for option in ("--platform", name)]
+    subprocess.run([*_PIP, "download", *_FOR, *platforms, "-d", folder, *pinned()], check=True)
     total = sum(path.stat().st_size for path in folder.iterdir())
     if total > MOST_BYTES:
         raise SystemExit(f"The wheels must take at most {MOST_BYTES} bytes. Received: {total}.")
@@ -58,9 +52,8 @@ def install(folder: Path, target: Path) -> list[str]:
         raise SystemExit(f"{folder} must hold wheels. Received: none. Fetch them: make gpu-wheels.")
     lacking = {name: path for name, path in wheels.items() if not version_of(name)}
     if lacking:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-        command += ["--disable-pip-version-check", "--no-compile", "--no-cache-dir"]
-        subprocess.run([*command, "--target", str(target), *map(str, lacking.values())], check=True)
+        options = ["--no-index", "--no-deps", "--no-compile", "--target", target]
+        subprocess.run([*_PIP, "install", *options, *lacking.values()], check=True)
     return list(lacking)
 
 
