@@ -88,6 +88,28 @@ for model in (keras.Model(text, text), own, own):
     assert "Received: backend='torch'" in torch
 
 
+def test_what_was_written_stays_when_its_vector_changes() -> None:
+    """JAX copies some arrays later than it returns, and of others takes over the memory."""
+    program = """
+import json, keras, numpy as np
+from sparkwright.networks.state import ModelState
+
+model = keras.Sequential([keras.Input((512,)), *[keras.layers.Dense(512) for _ in range(12)]])
+model.compile("sgd", "mse")
+held, wrong = ModelState.of(model), 0
+vector = np.empty(held.averaged_size, np.float32)
+for number in range(40):
+    vector[:] = number
+    held.write(vector)
+    vector[:] = -1
+    wrong += not (held.read(updater=False) == number).all()
+print(json.dumps(wrong))
+"""
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    assert json_printed_by("-c", program, environment=environment) == 0
+
+
 def test_variables_in_a_gpus_memory_are_changed_as_those_of_a_cpu() -> None:
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     program = """

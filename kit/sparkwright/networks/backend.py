@@ -134,13 +134,16 @@ class _JaxVariables(Variables):
         del held
 
     def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        # A copy: JAX may otherwise take over the memory of `value`, which its owner changes later.
-        for each, value in zip(held, values, strict=True):
-            each.assign(self._jax.numpy.array(value, copy=True))
+        # Copies: JAX takes over the memory that it is given, or copies it some time later.
+        self._set(held, [np.array(value) for value in values])
 
     def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
         pairs = zip(held, values, strict=True)
-        self.assign(held, (self.read(v) - x.astype(self.dtype(v), copy=False) for v, x in pairs))
+        self._set(held, [self.read(v) - x.astype(self.dtype(v), copy=False) for v, x in pairs])
+
+    def _set(self, held: Sequence[Any], values: Sequence[Array]) -> None:
+        for each, value in zip(held, self._jax.device_put(values), strict=True):
+            each.assign(value)
 
     def window(self, held: Any) -> None:
         del held
@@ -170,18 +173,16 @@ class _JaxGpuVariables(_JaxVariables):
         return bool(self._all_finite([each.value for each in held])) if held else None
 
     def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        self._set(held, self._jax.device_put([*values]))
+        self._set(held, [*values])
+        # The owner of what is being copied may change it as soon as this returns.
+        self._jax.block_until_ready([each.value for each in held])
 
     def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        given = [x.astype(self.dtype(v), copy=False) for v, x in zip(held, values, strict=True)]
-        pairs = zip(held, self._jax.device_put(given), strict=True)
-        self._set(held, [each.value - value for each, value in pairs])
-
-    def _set(self, held: Sequence[Any], values: Sequence[Any]) -> None:
-        for each, value in zip(held, values, strict=True):
-            each.assign(value)
-        # The owner of what is being copied may change it as soon as this returns.
-        self._jax.block_until_ready(values)
+        pairs = zip(held, values, strict=True)
+        given = self._jax.device_put([x.astype(self.dtype(v), copy=False) for v, x in pairs])
+        for each, value in zip(held, given, strict=True):
+            each.assign(each.value - value)
+        self._jax.block_until_ready([each.value for each in held])
 
 
 @functools.cache
