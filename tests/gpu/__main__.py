@@ -38,7 +38,7 @@ CHECKS = (
     Check("checks:mixed_precision", "mixed_bfloat16 and mixed_float16 train", 120),
     Check("figures:throughput:transformer", "Speed of a transformer", 150),
     Check("figures:exchange:100", "Averaging 100 million parameters", 150),
-    Check("figures:throughput:resnet50", "Speed of ResNet-50", 180),
+    Check("figures:throughput:resnet50", "Speed of ResNet-50", 210),
     Check("checks:xla", "XLA on, off, auto and measured train the same weights", 150, "full"),
 )
 _NOTE = "On CPUs, with small networks: this run tests the checks. Its figures mean nothing."

@@ -16,6 +16,7 @@ Found = tuple[str, list[Row]]
 def throughput(name: str) -> Found:
     """Examples/s of plain Keras, of the best plain loop, and of one and two workers on the GPU."""
     plain = measured("steps", name)
+    sw.leave_gpus_to_workers()
     batch, loop = plain["batch"], plain["loop"]
     one = _rate(name, loop, [GPU])
     two = _rate(name, loop, [GPU, GPU])
@@ -49,6 +50,7 @@ def exchange(millions: str) -> Found:
     """An averaging round of two workers on the GPU, beside the same bytes copied and sent bare."""
     bare = measured("vectors", millions)
     sent_s, parameters = measured("sockets", millions)["seconds"], bare["parameters"]
+    sw.leave_gpus_to_workers()
     model = wide(parameters)
     width = model.input_shape[1]
     data = sw.DataSet(

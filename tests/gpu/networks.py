@@ -73,6 +73,7 @@ def wide(parameters: int) -> Any:
 
 def learner(policy: str = "float32") -> Any:
     """A small convolutional network for `stripes`; it always begins with the same weights."""
+    sw.leave_gpus_to_workers()
     import keras
 
     keras.config.set_dtype_policy(policy)
@@ -115,7 +116,7 @@ def train(model: Any, master: Any, data: Any, devices: Sequence[str], **options:
     """Train `model` in place; the run, after its end, of workers that computed on `devices`."""
     run = wrapper(model, master, devices).start(data, display=False, **options)
     run.wait(300.0)
-    expected = "CPU" if devices[0] == "cpu" else f"GPU {devices[0]} ("
+    expected = "CPU" if devices[0] == "cpu" else f"GPU {devices[0]}"
     for worker in run.status.workers:
         is_there = worker.device.startswith(expected) and ("(fake)" in worker.device) <= IS_FAKE
         assert is_there, f"worker {worker.worker} computed on {worker.device}, not {expected}"

@@ -98,7 +98,7 @@ def test_each_wheel_has_its_version_of_the_constraints() -> None:
 @pytest.mark.cluster
 @pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
 def test_checks_of_the_bare_tier_pass_on_cpus(tmp_path: Path) -> None:
-    only = ["own_gpu", "shared_gpu", "killed", "exchange 25", "throughput resnet50"]
+    only = ["own_gpu", "killed", "exchange 25", "throughput resnet50"]
     command = [sys.executable, "-m", "tests.gpu", "--cpu", "--tier", "bare", "--only", *only]
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
     environment = {**os.environ, "PYTHONPATH": path, "KERAS_BACKEND": "jax"}
