@@ -135,7 +135,7 @@ def _memory_share() -> float:
 
 def killed() -> Found:
     """One of two workers on the GPU ends in mid-run; the run must go on and lose nothing."""
-    data, epochs = stripes(), 6 if IS_FAKE else 100
+    data, epochs = stripes(), 6 if IS_FAKE else 60
     # An averaging after each minibatch, so that it ends in the midst of something.
     trainers = wrapper(learner(), averaging(averaging_frequency=1), [GPU, GPU])
     run = trainers.start(data, epochs=epochs, display=False)
