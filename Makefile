@@ -5,7 +5,7 @@
 RUN = . .venv/sparkwright.env &&
 # Python's byte code is kept, whatever the environment says: tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
-CLUSTER_TESTS = tests/cluster tests/shipping tests/spark tests/yarn
+CLUSTER_TESTS = tests/cluster tests/gpu tests/shipping tests/spark tests/yarn
 STORE_TESTS = tests/dl4j tests/spark/test_hdfs.py tests/storage
 CHAOS_TESTS = tests/chaos tests/spark/test_early_stopping.py
 NOTEBOOK = notebooks/01_quickstart.ipynb
@@ -22,7 +22,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
-.PHONY: check bench clean screenshots spark-versions
+.PHONY: check bench clean gpu gpu-wheels screenshots spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -43,6 +43,8 @@ help:
 	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
 	@echo 'make check   check format, lint, types and spelling'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
+	@echo 'make gpu     check and measure what needs an NVIDIA GPU, in 8 minutes; the report is reports/gpu.html'
+	@echo 'make gpu-wheels  fetch into build/gpu-wheels what a machine with a GPU and no network may lack'
 	@echo 'make setup   only set up: .venv with the Python packages, and Java'
 	@echo 'make clean   remove .venv, caches and build outputs; reports/ stays'
 
@@ -115,6 +117,13 @@ check: setup
 
 bench: setup
 	@$(RUN) .venv/bin/python tests/benchmarks/run.py $(ARGS)
+
+gpu:
+	@bash .ci/setup gpu
+	@$(RUN) .venv/bin/python -m tests.gpu $(ARGS)
+
+gpu-wheels: setup
+	@$(RUN) .venv/bin/python -m tests.gpu.wheels build/gpu-wheels
 
 clean:
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log

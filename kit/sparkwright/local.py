@@ -112,8 +112,8 @@ class ParallelWrapper:
                 the others join it when their processes are ready.
             cores_per_worker: default None: the machine's cores shared out evenly.
             devices: "cpu" (default); "gpu": all GPUs of the machine that CUDA_VISIBLE_DEVICES does
-                not hide; or the GPUs' addresses. Each worker has one of them to itself. Call
-                `leave_gpus_to_workers` before the first model is built then.
+                not hide; or the GPUs' addresses, one for each worker: those of [0, 0] share GPU 0.
+                Call `leave_gpus_to_workers` before the first model is built then.
             normalizer: applied to everything that is trained on, `validation` included, before
                 the workers get it. Default None: data is taken as it is.
 
@@ -131,9 +131,9 @@ class ParallelWrapper:
         self.workers = master.workers_at_most(self.required)
         if gpus and len(gpus) < self.workers:
             raise ConfigurationError(
-                "each worker must have a GPU of its own. Received: "
-                f"workers={self.workers}, GPUs {', '.join(gpus)}. Use `workers={len(gpus)}`, or "
-                '`devices="cpu"`.'
+                "`devices` must name a GPU for each worker. Received: "
+                f"workers={self.workers}, GPUs {', '.join(gpus)}. Use `workers={len(gpus)}`, "
+                '`devices="cpu"`, or name a GPU that workers share twice: `devices=[0, 0]`.'
             )
         self.devices = tuple(f"gpu-{address}" for address in gpus[: self.workers]) or (
             ("cpu",) * self.workers
@@ -372,10 +372,12 @@ class LocalLauncher:
         """One attempt of one worker; returns why it failed."""
         began_s = time.monotonic()
         try:
+            device = self._devices[worker]
             with self._pool.borrow(
-                device=self._devices[worker],
+                device=device,
                 cores=self._cores,
                 backend=template.definition.backend,
+                at_most=None if device == "cpu" else self._devices.count(device),
             ) as trainer:
                 with self._changed:
                     if attempt in self._given_up:
@@ -404,11 +406,11 @@ def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
             f"devices={devices!r}."
         )
     found = find_gpus() if devices == "gpu" else tuple(str(address) for address in devices)
-    if not found or len(set(found)) < len(found):
+    if not found:
         raise ConfigurationError(
-            "`devices` must be GPUs, each named once. Received: "
-            f"devices={devices!r}, which is {', '.join(found) or 'none'}. Look at nvidia-smi and "
-            'CUDA_VISIBLE_DEVICES, or use `devices="cpu"`.'
+            "`devices` must name at least one GPU. Received: "
+            f"devices={devices!r}. Look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use "
+            '`devices="cpu"`.'
         )
     leave_gpus_to_workers()
     return found

@@ -28,8 +28,10 @@ class InProcessPool:
         self._folder = Path(tempfile.mkdtemp(prefix="sparkwright-"))
 
     @contextlib.contextmanager
-    def borrow(self, *, device: str, cores: int, backend: str) -> Generator["InProcessTrainer"]:
-        del cores, backend
+    def borrow(
+        self, *, device: str, cores: int, backend: str, at_most: int | None
+    ) -> Generator["InProcessTrainer"]:
+        del cores, backend, at_most
         with _lock:
             service = (
                 _free.pop() if _free else Service(device.upper(), None, ready_s=time.monotonic())

@@ -210,6 +210,7 @@ def test_a_wrapper_has_a_worker_for_each_gpu() -> None:
             sw.ParallelWrapper(model, master, devices="gpu", workers=4)
     assert FAKE_VARIABLE not in os.environ
     assert sw.ParallelWrapper(model, master, workers=2).devices == ("cpu", "cpu")
-    for devices in ("tpu", [], [0, 0]):
-        with pytest.raises(ConfigurationError, match="`devices` must be"):
+    assert sw.ParallelWrapper(model, master, devices=[0, 0]).devices == ("gpu-0", "gpu-0")
+    for devices in ("tpu", []):
+        with pytest.raises(ConfigurationError, match="`devices` must"):
             sw.ParallelWrapper(model, master, devices=devices)

@@ -86,3 +86,67 @@ for model in (keras.Model(text, text), own, own):
     assert "Received: ['text']" in text
     assert "`train_step`" in own
     assert "Received: backend='torch'" in torch
+
+
+def test_what_was_written_stays_when_its_vector_changes() -> None:
+    """JAX copies some arrays later than it returns, and of others takes over the memory."""
+    program = """
+import json, keras, numpy as np
+from sparkwright.networks.state import ModelState
+
+model = keras.Sequential([keras.Input((512,)), *[keras.layers.Dense(512) for _ in range(12)]])
+model.compile("sgd", "mse")
+held, wrong = ModelState.of(model), 0
+vector = np.empty(held.averaged_size, np.float32)
+for number in range(40):
+    vector[:] = number
+    held.write(vector)
+    vector[:] = -1
+    wrong += not (held.read(updater=False) == number).all()
+print(json.dumps(wrong))
+"""
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    assert json_printed_by("-c", program, environment=environment) == 0
+
+
+def test_variables_in_a_gpus_memory_are_changed_as_those_of_a_cpu() -> None:
+    """JAX' CPU stands in for the GPU: the copies are the same calls."""
+    program = """
+import json, jax, keras, numpy as np
+from sparkwright.networks import backend, state
+
+access = backend._JaxGpuVariables()
+state.variables = lambda: access
+log, read, array = [], access.read, type(jax.numpy.ones(1))
+start = array.copy_to_host_async
+array.copy_to_host_async = lambda self: (log.append("start"), start(self))[1]
+access.read = lambda held: (log.append("read"), read(held))[1]
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+held = state.ModelState.of(model)
+number = len(held.averaged) + len(held.updater)
+size = held.averaged_size + held.updater_size
+vector = np.arange(size, dtype=np.float32)
+held.write(vector)
+log.clear()
+found = held.read(updater=True)
+order = [*log]
+held.subtract(np.ones(held.trainable_size, np.float32))
+less = held.read(updater=False)
+finite = held.is_finite(updater=True)
+wrong = found.copy()
+wrong[-1] = np.nan
+held.write(wrong)
+print(json.dumps({
+    "order": order == ["start"] * number + ["read"] * number,
+    "read": (found == np.arange(size)).all().item(),
+    "less": (less == np.arange(held.averaged_size) - 1).all().item(),
+    "finite": [finite, held.is_finite(updater=True), held.is_finite(updater=False)],
+}))
+"""
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    found = json_printed_by("-c", program, environment=environment)
+    expected = {"order": True, "read": True, "less": True, "finite": [True, False, True]}
+    assert found == expected

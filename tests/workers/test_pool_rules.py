@@ -69,6 +69,27 @@ def process_of(pool: TrainerPool) -> psutil.Process:
     return psutil.Process(int(file.read_text()))
 
 
+@pytest.mark.usefixtures("stub")
+def test_workers_that_share_a_gpu_are_two_processes(
+    pool: TrainerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pool, "_GPU_TIMEOUT_S", 0.1)
+    share: Any = {"device": "gpu-5", "cores": 1, "at_most": 2}
+    with pool.borrow(**share) as first, pool.borrow(**share) as second:
+        answers = [trainer.ask(request("a run")).fields for trainer in (first, second)]
+        pids = {file.read_text() for file in pool.folder.glob("*.pid")}
+        with (
+            pytest.raises(RunTimeoutError, match="one of 2 trainers of gpu-5"),
+            pool.borrow(**share),
+        ):
+            pass
+    assert answers == [{"run": "a run"}] * 2
+    assert len(pids) == 2
+    environments = [psutil.Process(int(pid)).environ() for pid in pids]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == ["5", "5"]
+    assert {each["XLA_PYTHON_CLIENT_PREALLOCATE"] for each in environments} == {"false"}
+
+
 def test_the_folder_belongs_to_its_owner_and_application_alone(pool: TrainerPool) -> None:
     assert pool.folder.stat().st_mode & 0o777 == 0o700
     assert TrainerPool(owner=os.getpid(), secret=SECRET).folder == pool.folder

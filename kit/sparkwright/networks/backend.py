@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -59,15 +60,29 @@ class Variables:
         """
         return np.asarray(self._ops.ReadVariableOp(resource=held.handle, dtype=held.dtype))
 
-    def assign(self, held: Any, value: Array) -> None:
-        """Set the value to a copy of `value`, of the variable's shape and dtype."""
-        tensor = self._tf.convert_to_tensor(value)
-        self._ops.AssignVariableOp(resource=held.handle, value=tensor)
+    def fetch(self, held: Sequence[Any]) -> None:
+        """Start to copy values that are about to be read from a GPU, all at the same time."""
+        del held
 
-    def subtract(self, held: Any, value: Array) -> None:
-        """Subtract `value`, of the variable's shape."""
-        tensor = self._tf.cast(self._tf.convert_to_tensor(value), held.dtype)
-        self._ops.AssignSubVariableOp(resource=held.handle, value=tensor)
+    def are_finite(self, held: Sequence[Any]) -> bool | None:
+        """Return whether no value is NaN or infinite, as the GPU says; None: there is no GPU."""
+        if not held or all("CPU" in each.device for each in held):
+            return None
+        tf = self._tf
+        found = [tf.reduce_all(tf.math.is_finite(each)) for each in held]
+        return bool(tf.reduce_all(tf.stack(found)))
+
+    def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        """Set each value to a copy of its part of `values`, of the variable's shape and dtype."""
+        for each, value in zip(held, values, strict=True):
+            tensor = self._tf.convert_to_tensor(value)
+            self._ops.AssignVariableOp(resource=each.handle, value=tensor)
+
+    def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        """Subtract from each its part of `values`, of the variable's shape."""
+        for each, value in zip(held, values, strict=True):
+            tensor = self._tf.cast(self._tf.convert_to_tensor(value), each.dtype)
+            self._ops.AssignSubVariableOp(resource=each.handle, value=tensor)
 
     def window(self, held: Any) -> Array | None:
         """Return the value's own memory, flat, to be changed in place; None if that cannot be had.
@@ -115,12 +130,20 @@ class _JaxVariables(Variables):
     def read(self, held: Any) -> Array:
         return np.asarray(held.value)
 
-    def assign(self, held: Any, value: Array) -> None:
-        # A copy: JAX may otherwise take over the memory of `value`, which its owner changes later.
-        held.assign(self._jax.numpy.array(value, copy=True))
+    def are_finite(self, held: Sequence[Any]) -> bool | None:
+        del held
 
-    def subtract(self, held: Any, value: Array) -> None:
-        self.assign(held, self.read(held) - value.astype(self.dtype(held), copy=False))
+    def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        # Copies: JAX takes over the memory that it is given, or copies it some time later.
+        self._set(held, [np.array(value) for value in values])
+
+    def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        pairs = zip(held, values, strict=True)
+        self._set(held, [self.read(v) - x.astype(self.dtype(v), copy=False) for v, x in pairs])
+
+    def _set(self, held: Sequence[Any], values: Sequence[Array]) -> None:
+        for each, value in zip(held, self._jax.device_put(values), strict=True):
+            each.assign(value)
 
     def window(self, held: Any) -> None:
         del held
@@ -129,10 +152,44 @@ class _JaxVariables(Variables):
         changed = np.array(self.read(held))
         flat = changed.reshape(-1)
         np.subtract.at(flat, offsets, values.astype(changed.dtype, copy=False))
-        self.assign(held, changed)
+        self.assign([held], [changed])
+
+
+class _JaxGpuVariables(_JaxVariables):
+    """Variables in a GPU's memory: many copies under way at once, and sums where the values are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        np_ = self._jax.numpy
+        self._all_finite: Any = self._jax.jit(
+            lambda values: np_.stack([np_.isfinite(value).all() for value in values]).all()
+        )
+
+    def fetch(self, held: Sequence[Any]) -> None:
+        for each in held:
+            each.value.copy_to_host_async()
+
+    def are_finite(self, held: Sequence[Any]) -> bool | None:
+        return bool(self._all_finite([each.value for each in held])) if held else None
+
+    def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        self._set(held, [*values])
+        # The owner of what is being copied may change it as soon as this returns.
+        self._jax.block_until_ready([each.value for each in held])
+
+    def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
+        pairs = zip(held, values, strict=True)
+        given = self._jax.device_put([x.astype(self.dtype(v), copy=False) for v, x in pairs])
+        for each, value in zip(held, given, strict=True):
+            each.assign(each.value - value)
+        self._jax.block_until_ready([each.value for each in held])
 
 
 @functools.cache
 def variables() -> Variables:
     """Return the access to variables of this process' backend."""
-    return _JaxVariables() if backend_name() == "jax" else Variables()
+    if backend_name() != "jax":
+        return Variables()
+    import jax  # pyright: ignore[reportMissingImports]
+
+    return _JaxVariables() if jax.default_backend() == "cpu" else _JaxGpuVariables()

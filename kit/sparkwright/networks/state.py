@@ -1,6 +1,6 @@
 """A Keras model's state as flat vectors: what is averaged, what is not."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -172,10 +172,14 @@ class ModelState:
     def is_finite(self, *, updater: bool) -> bool:
         """Whether no averaged variable is NaN or infinite; nor any of the updater's, if asked for.
 
-        A dot product reads a variable once and allocates nothing; where it overflows, each value
-        is looked at.
+        A GPU looks at its own memory. Otherwise a dot product reads a variable once and allocates
+        nothing; where it overflows, each value is looked at.
         """
-        for _, values in _values(self._spans if updater else self._spans[: len(self.averaged)]):
+        spans = self._spans if updater else self._spans[: len(self.averaged)]
+        found = variables().are_finite([span.held for span in spans])
+        if found is not None:
+            return found
+        for _, values in _values(spans):
             if values.dtype.char in "fd":  # float32 and float64, which BLAS knows
                 with np.errstate(all="ignore"):
                     if np.isfinite(np.dot(values, values)):
@@ -213,12 +217,13 @@ class ModelState:
 
         Without the updater's part, or with the trainable variables alone, the others stay.
         """
-        _assign((span for span in self._spans if span.stop <= vector.size), vector)
+        _assign([span for span in self._spans if span.stop <= vector.size], vector)
 
     def subtract(self, vector: Vector) -> None:
         """Subtract `vector`, of the trainable variables' length, from them."""
-        for span in self._spans[: self.trainable]:
-            variables().subtract(span.held, vector[span.start : span.stop].reshape(span.shape))
+        spans = self._spans[: self.trainable]
+        parts = (vector[span.start : span.stop].reshape(span.shape) for span in spans)
+        variables().subtract([span.held for span in spans], parts)
 
     def change(self, excess: Vector, average: Vector) -> None:
         """Apply an average that comes late: trainable variables keep what they learned since.
@@ -332,14 +337,14 @@ def _spans(of: Sequence[Any]) -> Iterator[_Span]:
 
 def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
     """Each variable's value, flat, as it lies in memory."""
-    read = variables().read
+    access = variables()
+    access.fetch([span.held for span in spans])
     for span in spans:
-        yield span, read(span.held).reshape(-1)
+        yield span, access.read(span.held).reshape(-1)
 
 
-def _assign(spans: Iterable[_Span], vector: Vector) -> None:
+def _assign(spans: Sequence[_Span], vector: Vector) -> None:
     """Set the variables of `spans` to their parts of `vector`."""
-    assign = variables().assign
-    for span in spans:
-        values = vector[span.start : span.stop].reshape(span.shape)
-        assign(span.held, values.astype(span.dtype, copy=False))
+    parts = (vector[span.start : span.stop].reshape(span.shape) for span in spans)
+    values = (part.astype(span.dtype, copy=False) for part, span in zip(parts, spans, strict=True))
+    variables().assign([span.held for span in spans], values)

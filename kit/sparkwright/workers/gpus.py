@@ -192,7 +192,7 @@ def _jax_gpu() -> tuple[str | None, str]:
 
     if jax.default_backend() == "gpu":
         return str(jax.devices()[0].device_kind), ""
-    return None, f"JAX {jax.__version__} that sees no GPU. Install `jax[cuda12]`"
+    return None, f"JAX {jax.__version__} that sees no GPU. Install `jax[cuda13]` or `jax[cuda12]`"
 
 
 def _visible(found: tuple[str, ...]) -> tuple[str, ...]:

@@ -108,12 +108,11 @@ class TrainerPool:
         Who finds none free waits until a holder, another task of this machine, has finished.
 
         Args:
-            device: "cpu" or "gpu-ADDRESS"; there is at most one trainer a GPU, and it never serves
-                another.
+            device: "cpu" or "gpu-ADDRESS"; a GPU's trainer never serves another GPU.
             cores: threads that it may use; a GPU's trainer keeps those of its first task.
             backend: of its Keras; default "tensorflow". A trainer keeps the one it started with.
             at_most: trainers at work at a time among those who ask with this limit; default None:
-                as many as there are tasks.
+                as many as there are tasks, on a GPU one.
 
         Raises:
             RunTimeoutError: if others hold the trainer of a GPU for ten minutes, or all that may be
@@ -121,8 +120,9 @@ class TrainerPool:
         """
         kind = "" if backend == "tensorflow" else f"{backend}-"
         if device.startswith("gpu"):
+            name = kind + _gpu_name(device)
             handle, name = self._hold_one(
-                [kind + _gpu_name(device)],
+                [name, *(f"{name}-{number}" for number in range(1, at_most or 1))],
                 timeout_s=_GPU_TIMEOUT_S,
                 remedy="Give each task a GPU of its own: `spark.task.resource.gpu.amount` of 1.",
             )

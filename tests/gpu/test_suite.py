@@ -1,0 +1,114 @@
+"""The suite for GPUs itself: what it says without one, what is left of a run that is cut off."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gpu.machine import look, nvidia_gpus
+from tests.gpu.page import meets, page_of
+from tests.gpu.runner import ROOT, Check, run_all
+from tests.gpu.wheels import NAMES, pinned
+
+JAX = ROOT / ".venv" / "jax"  # see `.ci/setup`
+_CHECKS = """
+import os, time
+from tests.gpu.runner import SkipCheck
+
+def passes(word):
+    return f"it is {word}", [{"what": "speed", "value": 2.0, "unit": "x"}]
+
+def fails():
+    raise ValueError("a < b")
+
+def skips():
+    raise SkipCheck("for a reason")
+
+def dies():
+    os._exit(3)
+
+def hangs():
+    time.sleep(60)
+"""
+_SMI = """#!/bin/sh
+echo "0, GPU-aa, NVIDIA H100, 81559, 580.1"
+"""
+
+
+def test_each_outcome_is_kept_after_each_check(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "trial.py").write_text(_CHECKS)
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(tmp_path)])
+    calls = {"passes:well": 20, "fails": 20, "skips": 20, "dies": 20, "hangs": 2}
+    checks = [Check(f"trial:{call}", call, limit) for call, limit in calls.items()]
+    checks.append(Check("trial:passes:later", "of Spark", tier="full"))
+    kept: list[int] = []
+    environment = {**os.environ, "PYTHONPATH": path}
+    options: dict[str, Any] = {"tier": "bare", "environment": environment, "budget_s": 100}
+    results = run_all(checks, keep=lambda found: kept.append(len(found)), **options)
+    assert kept == [1, 2, 3, 4, 5, 6]
+    outcomes = ["passed", "failed", "skipped", "failed", "failed", "skipped"]
+    assert [result["status"] for result in results] == outcomes
+    said = [result["said"] for result in results]
+    assert said[:3] == ["it is well", "ValueError: a < b", "for a reason"]
+    assert ["status 3" in said[3], "no result within 2 s" in said[4]] == [True, True]
+    late = run_all(checks[:1], keep=lambda found: None, **{**options, "budget_s": 1})
+    assert late[0]["said"] == "The 1 s for all checks were over."
+    document = {"date": "", "note": "", "machine": look("bare"), "checks": results}
+    page = page_of(document)
+    assert "ValueError: a &lt; b" in page
+    assert '<td class="number">2.00</td><td class="">x</td>' in page
+
+
+def test_a_goal_is_met_or_missed() -> None:
+    assert [meets(">= 0.98", 0.98), meets(">= 0.98", 0.97)] == [True, False]
+    assert [meets("<= 1.5", 1.6), meets("", 1.0), meets("<= 1.5", None)] == [False, None, None]
+
+
+def test_nvidia_smi_says_which_gpus_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert nvidia_gpus() == ([], "nvidia-smi is not on the PATH")
+    program = tmp_path / "nvidia-smi"
+    program.write_text(_SMI)
+    program.chmod(0o700)
+    (gpu,), problem = nvidia_gpus()
+    assert (gpu["index"], gpu["name"], problem) == ("0", "NVIDIA H100", "")
+
+
+def test_without_a_gpu_one_sentence_is_all(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.gpu", "--reports", str(tmp_path)]
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": ROOT}
+    done = subprocess.run(command, env=environment, **options)
+    assert done.returncode == 0
+    assert done.stdout.startswith("No NVIDIA GPU on this machine: nvidia-smi is not on the PATH.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_wheel_has_its_version_of_the_constraints() -> None:
+    assert [line.partition("==")[0] for line in pinned()] == list(NAMES)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not JAX.exists(), reason="`.ci/setup test` has not fetched JAX")
+def test_checks_of_the_bare_tier_pass_on_cpus(tmp_path: Path) -> None:
+    only = ["own_gpu", "killed", "exchange 25", "throughput resnet50"]
+    command = [sys.executable, "-m", "tests.gpu", "--cpu", "--tier", "bare", "--only", *only]
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "PYTHONPATH": path, "KERAS_BACKEND": "jax"}
+    command += ["--reports", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    report = json.loads((tmp_path / "gpu.json").read_text())
+    found = {check["name"]: check for check in report["checks"]}
+    assert {name: check["status"] for name, check in found.items()} == dict.fromkeys(only, "passed")
+    goals = [
+        row["target"] for check in found.values() for row in check["rows"] if row.get("target")
+    ]
+    assert sorted(goals) == ["<= 1.5", ">= 0.98"]
