@@ -54,6 +54,7 @@ PAGES = {
         for p in (ROOT / "docs" / "examples").glob("*.py")
     },
 }
+_WORKER = "assets/iframe-worker.js"
 _SOURCES = {page: source for source, page in PAGES.items()}
 _EXAMPLE = re.compile(r"(?m)^Examples?:\n((?:    .*(?:\n|\Z)|\n)+)")
 _LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
@@ -67,6 +68,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if report := _report_of(notebook):
             path = f"notebooks/reports/{report.name}"
             files.append(File.generated(config, path, abs_src_path=str(report)))
+    worker = str(ROOT / ".ci" / "iframe-worker.js")
+    files.append(File.generated(config, _WORKER, abs_src_path=worker))
     for name, content in reference().items():
         files.append(File.generated(config, f"reference/{name}.md", content=content))
     return files
@@ -112,8 +115,8 @@ def _notebook_page(source: Path, cells: list[dict[str, Any]]) -> str:
         note = f'<a href="reports/{report.name}">The report has its outputs and pictures.</a>'
     else:
         note = (
-            "Outputs are not stored in the notebook: "
-            f"`make report NOTEBOOK=notebooks/{source.name}` executes it and writes a page with them."
+            "The notebook is stored without outputs: "
+            f"`make report NOTEBOOK=notebooks/{source.name}` writes a page that has them."
         )
     parts = [f"!!! note\n    {note}"]
     for cell in cells:
