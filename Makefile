@@ -115,7 +115,7 @@ check: setup
 	@$(RUN) bash .ci/check
 
 docs: setup
-	@$(RUN) NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet
+	@$(RUN) NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build
 	@echo "The documentation site: reports/docs/index.html"
 
 bench: setup
