@@ -22,7 +22,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
-.PHONY: check bench clean gpu gpu-wheels screenshots spark-versions
+.PHONY: check bench clean docs gpu gpu-wheels screenshots spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -42,6 +42,7 @@ help:
 	@echo 'make tour-memory  run the tour in JupyterLab on one core: is it within the memory of Binder?'
 	@echo 'make chaos   strike 150 runs with faults, about an hour; RUNS=4 strikes fewer, FIRST=40 others'
 	@echo 'make check   check format, lint, types and spelling'
+	@echo 'make docs    build the documentation site, reports/docs/index.html'
 	@echo 'make bench   measure, and write reports/benchmarks.json'
 	@echo 'make gpu     check and measure what needs an NVIDIA GPU, in 8 minutes; the report is reports/gpu.html'
 	@echo 'make gpu-wheels  fetch into build/gpu-wheels what a machine with a GPU and no network may lack'
@@ -114,6 +115,10 @@ chaos:
 
 check: setup
 	@$(RUN) bash .ci/check
+
+docs: setup
+	@$(RUN) NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build
+	@echo "The documentation site: reports/docs/index.html"
 
 bench: setup
 	@$(RUN) .venv/bin/python tests/benchmarks/run.py $(ARGS)

@@ -12,14 +12,27 @@ pytestmark = [pytest.mark.notebook, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("spark-ml.md", "trackers.md", "dl4j-models.md", "sweeps.md")
+GUIDE = (
+    "quick-start.md",
+    "data.md",
+    "networks.md",
+    "training-masters.md",
+    "gradient-sharing.md",
+    "running.md",
+    "faults.md",
+    "checkpoints.md",
+    "parallel-wrapper.md",
+    "network-and-ports.md",
+)
 # A store of MLflow is needed, which `tests/spark/test_trackers.py` has.
 LEFT_OUT = "import mlflow"
 
 
-def test_blocks_of_pages_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", [PAGES, GUIDE], ids=["others", "guide"])
+def test_blocks_of_pages_run(tmp_path: Path, pages: tuple[str, ...]) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     script = ""
-    for page in PAGES:
+    for page in pages:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         assert blocks, page

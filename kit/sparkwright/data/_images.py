@@ -109,7 +109,7 @@ def read_images(
     `ParallelWrapper` takes the result as it is; `data` is the DataSet.
 
     Raises:
-        What `from_images` raises.
+        Exception: as `from_images`.
     """
     check_on_error(on_error)
     reader, _, files = _prepared(ImageReader.of(**options), url, extensions, recursive, seed)

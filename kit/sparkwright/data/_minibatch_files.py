@@ -101,7 +101,7 @@ def read_minibatches(
         on_error: "raise" (default) or "skip".
 
     Raises:
-        What `from_minibatches` raises; of an invalid file when it is its turn.
+        Exception: as `from_minibatches`; of an invalid file when it is its turn.
     """
     _check(loader, on_error)
     found = find_files(where, ours=loader is None)

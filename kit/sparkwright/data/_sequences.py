@@ -236,7 +236,7 @@ def read_csv_sequences(
     `ParallelWrapper` takes the result as it is; `data` is the DataSet.
 
     Raises:
-        What `from_csv_sequences` raises.
+        Exception: as `from_csv_sequences`.
     """
     reader, pairs = prepared(url, on_error=on_error, **options)
     named = [(f.url, None if g is None else g.url) for f, g in pairs]

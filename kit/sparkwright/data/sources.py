@@ -357,7 +357,7 @@ class DataSource(Configuration):
         """Name of each part ("train", "validation", "test") -> its data.
 
         Raises:
-            What `load` raises.
+            Exception: as `load`.
         """
         shares = self.split.shares
         if len(shares) < 2:

@@ -182,7 +182,7 @@ class Experiment(Configuration):
         """Prepare, and begin to train; returns the TrainingRun at once.
 
         Raises:
-            What `prepare` and `SparkNetwork.start` raise.
+            Exception: as `prepare` and `SparkNetwork.start`.
         """
         return self.prepare(spark).start(display=display)
 

@@ -182,7 +182,7 @@ class ModelDefinition:
         Raises:
             ConfigurationError: if the user's function returns no model, or the model's variables
                 cannot be created.
-            Whatever else a user's layer raises while it is built.
+            Exception: what else a user's layer raises while it is built.
         """
         import cloudpickle
         import keras

@@ -239,7 +239,7 @@ class SparkNetwork(EvaluatingNetwork):
                 DistributedDataSet or DataSet.
 
         Raises:
-            What `from_minibatches` and `fit` raise.
+            Exception: as `from_minibatches` and `fit`.
         """
         validation = options.get("validation")
         if not (validation is None or isinstance(validation, (DistributedDataSet, DataSet))):
@@ -286,7 +286,7 @@ class SparkNetwork(EvaluatingNetwork):
                 of the labels. "beside": Keras alone gets the model without it.
 
         Raises:
-            What `save_model` raises.
+            Exception: as `save_model`.
         """
         notes: dict[str, Any] = {}
         if self.class_names:
