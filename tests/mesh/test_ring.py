@@ -17,6 +17,7 @@ from sparkwright.mesh.ring import Link, Ring, RingPort
 
 LENGTHS = [0, 1, 2, 7, 100_003]
 SIZES = [1, 2, 3, 5]
+LONGER_THAN_A_TEST_S = 600.0  # a wait of this length fails the test by its own time-out
 Dial = Callable[[RingPort], Connection]
 
 
@@ -40,16 +41,14 @@ def seals(ring: Ring) -> tuple[bool, bool]:
 
 
 def outcomes(rings: list[Ring], work: Callable[[int, Ring], Any]) -> list[Any]:
-    """(result or exception, seconds it took) by rank; each leaves its ring as workers do."""
+    """Return result or exception by rank; each leaves its ring as workers do."""
 
     def guarded(rank: int, ring: Ring) -> Any:
-        began_s = time.monotonic()
         with ring:
             try:
-                found = work(rank, ring)
+                return work(rank, ring)
             except Exception as error:
-                found = error
-        return found, time.monotonic() - began_s
+                return error
 
     return each(rings, guarded)
 
@@ -164,23 +163,20 @@ def test_a_neighbour_that_goes_away_is_an_error_for_everybody_at_once(
         else:
             work(rank, ring)
 
-    found = outcomes(ring_of(4, peer_timeout_s=60), member)
-    for rank, (result, seconds) in enumerate(found):
+    found = outcomes(ring_of(4, peer_timeout_s=LONGER_THAN_A_TEST_S), member)
+    for rank, result in enumerate(found):
         assert rank == gone or isinstance(result, NetworkError)
-        assert seconds < 30
 
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 def test_abort_from_another_thread_ends_a_wait_at_once(
     ring_of: RingOf, work: Callable[[int, Ring], None]
 ) -> None:
-    ring = ring_of(2, peer_timeout_s=60)[0]
+    ring = ring_of(2, peer_timeout_s=LONGER_THAN_A_TEST_S)[0]
     timer = threading.Timer(0.1, ring.abort)
-    began_s = time.monotonic()
     timer.start()
     with pytest.raises(NetworkError):
         work(0, ring)
-    assert 0.05 < time.monotonic() - began_s < 30
     timer.join()
 
 
@@ -227,7 +223,7 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(
 
 def test_metadata_of_absurd_size_is_refused(ring_of: RingOf) -> None:
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
-    assert "300000 bytes of meta data; too many" in str(found[0][0])
+    assert "300000 bytes of meta data; too many" in str(found[0])
 
 
 # -- meeting --------------------------------------------------------------------------------
@@ -312,11 +308,9 @@ def test_a_meeting_that_is_given_up_ends_at_once(ports: Ports, there: bool, reas
         both[1]._port.close()
     timer = threading.Timer(0.2, lambda: both[0].abandon(4))
     timer.start()
-    began_s = time.monotonic()
-    timeouts = {"connect_timeout_s": 60, "peer_timeout_s": 60}
+    timeouts = dict.fromkeys(("connect_timeout_s", "peer_timeout_s"), LONGER_THAN_A_TEST_S)
     with pytest.raises(NetworkError, match=reason):
         both[0].join(generation=4, rank=0, **places(both), **timeouts)
-    assert time.monotonic() - began_s < 30
     timer.join()
 
 

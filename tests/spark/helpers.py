@@ -65,7 +65,7 @@ class Stuck:
 
     def pre_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model
-        time.sleep(60 if Path(self.marker).exists() else 0.02)
+        time.sleep(600 if Path(self.marker).exists() else 0.02)
 
     def post_update(self, minibatch: Any, model: Any) -> None:
         del minibatch, model

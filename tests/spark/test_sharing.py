@@ -82,7 +82,7 @@ def test_an_interrupt_in_a_long_step_keeps_what_is_shared(
         blobs, epochs=500
     )
     wait_until(lambda: run.status.epoch >= 2, 60)
-    marker.write_text("from now on each step takes a minute")
+    marker.write_text("from now on each step takes ten minutes")
     wait_until(lambda: all(w.last_heard_s < 2 for w in run.status.workers), 5)
     run._stop_now()
     assert run.finished
