@@ -10,8 +10,8 @@ import keras
 import sparkwright as sw
 
 
-class Centred(keras.layers.Layer):
-    """Brings grey values from 0…1 to -1…1: a layer of one's own, defined in the script."""
+class Centered(keras.layers.Layer):
+    """Brings gray values from 0…1 to -1…1: a layer of one's own, defined in the script."""
 
     def call(self, inputs):
         """Computed on the executors."""
@@ -23,7 +23,7 @@ def build():
     model = keras.Sequential(
         [
             keras.Input((28, 28, 1)),
-            Centred(),
+            Centered(),
             keras.layers.Flatten(),
             keras.layers.Dense(32, activation="relu"),
             keras.layers.Dense(10, activation="softmax"),

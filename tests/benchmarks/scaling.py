@@ -162,7 +162,7 @@ def draw(kept: dict[str, list[Row]]) -> None:
                 points = [(point.workers, point.speed_up) for point in found.points]
                 label = f"{1e3 * step_s:g} ms, {kind}"
                 axis.loglog(*zip(*points, strict=True), style, color=color, label=label)
-        axis.loglog([1, 1024], [1, 1024], ":", color="grey", label="in proportion")
+        axis.loglog([1, 1024], [1, 1024], ":", color="gray", label="in proportion")
         axis.set(title=f"25 M parameters, {gigabits} Gbit/s", xlabel="workers")
         axis.set(ylabel="times as fast as one", ylim=(0.5, 1500))
         axis.set_xscale("log", base=2)

@@ -81,7 +81,7 @@ def meshes(hosts: Hosts, ports: list[PeerPort]) -> Iterator[list[UpdateMesh]]:
 
             found.append(hosts.call(name, start))
             stack.callback(found[-1].close)
-        wait_until(lambda: found[0].neighbours == {(1, 0), (2, 0)})
+        wait_until(lambda: found[0].neighbors == {(1, 0), (2, 0)})
         yield found
 
 
@@ -116,21 +116,21 @@ def test_who_is_not_heard_is_dropped_by_both_and_misses_nothing_in_the_end(
     hosts.link(sender, deaf, both_ways=False, cut=True)
     for mesh in meshes:
         mesh.publish(b"meanwhile")
-    wait_until(lambda: meshes[0].neighbours == {(2, 0)})
-    wait_until(lambda: not meshes[1].neighbours)
+    wait_until(lambda: meshes[0].neighbors == {(2, 0)})
+    wait_until(lambda: not meshes[1].neighbors)
     # The others go on.
     meshes[2].publish(b"more")
     assert meshes[0].wait_for({(2, 0): 2}, timeout_s=10)
     hosts.links()
     assert everybody_has(meshes, {(0, 0): 1, (1, 0): 1, (2, 0): 2})
-    assert meshes[0].neighbours == {(1, 0), (2, 0)}
+    assert meshes[0].neighbors == {(1, 0), (2, 0)}
 
 
 def test_a_host_that_is_cut_off_catches_up_when_it_is_back(
     hosts: Hosts, meshes: list[UpdateMesh]
 ) -> None:
     hosts.cut_off("one")
-    wait_until(lambda: meshes[0].neighbours == {(2, 0)})
+    wait_until(lambda: meshes[0].neighbors == {(2, 0)})
     for mesh in meshes:
         mesh.publish(b"apart")
     assert everybody_has([meshes[0], meshes[2]], {(0, 0): 1, (2, 0): 1})

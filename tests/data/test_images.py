@@ -58,11 +58,11 @@ def sixteen_bits(image: Any) -> Image.Image:
 
 VARIANTS: dict[str, Callable[[Any], tuple[Any, str]]] = {
     "jpeg": lambda a: (a, "a.jpg"),
-    "grey jpeg": lambda a: (a[..., 0], "a.jpg"),
+    "gray jpeg": lambda a: (a[..., 0], "a.jpg"),
     "cmyk jpeg": lambda a: (Image.fromarray(a).convert("CMYK"), "a.jpg"),
     "png": lambda a: (a, "a.png"),
-    "grey png": lambda a: (a[..., 0], "a.png"),
-    "grey with alpha": lambda a: (Image.fromarray(a).convert("LA"), "a.png"),
+    "gray png": lambda a: (a[..., 0], "a.png"),
+    "gray with alpha": lambda a: (Image.fromarray(a).convert("LA"), "a.png"),
     "alpha": lambda a: (np.concatenate([a, a[..., :1]], axis=2), "a.png"),
     "palette": lambda a: (Image.fromarray(a).quantize(16), "a.png"),
     "bits": lambda a: (Image.fromarray(a).convert("1"), "a.png"),
@@ -94,7 +94,7 @@ def test_every_filter_is_pillows(tmp_path: Path, resize: str, size: tuple[int, i
 
 
 @pytest.mark.parametrize("format", ["PNG", "TIFF"])
-def test_grey_of_16_bits_keeps_its_upper_8(format: str) -> None:
+def test_gray_of_16_bits_keeps_its_upper_8(format: str) -> None:
     image = pixels(2)
     content = encoded(sixteen_bits(image), format)
     found = decode(content, "x", ImageOptions(size=image.shape[:2], channels=1))
@@ -131,7 +131,7 @@ def test_a_draft_is_near_the_whole() -> None:
 def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
     files = sorted(folder_of_classes(tmp_path, each=9).rglob("*.*"))
     expected = np.stack([by_pillow(path, (8, 9)) for path in files])
-    grey = np.stack([by_pillow(path, (8, 9), "L")[..., None] for path in files])
+    gray = np.stack([by_pillow(path, (8, 9), "L")[..., None] for path in files])
     data = read(files, size=(8, 9), classes=["cat", "dog"], threads=threads)
     features = data.features["features"]
     assert features.dtype == np.float32
@@ -140,7 +140,7 @@ def test_examples_are_scaled_and_in_order(tmp_path: Path, threads: int) -> None:
     assert data.labels["labels"].tolist() == [0] * 9 + [1] * 9
     raw = read(files, size=(8, 9), channels=1, label=None, scale=False, threads=threads)
     assert raw.features["features"].dtype == np.uint8
-    np.testing.assert_array_equal(raw.features["features"], grey)
+    np.testing.assert_array_equal(raw.features["features"], gray)
     assert not raw.labels
 
 
@@ -167,7 +167,7 @@ def test_labels_of_a_function_are_numbers_arrays_or_names(tmp_path: Path) -> Non
     np.testing.assert_array_equal(named.labels["labels"], np.eye(2)[[1, 1, 1, 0, 0, 0]])
 
 
-def test_masks_are_resized_by_nearest_neighbour_and_keep_their_values(tmp_path: Path) -> None:
+def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 5, (20, 30), dtype=np.uint8)
     palette = Image.fromarray(values)
     palette.putpalette(list(range(15)))

@@ -66,9 +66,9 @@ def test_a_later_frame_is_read_as_the_first_whatever_its_order() -> None:
     assert found is not None
     assert found.data.labels["labels"].tolist() == [1]
     assert found.data.features["features"].tolist() == [[1.5, 4, 1]]
-    unlabelled = in_memory(later.drop(columns="species"), schema=train.schema)
-    assert unlabelled is not None
-    assert not unlabelled.data.labels
+    unlabeled = in_memory(later.drop(columns="species"), schema=train.schema)
+    assert unlabeled is not None
+    assert not unlabeled.data.labels
 
 
 def test_pairs_of_arrays_frames_and_series() -> None:

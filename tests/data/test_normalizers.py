@@ -142,8 +142,8 @@ def steps_of(*lengths: int, masked: bool = False) -> list[DataSet]:
 class Chunks(list[DataSet]):
     """As a pass over partitions would see them."""
 
-    def reduce_chunks(self, summarise: Any, merge: Any, *, description: str) -> Any:
-        return fold(self, summarise, merge)
+    def reduce_chunks(self, summarize: Any, merge: Any, *, description: str) -> Any:
+        return fold(self, summarize, merge)
 
 
 def fitted_to(chunks: list[DataSet]) -> Standardize:

@@ -49,7 +49,7 @@ def test_eight_thousand_nodes_get_every_update_once_and_one_that_starts_again_ca
         assert counts[worker] == expected
     assert mesh.messages - before == UPDATES * (NODES - 1)
 
-    # A relay starts again with nothing; its neighbours' logs still hold everything.
+    # A relay starts again with nothing; its neighbors' logs still hold everything.
     mesh.stop((5, 0))
     counts[5] = bytearray(UPDATES)
     mesh.start((5, 1))

@@ -33,10 +33,10 @@ def sent(actions: list[Action], kind: type) -> list[Any]:
     return [a.message for a in actions if isinstance(a, Send) and isinstance(a.message, kind)]
 
 
-def with_neighbours(*neighbours: tuple[int, int], **options: Any) -> Peer:
+def with_neighbors(*neighbors: tuple[int, int], **options: Any) -> Peer:
     peer = Peer(A, **options)
-    for neighbour in neighbours:
-        peer.neighbour_up(neighbour)
+    for neighbor in neighbors:
+        peer.neighbor_up(neighbor)
     return peer
 
 
@@ -44,13 +44,13 @@ def with_neighbours(*neighbours: tuple[int, int], **options: Any) -> Peer:
 
 
 def test_an_update_is_delivered_and_passed_on_but_not_back_nor_to_its_origin() -> None:
-    peer = with_neighbours(B, C, D)
+    peer = with_neighbors(B, C, D)
     new = update(C, 1)
     assert peer.received(B, new) == [Deliver(new), Send([D], new)]
 
 
 def test_an_update_before_its_turn_waits_for_it() -> None:
-    peer = with_neighbours(B, C)
+    peer = with_neighbors(B, C)
     assert peer.received(B, update(D, 3)) == []
     assert peer.received(B, update(D, 2)) == []
     actions = peer.received(B, update(D, 1))
@@ -59,27 +59,27 @@ def test_an_update_before_its_turn_waits_for_it() -> None:
 
 
 def test_no_more_than_some_updates_wait_for_their_turn() -> None:
-    peer = with_neighbours(B, max_log_messages=2)
+    peer = with_neighbors(B, max_log_messages=2)
     for sequence in (4, 3, 2):
         peer.received(B, update(D, sequence))
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
-    peer = with_neighbours(B, max_log_bytes=10)
+    peer = with_neighbors(B, max_log_bytes=10)
     for sequence in (3, 2):
         peer.received(B, update(D, sequence, size=6))
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
 
 
-def test_whoever_is_no_neighbour_is_not_listened_to() -> None:
-    peer = with_neighbours(B)
-    peer.neighbour_down(B)
+def test_whoever_is_no_neighbor_is_not_listened_to() -> None:
+    peer = with_neighbors(B)
+    peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
         assert peer.received(B, message) == []
     peer.heard(B)
-    assert peer.neighbours == ()
+    assert peer.neighbors == ()
 
 
 def test_nobody_else_publishes_in_a_workers_name() -> None:
-    peer = with_neighbours(B)
+    peer = with_neighbors(B)
     assert peer.received(B, update(A, 1)) == []
     peer.published(b"mine")
     assert peer.versions == {A: 1}
@@ -88,18 +88,18 @@ def test_nobody_else_publishes_in_a_workers_name() -> None:
 # -- comparing versions ---------------------------------------------------------------------
 
 
-def test_a_new_neighbour_gets_what_it_lacks() -> None:
-    peer = with_neighbours(B)
+def test_a_new_neighbor_gets_what_it_lacks() -> None:
+    peer = with_neighbors(B)
     peer.published(b"")
     peer.received(B, update(B, 1))
     peer.received(B, update(B, 2))
-    assert peer.neighbour_up(C) == [Send((C,), Versions(2, 0, {A: 1, B: 2}))]
+    assert peer.neighbor_up(C) == [Send((C,), Versions(2, 0, {A: 1, B: 2}))]
     actions = peer.received(C, Versions(1, 0, {B: 1}))
     assert [m[:2] for m in sent(actions, Update)] == [(A, 1), (B, 2)]
 
 
 def test_what_is_still_on_its_way_is_not_sent_again() -> None:
-    peer = with_neighbours(B)
+    peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")
     assert peer.received(B, Versions(1, 0, {})) == []
@@ -110,7 +110,7 @@ def test_what_is_still_on_its_way_is_not_sent_again() -> None:
 
 
 def test_what_was_lost_is_sent_again_once_and_after_two_more_heartbeats_if_that_is_lost() -> None:
-    peer = with_neighbours(B)
+    peer = with_neighbors(B)
     peer.timer_fired(0.0)
     peer.published(b"")  # lost
     repairs = 0
@@ -124,9 +124,9 @@ def test_what_was_lost_is_sent_again_once_and_after_two_more_heartbeats_if_that_
 
 
 def test_versions_that_were_overtaken_are_not_believed() -> None:
-    peer = with_neighbours(B)
+    peer = with_neighbors(B)
     peer.published(b"")
-    peer.neighbour_up(C)
+    peer.neighbor_up(C)
     assert peer.received(C, Versions(5, 0, {A: 1})) == []
     assert peer.received(C, Versions(4, 0, {})) == []
 
@@ -134,22 +134,22 @@ def test_versions_that_were_overtaken_are_not_believed() -> None:
 # -- time -----------------------------------------------------------------------------------
 
 
-def test_a_silent_neighbour_is_dropped_and_one_that_was_heard_is_not() -> None:
-    peer = with_neighbours(B, C, D, timeout_s=3.0)
+def test_a_silent_neighbor_is_dropped_and_one_that_was_heard_is_not() -> None:
+    peer = with_neighbors(B, C, D, timeout_s=3.0)
     dropped: list[Action] = []
     for second in range(5):
         peer.heard(C)
         peer.received(D, Versions(second + 1, 0, {}))
         dropped += [a for a in peer.timer_fired(100.0 + second) if isinstance(a, Drop)]
     assert dropped == [Drop(B)]
-    assert peer.neighbours == (C, D)
+    assert peer.neighbors == (C, D)
 
 
-def test_a_neighbour_that_comes_late_is_given_as_much_time() -> None:
-    peer = with_neighbours(timeout_s=3.0)
+def test_a_neighbor_that_comes_late_is_given_as_much_time() -> None:
+    peer = with_neighbors(timeout_s=3.0)
     peer.timer_fired(0.0)
     peer.timer_fired(10.0)
-    peer.neighbour_up(B)
+    peer.neighbor_up(B)
     assert Drop(B) not in peer.timer_fired(12.0)
     assert Drop(B) not in peer.timer_fired(14.0)
     assert Drop(B) in peer.timer_fired(15.0)
@@ -159,7 +159,7 @@ def test_a_neighbour_that_comes_late_is_given_as_much_time() -> None:
 
 
 def test_catching_up_is_asked_for_once_until_restored_or_long_in_vain() -> None:
-    peer = with_neighbours(B, timeout_s=3.0)
+    peer = with_neighbors(B, timeout_s=3.0)
     word = TooFarBehind({B: 5}, {B: 6})
     peer.timer_fired(0.0)
     assert peer.received(B, word) == [CatchUp(B)]
@@ -182,7 +182,7 @@ def test_of_two_who_each_miss_something_only_the_lower_state_gives_way() -> None
 
     left, right = one(A, 4), one(B, 3)
     for peer, other in ((left, B), (right, A)):
-        peer.neighbour_up(other)
+        peer.neighbor_up(other)
     to_right = sent(left.received(B, Versions(1, 0, right.versions)), TooFarBehind)
     to_left = sent(right.received(A, Versions(1, 0, left.versions)), TooFarBehind)
     assert left.received(B, to_left[0]) == []
@@ -190,7 +190,7 @@ def test_of_two_who_each_miss_something_only_the_lower_state_gives_way() -> None
 
 
 def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
-    peer = with_neighbours(B)
+    peer = with_neighbors(B)
     for sequence in (1, 2, 3):
         peer.received(B, update(B, sequence))
         peer.published(b"")
@@ -203,7 +203,7 @@ def test_a_restored_state_makes_newer_updates_come_again_own_ones_too() -> None:
 
 
 def test_own_updates_that_a_restored_state_lacks_and_nobody_keeps_are_given_up() -> None:
-    peer = with_neighbours(B, max_log_messages=2)
+    peer = with_neighbors(B, max_log_messages=2)
     for _ in range(5):
         peer.published(b"")
     assert delivered(peer.restored({A: 1})) == [(A, 4), (A, 5)]

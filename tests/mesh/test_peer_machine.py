@@ -39,7 +39,7 @@ class PeerMachine(RuleBasedStateMachine):
             seed=seed, loss=loss, repeat=repeat, reorder=reorder, timeout_s=6.0,
             max_log_messages=log, max_log_bytes=log_bytes,
             on_deliver=self.deliver,
-            on_catch_up=lambda me, neighbour: self.catching_up.append((me, neighbour)),
+            on_catch_up=lambda me, neighbor: self.catching_up.append((me, neighbor)),
         )  # fmt: skip
         self.newest: dict[int, int] = dict.fromkeys(range(count), 0)
         for worker in range(count):
@@ -77,9 +77,9 @@ class PeerMachine(RuleBasedStateMachine):
 
     def catch_up(self) -> None:
         while self.catching_up:
-            me, neighbour = self.catching_up.pop()
-            if me in self.mesh.peers and neighbour in self.mesh.peers:
-                self.restore(me, dict(self.states[neighbour]))
+            me, neighbor = self.catching_up.pop()
+            if me in self.mesh.peers and neighbor in self.mesh.peers:
+                self.restore(me, dict(self.states[neighbor]))
 
     # -- what happens -----------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ def broadcast(_: int, ring: Ring) -> None:
 
 @pytest.mark.parametrize("work", [reduce, gather, broadcast])
 @pytest.mark.parametrize("gone", range(4))
-def test_a_neighbour_that_goes_away_is_an_error_for_everybody_at_once(
+def test_a_neighbor_that_goes_away_is_an_error_for_everybody_at_once(
     ring_of: RingOf, work: Callable[[int, Ring], None], gone: int
 ) -> None:
     def member(rank: int, ring: Ring) -> None:
@@ -290,7 +290,7 @@ def test_a_peer_that_babbles_or_introduces_itself_wrongly_is_dropped(
         ring.abort()
 
 
-def test_a_neighbour_that_does_not_come_is_named(ports: Ports) -> None:
+def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
     three = ports(3)
     timeouts = {"connect_timeout_s": 1, "peer_timeout_s": 60}
     text = r"worker 0 of the ring waited 1 s for worker 2 to join it\..*connect_timeout_s"

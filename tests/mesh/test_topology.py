@@ -18,7 +18,7 @@ def test_all_hang_together_in_one_tree(members: tuple[int, ...], mode: str, most
             assert below not in steps, "nobody hangs twice"
             steps[below] = steps[member] + 1
         assert mode == "plain" or len(tree.downstreams(member)) <= most
-        assert set(tree.neighbours(member)) == {
+        assert set(tree.neighbors(member)) == {
             *tree.downstreams(member),
             *({tree.upstream(member)} - {None}),
         }

@@ -82,7 +82,7 @@ def of(workers: Workers, count: int, *, mode: str = "mesh", **options: Any) -> l
     meshes = [workers.start(worker, **options) for worker in range(count)]
     workers.reshape(mode=mode)
     for mesh in meshes:
-        wait_until(lambda mesh=mesh: bool(mesh.neighbours))
+        wait_until(lambda mesh=mesh: bool(mesh.neighbors))
     return meshes
 
 
@@ -223,7 +223,7 @@ def test_a_busy_worker_reads_no_more_than_its_limit(workers: Workers) -> None:
         if done.is_set() and len(found) < 100:
             assert busy.wait(WAIT_S)
     assert found == list(range(1, 101))
-    assert busy.neighbours == {(1, 0)}
+    assert busy.neighbors == {(1, 0)}
 
 
 @pytest.mark.parametrize("how", ["wait_for", "reading_all"])
@@ -239,7 +239,7 @@ def test_a_worker_that_waits_reads_all_that_comes(workers: Workers, how: str) ->
             assert done.wait(WAIT_S)
 
 
-def test_a_neighbour_is_not_silent_while_nobody_reads_what_it_sends(workers: Workers) -> None:
+def test_a_neighbor_is_not_silent_while_nobody_reads_what_it_sends(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=0.5)
     for sequence in range(1, 5):
         update = {"origin": (2, 0), "sequence": sequence}
@@ -247,11 +247,11 @@ def test_a_neighbour_is_not_silent_while_nobody_reads_what_it_sends(workers: Wor
     wait_until(lambda: meshes[0].versions == {(2, 0): 2})
     full_s = time.monotonic()
     wait_until(lambda: time.monotonic() > full_s + 1.5)
-    assert (2, 0) in meshes[0].neighbours
+    assert (2, 0) in meshes[0].neighbors
     assert len(meshes[0].take()) == 2
     wait_until(lambda: meshes[0].versions == {(2, 0): 4})
     assert len(meshes[0].take()) == 2
-    wait_until(lambda: (2, 0) not in meshes[0].neighbours)  # now its silence is heard
+    wait_until(lambda: (2, 0) not in meshes[0].neighbors)  # now its silence is heard
 
 
 def test_the_death_of_a_relay_heals_after_a_reshape(workers: Workers) -> None:
@@ -302,8 +302,8 @@ def test_who_missed_more_than_is_kept_is_told_to_catch_up(workers: Workers) -> N
         first.publish(b"x")
     second = workers.start(1)
 
-    def catch_up(neighbour: tuple[int, int]) -> None:
-        assert neighbour == (0, 0)
+    def catch_up(neighbor: tuple[int, int]) -> None:
+        assert neighbor == (0, 0)
         second.restored(first.taken_versions)
         told.set()
 
@@ -331,8 +331,8 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     workers.ports[2], workers.attempts[2] = quiet, 0
     workers.reshape([0, 1, 2])
     # Before the impostor comes, whose time runs from then on.
-    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
-    wait_until(lambda: meshes[1].neighbours == {(0, 0)})
+    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
+    wait_until(lambda: meshes[1].neighbors == {(0, 0)})
     impostor = introduced(workers, {"worker": 2, "attempt": 0, "to": (0, 0)})
     workers._stack.callback(impostor.close)
     welcome = impostor.receive()
@@ -341,7 +341,7 @@ def with_an_impostor(workers: Workers, **options: Any) -> tuple[list[UpdateMesh]
     return meshes, impostor
 
 
-def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
+def test_a_neighbor_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
     workers: Workers,
 ) -> None:
     meshes, impostor = with_an_impostor(workers, max_pending_bytes=100_000, peer_timeout_s=1.0)
@@ -359,7 +359,7 @@ def test_a_neighbour_that_takes_nothing_holds_up_for_a_while_and_is_dropped(
         meshes[0].publish(bytes(200_000))
         most_bytes = max(most_bytes, meshes[0].pending_bytes)
     assert most_bytes < 1_000_000
-    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
     stopped.set()
     thread.join(WAIT_S)
     assert meshes[1].wait_for({(0, 0): 100}, timeout_s=WAIT_S)
@@ -386,12 +386,12 @@ def test_who_sends_faster_than_a_relay_can_pass_on_waits_too(workers: Workers) -
     thread.join()
 
 
-def test_a_silent_neighbour_is_dropped(workers: Workers) -> None:
+def test_a_silent_neighbor_is_dropped(workers: Workers) -> None:
     meshes, _ = with_an_impostor(workers, peer_timeout_s=1.5)
-    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
 
 
-def test_a_neighbour_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
+def test_a_neighbor_in_the_middle_of_a_long_message_is_not_silent(workers: Workers) -> None:
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=1.5)
     payload = bytes(60)
     head = encode_head("update", {"origin": (2, 0), "sequence": 1}, len(payload))
@@ -421,7 +421,7 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
     meshes, impostor = with_an_impostor(workers, peer_timeout_s=60.0)
     sealed = b"\0" * 100 if head is None else b"".join(chain(*impostor.sealed(head)))
     impostor.socket.sendall(sealed)
-    wait_until(lambda: meshes[0].neighbours == {(1, 0)})
+    wait_until(lambda: meshes[0].neighbors == {(1, 0)})
     meshes[0].publish(b"x")
     assert meshes[1].wait_for({(0, 0): 1}, timeout_s=WAIT_S)
 
@@ -435,11 +435,11 @@ def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[st
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()
-    wait_until(lambda: workers.meshes[0].neighbours == {(1, 2)})
+    wait_until(lambda: workers.meshes[0].neighbors == {(1, 2)})
     wrong = introduced(workers, {"worker": 1, "attempt": 2, "to": (0, 0), **fields})
     assert wrong.receive() is None
     wrong.close()
-    assert workers.meshes[0].neighbours == {(1, 2)}
+    assert workers.meshes[0].neighbors == {(1, 2)}
 
 
 def test_a_worker_must_be_part_of_its_tree(workers: Workers) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 import sparkwright as sw
 
 
-class Centred(keras.layers.Layer):
+class Centered(keras.layers.Layer):
     """A layer that only this script knows."""
 
     def call(self, inputs):
@@ -80,7 +80,7 @@ def main(environment, folder):
             batch_size_per_worker=20, threshold=sw.FixedThreshold(threshold=0.02)
         ),
     ):
-        network = sw.SparkNetwork(spark, build("own", Centred()), master)
+        network = sw.SparkNetwork(spark, build("own", Centered()), master)
         before = network.score(data)
         network.fit(data, epochs=10)
         network.fit(files, epochs=5)

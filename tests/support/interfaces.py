@@ -50,7 +50,7 @@ def open_tap(name: str, *, mac: bytes, address: str, mask: str, mtu: int) -> int
     try:
         flags = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
         fcntl.ioctl(tap, _TUNSETIFF, flags)
-        # Neighbour discovery of IPv6 would only be noise.
+        # Neighbor discovery of IPv6 would only be noise.
         quiet = Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
         if quiet.exists():
             quiet.write_text("1")

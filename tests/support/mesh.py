@@ -69,7 +69,7 @@ class InMemoryMesh:
             repeat: probability that it comes twice.
             reorder: probability that it is overtaken by some that were sent later.
             on_deliver: told (who, update) of each delivery.
-            on_catch_up: told (who, neighbour) when a peer needs a state of a neighbour.
+            on_catch_up: told (who, neighbor) when a peer needs a state of a neighbor.
             options: of each `Peer`.
         """
         self.peers: dict[Origin, Peer] = {}
@@ -87,7 +87,7 @@ class InMemoryMesh:
         return peer
 
     def stop(self, origin: Origin) -> None:
-        """The end of a peer; its neighbours notice."""
+        """The end of a peer; its neighbors notice."""
         for link in [link for link in self._links if origin in link]:
             self.cut(*link)
         del self.peers[origin]
@@ -97,14 +97,14 @@ class InMemoryMesh:
         if (link := frozenset((left, right))) in self._links:
             self._links.discard(link)
             for one, other in ((left, right), (right, left)):
-                self.carry_out(one, self.peers[one].neighbour_down(other))
+                self.carry_out(one, self.peers[one].neighbor_down(other))
 
     def join(self, left: Origin, right: Origin) -> None:
         """Connect two peers, unless they are."""
         if (link := frozenset((left, right))) not in self._links:
             self._links.add(link)
             for one, other in ((left, right), (right, left)):
-                self.carry_out(one, self.peers[one].neighbour_up(other))
+                self.carry_out(one, self.peers[one].neighbor_up(other))
 
     def reshape(self, members: Sequence[Origin], mode: str) -> Topology:
         """Connect `members` as that tree, and nobody else; returns the tree."""
@@ -149,13 +149,13 @@ class InMemoryMesh:
         """Do what the peer `origin` wants."""
         for action in actions:
             if isinstance(action, Send):
-                self._send(origin, action.neighbours, action.message)
+                self._send(origin, action.neighbors, action.message)
             elif isinstance(action, Deliver):
                 self._on_deliver(origin, action.update)
             elif isinstance(action, CatchUp):
-                self._on_catch_up(origin, action.neighbour)
-            elif frozenset((origin, action.neighbour)) in self._links:
-                self.cut(origin, action.neighbour)
+                self._on_catch_up(origin, action.neighbor)
+            elif frozenset((origin, action.neighbor)) in self._links:
+                self.cut(origin, action.neighbor)
 
     def _send(self, source: Origin, targets: Sequence[Origin], message: PeerMessage) -> None:
         traffic = self._traffic

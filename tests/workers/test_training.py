@@ -686,7 +686,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_the_rest_is_kept() -> None:
         assert np.isfinite(variable.numpy()).all(), variable.path
 
 
-def test_batch_normalisation_and_lstm_train() -> None:
+def test_batch_normalization_and_lstm_train() -> None:
     random = np.random.default_rng(0)
     labels = np.arange(160, dtype=np.int32) % 2
     series = random.normal(size=(160, 6, 3)) + labels[:, None, None]

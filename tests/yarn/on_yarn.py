@@ -136,7 +136,7 @@ def training(yarn: YarnCluster) -> dict[str, Any]:
 
 
 def too_small(yarn: YarnCluster) -> dict[str, Any]:
-    """On the labelled machine, with less room than TensorFlow takes."""
+    """On the labeled machine, with less room than TensorFlow takes."""
     small = {"spark.executor.memoryOverhead": "384m", "spark.task.maxFailures": "1"}
     spark = sw.start_spark(
         master="yarn",

@@ -9,7 +9,7 @@ from sparkwright.cluster.jobs import collect, storage_level
 
 from ._exported import ExportedDataSet
 from ._padding import padded
-from ._reducing import Merge, Summarise, Summary, reduce_all
+from ._reducing import Merge, Summarize, Summary, reduce_all
 from ._skipped import Skipped
 from ._splitting import (
     sample,
@@ -125,15 +125,15 @@ class DistributedDataSet:
 
     def reduce_chunks(
         self,
-        summarise: Summarise[Summary],
+        summarize: Summarize[Summary],
         merge: Merge[Summary],
         *,
-        description: str = "summarise the data",
+        description: str = "summarize the data",
     ) -> Summary | None:
         """Something small that is known of all examples; one Spark job, nothing is moved.
 
         Args:
-            summarise: chunk of about a megabyte, number of its partition, number of its first
+            summarize: chunk of about a megabyte, number of its partition, number of its first
                 example there -> summary; runs on executors.
             merge: two summaries -> that of both together, the earlier one first.
             description: shown in Spark's pages.
@@ -141,7 +141,7 @@ class DistributedDataSet:
         Returns:
             The summary, merged in the order of the examples; None if there are none.
         """
-        return reduce_all(self, summarise, merge, description=description)
+        return reduce_all(self, summarize, merge, description=description)
 
     def export(
         self,

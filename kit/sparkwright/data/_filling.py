@@ -100,10 +100,10 @@ def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
     return DataSet.from_columns(columns)
 
 
-def _reduce(data: Any, summarise: Any, merge: Any) -> Any:
+def _reduce(data: Any, summarize: Any, merge: Any) -> Any:
     if isinstance(data, LocalData):
-        return fold([data.data], summarise, merge)
-    return data.reduce_chunks(summarise, merge, description="fill missing values")
+        return fold([data.data], summarize, merge)
+    return data.reduce_chunks(summarize, merge, description="fill missing values")
 
 
 def _flat(chunk: DataSet, name: str) -> Array:

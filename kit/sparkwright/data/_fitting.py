@@ -42,11 +42,11 @@ def fit_columns(
         "features" and "labels" -> name -> what was found.
     """
     places = _by_position(columns, getattr(data, "schema", None))
-    summarise = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
+    summarize = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
     if isinstance(data, DataSet):
-        found = fold([data], summarise, merge_readings)
+        found = fold([data], summarize, merge_readings)
     elif hasattr(data, "reduce_chunks"):
-        found = data.reduce_chunks(summarise, merge_readings, description="fit a normalizer")
+        found = data.reduce_chunks(summarize, merge_readings, description="fit a normalizer")
     else:
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "

@@ -106,7 +106,7 @@ def _guessed(url: str) -> DataSource:
                 content = opened.read(_GUESS_BYTES)
         is_all = len(content) < _GUESS_BYTES
         source = replace(source, options=guess_csv(content, first, is_all=is_all))
-    if source.info.labelled:
+    if source.info.labeled:
         return with_guessed_columns(source, _looked(source, 0, 1 << 20).columns)
     return source
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Summary = TypeVar("Summary")
 # Chunk, number of its partition, number of its first example in it -> what is to be known of it.
-Summarise = Callable[[DataSet, int, int], Summary]
+Summarize = Callable[[DataSet, int, int], Summary]
 Merge = Callable[[Summary, Summary], Summary]
 
 # As many summaries are merged by one task, and at most as many reach the driver.
@@ -27,7 +27,7 @@ _FAN_IN = 32
 
 def fold(
     chunks: Iterable[DataSet],
-    summarise: Summarise[Summary],
+    summarize: Summarize[Summary],
     merge: Merge[Summary],
     *,
     partition: int | None = None,
@@ -40,7 +40,7 @@ def fold(
     start = 0
     try:
         for chunk in (piece for whole in chunks for piece in cut(whole)):
-            found = summarise(chunk, partition or 0, start)
+            found = summarize(chunk, partition or 0, start)
             total = found if total is None else merge(total, found)
             start += len(chunk)
     except DataError as error:
@@ -57,19 +57,19 @@ def merge_all(summaries: Iterable[Summary | None], merge: Merge[Summary]) -> Sum
 
 def reduce_partitions(
     data: "DistributedDataSet",
-    summarise: Summarise[Summary],
+    summarize: Summarize[Summary],
     merge: Merge[Summary],
     *,
     description: str,
 ) -> list[Summary | None]:
     """The summary of each partition, in order; None where one is empty. One Spark job."""
-    pairs = collect(data.spark, _summaries(data, summarise, merge), description=description)
+    pairs = collect(data.spark, _summaries(data, summarize, merge), description=description)
     return [found for _, found in sorted(pairs, key=itemgetter(0))]
 
 
 def reduce_all(
     data: "DistributedDataSet",
-    summarise: Summarise[Summary],
+    summarize: Summarize[Summary],
     merge: Merge[Summary],
     *,
     description: str,
@@ -78,7 +78,7 @@ def reduce_all(
 
     Many partitions are merged in groups on the executors, so the driver holds few summaries.
     """
-    pairs: Any = _summaries(data, summarise, merge)
+    pairs: Any = _summaries(data, summarize, merge)
     count = data.rdd.getNumPartitions()
     merged = partial(_merged, merge=merge)
     if count > _FAN_IN:
@@ -92,10 +92,10 @@ def reduce_all(
 
 
 def _summaries(
-    data: "DistributedDataSet", summarise: Summarise[Summary], merge: Merge[Summary]
+    data: "DistributedDataSet", summarize: Summarize[Summary], merge: Merge[Summary]
 ) -> "RDD[tuple[int, Summary | None]]":
     def of_partition(index: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, Summary | None]]:
-        yield index, fold(map(from_bytes, chunks), summarise, merge, partition=index)
+        yield index, fold(map(from_bytes, chunks), summarize, merge, partition=index)
 
     return data.rdd.mapPartitionsWithIndex(of_partition)
 

@@ -13,7 +13,7 @@ from sparkwright.evaluation.numbers import number_text
 from sparkwright.options import check_count
 
 from ._moments import Per, merge_readings
-from ._reducing import Merge, Summarise, Summary, merge_all, reduce_all, reduce_partitions
+from ._reducing import Merge, Summarize, Summary, merge_all, reduce_all, reduce_partitions
 from .classes import added, balance_of, class_output, titled
 from .column_statistics import (
     QUANTILES,
@@ -183,15 +183,15 @@ def label_balance_of(
 
 def _reduced(
     data: "DistributedDataSet",
-    summarise: Summarise[Summary],
+    summarize: Summarize[Summary],
     merge: Merge[Summary],
     *,
     per_partition: bool,
     description: str,
 ) -> list[Summary | None]:
     if per_partition:
-        return reduce_partitions(data, summarise, merge, description=description)
-    return [reduce_all(data, summarise, merge, description=description)]
+        return reduce_partitions(data, summarize, merge, description=description)
+    return [reduce_all(data, summarize, merge, description=description)]
 
 
 def _row(column: ColumnStatistics) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
 def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
     """Small DataSets joined, large ones cut, to pieces of about a chunk; order is kept.
 
-    Neighbours of different columns or shapes, as sequences of different length, stay apart.
+    Neighbors of different columns or shapes, as sequences of different length, stay apart.
     """
     for _, alike in groupby(datasets, key=attrgetter("layout")):
         waiting: list[DataSet] = []

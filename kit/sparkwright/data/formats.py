@@ -163,7 +163,7 @@ class FormatInfo:
         endings: of file names that tell the format, without the dot.
         needs_url: whether it lies somewhere.
         columns: whether there are columns, or keys, to choose from.
-        labelled: whether the label must be chosen.
+        labeled: whether the label must be chosen.
         can_infer: whether classes can be found in a label of text.
     """
 
@@ -175,7 +175,7 @@ class FormatInfo:
     endings: tuple[str, ...] = ()
     needs_url: bool = True
     columns: bool = False
-    labelled: bool = False
+    labeled: bool = False
     can_infer: bool = False
 
     @property
@@ -201,7 +201,7 @@ def _options(
     return tuple(found)
 
 
-_TABLE: dict[str, Any] = {"columns": True, "labelled": True, "can_infer": True}
+_TABLE: dict[str, Any] = {"columns": True, "labeled": True, "can_infer": True}
 _OF_COLUMNS: dict[str, Any] = {
     "advice": "Columnar files: a file, a folder or a pattern.",
     "names": ("missing", "on_error", "one_hot"),
@@ -289,7 +289,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
         names=(),
         further=("weights",),
         columns=True,
-        labelled=True,
+        labeled=True,
     ),
 }
 

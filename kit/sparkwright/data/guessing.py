@@ -152,7 +152,7 @@ def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list
 
 def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> "DataSource":
     """`source` with the label, the task and the categories that its columns suggest."""
-    if not columns or not source.info.labelled:
+    if not columns or not source.info.labeled:
         return source
     known = {column.name: column for column in columns}
     label = source.label if source.label in known else guess_label(columns)

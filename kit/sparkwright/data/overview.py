@@ -63,9 +63,9 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
         (3, 72, {'labels': {0: 2, 1: 1}})
     """
     if isinstance(data, DataSet):
-        return _overview(_summarise(data, 0, 0), {}, rows=len(data))
+        return _overview(_summarize(data, 0, 0), {}, rows=len(data))
     partitions = data.partition_counts()
-    found = reduce_all(data, _summarise, _merge, description="look at the data")
+    found = reduce_all(data, _summarize, _merge, description="look at the data")
     return _overview(
         found or (0, {}, {}),
         data.class_names,
@@ -85,7 +85,7 @@ def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any)
     return DataOverview(size_bytes=size_bytes, columns=columns, classes=classes, **known)
 
 
-def _summarise(data: DataSet, partition: int, first: int) -> _Summary:
+def _summarize(data: DataSet, partition: int, first: int) -> _Summary:
     layout = {name: (str(dtype), shape) for name, (dtype, shape) in data.layout.items()}
     classes: _Classes = {}
     for name in data.labels:

@@ -227,7 +227,7 @@ class DataSource(Configuration):
                 else "a path, or a URL such as hdfs://…"
             )
             return f"Enter the location of the data: {what}."
-        if info.labelled and self.label is None and self.task != "other":
+        if info.labeled and self.label is None and self.task != "other":
             return 'Select the label column, or the task "other" for data without labels.'
         if self.label is not None and self.label in self.features:
             return f"The label {self.label!r} must not be among the features."
@@ -264,7 +264,7 @@ class DataSource(Configuration):
         has_labels = self.label is not None or options.get("labels_url") is not None
         if self.info.can_infer and has_labels and self.task == "classification":
             found["classes"] = _as_list(self.classes)
-        if self.info.can_infer and self.info.labelled and self.categories:
+        if self.info.can_infer and self.info.labeled and self.categories:
             found["categories"] = dict.fromkeys(self.categories, "infer")
         if self.format == "images":
             own = {name: options.pop(name) for name in IMAGE_OPTIONS if name in options}

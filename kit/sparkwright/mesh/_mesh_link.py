@@ -1,4 +1,4 @@
-"""One neighbour's connection and what waits to be sent over it."""
+"""One neighbor's connection and what waits to be sent over it."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ class MeshLink:
     """A connection with a queue; all but `send_some` is to be called with the mesh's lock held.
 
     Attributes:
-        origin: the neighbour.
+        origin: the neighbor.
         connection: the way there.
         pending_bytes: what waits to be sent, with what is just being sent.
         moved_s: the monotonic clock when bytes were last taken from the queue, or it was empty.
@@ -35,7 +35,7 @@ class MeshLink:
         """Nothing waits yet.
 
         Args:
-            origin: the neighbour.
+            origin: the neighbor.
             connection: the way there.
             lock: guards the queue.
             chunk_bytes: small messages that wait are sent together up to this size, larger ones in
@@ -75,7 +75,7 @@ class MeshLink:
         """Wait for something to send and send it, telling `room`; whether to go on.
 
         Raises:
-            OSError: if the neighbour is gone.
+            OSError: if the neighbor is gone.
         """
         with self._lock:
             while not self._queue and not self.gone:

@@ -1,4 +1,4 @@
-"""Messages between neighbours of the mesh, and the log of updates that can be sent again; pure."""
+"""Messages between neighbors of the mesh, and the log of updates that can be sent again; pure."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -103,7 +103,7 @@ def from_frame(frame: Message) -> PeerMessage:
     except (KeyError, TypeError, ValueError) as error:
         problem = repr(error)
     raise NetworkError(
-        "neighbours of the mesh send updates, versions and word that one is behind. Received: "
+        "neighbors of the mesh send updates, versions and word that one is behind. Received: "
         f"{frame.kind[:40]!r} ({problem})."
     )
 

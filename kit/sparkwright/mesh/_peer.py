@@ -1,12 +1,12 @@
 """How one worker of the mesh gives every update to its replica exactly once; pure.
 
-Workers form a tree. Each passes a new update on to its neighbours, and drops what it has had. What
-was lost on the way, with a neighbour that went away for example, is found by comparing versions
+Workers form a tree. Each passes a new update on to its neighbors, and drops what it has had. What
+was lost on the way, with a neighbor that went away for example, is found by comparing versions
 (anti-entropy, Demers et al., "Epidemic algorithms for replicated database maintenance", PODC
-1987): neighbours tell one another with every heartbeat what they have, and each sends again from
+1987): neighbors tell one another with every heartbeat what they have, and each sends again from
 its log what the other lacks. Sequence numbers of each origin make delivery exact and in order.
 
-A repair waits until it is certain that the neighbour will not get the update anyway: each
+A repair waits until it is certain that the neighbor will not get the update anyway: each
 `Versions` echoes the newest tick heard, so what was sent before that tick has arrived or is lost.
 That assumes that a connection keeps the order of its messages. Where it does not, updates may
 travel twice, and are still delivered once.
@@ -30,9 +30,9 @@ from ._messages import (
 
 
 class Send(NamedTuple):
-    """Send `message` to each of `neighbours`, after what was sent to them before."""
+    """Send `message` to each of `neighbors`, after what was sent to them before."""
 
-    neighbours: Sequence[Origin]
+    neighbors: Sequence[Origin]
     message: PeerMessage
 
 
@@ -43,15 +43,15 @@ class Deliver(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """Fetch a whole state from `neighbour`, whose log does not reach back far enough."""
+    """Fetch a whole state from `neighbor`, whose log does not reach back far enough."""
 
-    neighbour: Origin
+    neighbor: Origin
 
 
 class Drop(NamedTuple):
-    """Give `neighbour` up: it has been silent for too long, and is no neighbour any more."""
+    """Give `neighbor` up: it has been silent for too long, and is no neighbor any more."""
 
-    neighbour: Origin
+    neighbor: Origin
 
 
 Action = Send | Deliver | CatchUp | Drop
@@ -59,11 +59,11 @@ Action = Send | Deliver | CatchUp | Drop
 
 @dataclass(slots=True)
 class _Link:
-    """What this worker knows of a neighbour."""
+    """What this worker knows of a neighbor."""
 
     # What was sent before, or will not be sent but as a repair.
     confirmed: Mapping[Origin, int]
-    # A tick, and what will be confirmed as soon as the neighbour echoes that.
+    # A tick, and what will be confirmed as soon as the neighbor echoes that.
     mark: tuple[int, Mapping[Origin, int]] | None = None
     heard: bool = True  # since the last timer
     heard_s: float = 0.0
@@ -84,12 +84,12 @@ class Peer:
         max_log_messages: int = MAX_MESSAGES,
         max_log_bytes: int = MAX_BYTES,
     ) -> None:
-        """Start with nothing delivered and no neighbours.
+        """Start with nothing delivered and no neighbors.
 
         Args:
             me: (worker, attempt); nobody may have used it before.
-            heartbeat_s: how often versions go to every neighbour.
-            timeout_s: how long a neighbour may be silent.
+            heartbeat_s: how often versions go to every neighbor.
+            timeout_s: how long a neighbor may be silent.
             max_log_messages: how many updates are kept to be sent again, and how many that came
                 before their turn are held back.
             max_log_bytes: how many bytes of each.
@@ -117,7 +117,7 @@ class Peer:
         return self._sequence
 
     @property
-    def neighbours(self) -> tuple[Origin, ...]:
+    def neighbors(self) -> tuple[Origin, ...]:
         """Who is connected now."""
         return tuple(self._links)
 
@@ -134,28 +134,28 @@ class Peer:
         self._note(update)
         return [Send(tuple(self._links), update)] if self._links else []
 
-    def neighbour_up(self, neighbour: Origin) -> list[Action]:
-        """A connection to `neighbour` has been made, for the first time or anew."""
+    def neighbor_up(self, neighbor: Origin) -> list[Action]:
+        """A connection to `neighbor` has been made, for the first time or anew."""
         versions = self._copy()
-        link = self._links[neighbour] = _Link(versions)
+        link = self._links[neighbor] = _Link(versions)
         if self._beat_s is not None:
             link.heard_s = self._beat_s
         self._tick += 1
-        return [Send((neighbour,), Versions(self._tick, 0, versions))]
+        return [Send((neighbor,), Versions(self._tick, 0, versions))]
 
-    def neighbour_down(self, neighbour: Origin) -> list[Action]:
-        """The connection to `neighbour` is gone."""
-        self._links.pop(neighbour, None)
+    def neighbor_down(self, neighbor: Origin) -> list[Action]:
+        """The connection to `neighbor` is gone."""
+        self._links.pop(neighbor, None)
         return []
 
-    def heard(self, neighbour: Origin) -> None:
-        """A sign of life came from `neighbour`, such as a part of a message."""
-        if (link := self._links.get(neighbour)) is not None:
+    def heard(self, neighbor: Origin) -> None:
+        """A sign of life came from `neighbor`, such as a part of a message."""
+        if (link := self._links.get(neighbor)) is not None:
             link.heard = True
 
-    def received(self, neighbour: Origin, message: PeerMessage) -> list[Action]:
-        """`message` came from `neighbour`; nothing happens if that is none any more."""
-        link = self._links.get(neighbour)
+    def received(self, neighbor: Origin, message: PeerMessage) -> list[Action]:
+        """`message` came from `neighbor`; nothing happens if that is none any more."""
+        link = self._links.get(neighbor)
         if link is None:
             return []
         link.heard = True
@@ -168,14 +168,14 @@ class Peer:
                 self._hold(message)
                 return []
             if origin in self._held:
-                return self._deliver_all(message, neighbour)
+                return self._deliver_all(message, neighbor)
             self._note(message)
-            onward = [n for n in self._links if n != neighbour and n != origin]
+            onward = [n for n in self._links if n != neighbor and n != origin]
             return [Deliver(message), Send(onward, message)] if onward else [Deliver(message)]
         if type(message) is Versions:
-            return self._compared(neighbour, link, message)
+            return self._compared(neighbor, link, message)
         assert type(message) is TooFarBehind
-        return self._told_behind(neighbour, link, message)
+        return self._told_behind(neighbor, link, message)
 
     def timer_fired(self, now_s: float) -> list[Action]:
         """The clock shows `now_s`; to be told at least as often as there are heartbeats."""
@@ -186,12 +186,12 @@ class Peer:
             return []
         self._beat_s = now_s
         actions: list[Action] = []
-        for neighbour, link in list(self._links.items()):
+        for neighbor, link in list(self._links.items()):
             if link.heard:
                 link.heard, link.heard_s = False, now_s
             if now_s - link.heard_s >= self._timeout_s:
-                del self._links[neighbour]
-                actions.append(Drop(neighbour))
+                del self._links[neighbor]
+                actions.append(Drop(neighbor))
         return actions + self._beat()
 
     def restored(self, versions: Mapping[Origin, int]) -> list[Action]:
@@ -245,15 +245,15 @@ class Peer:
         """Versions for everybody."""
         actions: list[Action] = []
         versions = self._copy()
-        for neighbour, link in self._links.items():
+        for neighbor, link in self._links.items():
             self._tick += 1
             if link.mark is None:
                 link.mark = (self._tick, versions)
-            actions.append(Send((neighbour,), Versions(self._tick, link.echo, versions)))
+            actions.append(Send((neighbor,), Versions(self._tick, link.echo, versions)))
         return actions
 
-    def _compared(self, neighbour: Origin, link: _Link, theirs: Versions) -> list[Action]:
-        """Send again what `neighbour` has missed for good."""
+    def _compared(self, neighbor: Origin, link: _Link, theirs: Versions) -> list[Action]:
+        """Send again what `neighbor` has missed for good."""
         if theirs.tick < link.echo:
             return []  # overtaken by a newer one
         link.echo = theirs.tick
@@ -264,13 +264,13 @@ class Peer:
         updates, floors = self._log.missing(theirs.vector, link.confirmed)
         if updates or floors:
             link.repaired = self._tick
-        actions: list[Action] = [Send((neighbour,), update) for update in updates]
+        actions: list[Action] = [Send((neighbor,), update) for update in updates]
         if floors:
-            actions.append(Send((neighbour,), TooFarBehind(floors, self._copy())))
+            actions.append(Send((neighbor,), TooFarBehind(floors, self._copy())))
         return actions
 
-    def _told_behind(self, neighbour: Origin, link: _Link, word: TooFarBehind) -> list[Action]:
-        """Catch up, unless that has begun or the neighbour is to catch up first."""
+    def _told_behind(self, neighbor: Origin, link: _Link, word: TooFarBehind) -> list[Action]:
+        """Catch up, unless that has begun or the neighbor is to catch up first."""
         now_s = self._beat_s or 0.0
         behind = any(self._versions.get(o, 0) < floor for o, floor in word.floors.items())
         if not behind or (link.told_s is not None and now_s - link.told_s < self._timeout_s):
@@ -278,10 +278,10 @@ class Peer:
         _, floors = self._log.missing(word.vector, self._versions)
         if floors and _rank(self._versions) > _rank(word.vector):
             # Each misses something. If both fetched the other's state, or one in turn that of
-            # two such neighbours, there would be no end; the highest state stays.
+            # two such neighbors, there would be no end; the highest state stays.
             return []
         link.told_s = now_s
-        return [CatchUp(neighbour)]
+        return [CatchUp(neighbor)]
 
     def _hold(self, update: Update) -> None:
         """Keep an update that came before its turn, or leave it to a repair if there are many."""
@@ -310,7 +310,7 @@ class Peer:
             self._held.pop(origin, None)
         return released
 
-    def _deliver_all(self, update: Update, neighbour: Origin) -> list[Action]:
+    def _deliver_all(self, update: Update, neighbor: Origin) -> list[Action]:
         """Deliver `update`, and what had to wait for it."""
         origin = update.origin
         self._note(update)
@@ -319,7 +319,7 @@ class Peer:
         for later in released:
             self._note(later)
             actions.append(Deliver(later))
-        onward = [n for n in self._links if n != neighbour and n != origin]
+        onward = [n for n in self._links if n != neighbor and n != origin]
         if onward:
             actions += [Send(onward, each) for each in (update, *released)]
         return actions

@@ -48,7 +48,7 @@ class Incoming:
     """What is received in one exchange.
 
     Attributes:
-        received: bytes that have come and are the neighbour's.
+        received: bytes that have come and are the neighbor's.
     """
 
     def __init__(self, into: memoryview, sock: socket.socket, opener: Seal) -> None:
@@ -66,7 +66,7 @@ class Incoming:
         """Receive what is there, a block at most; whether anything was.
 
         Raises:
-            NetworkError: if the neighbour is gone, or has not sent this.
+            NetworkError: if the neighbor is gone, or has not sent this.
         """
         block = self._into[self.received : self.received + self._opener.piece_bytes]
         tag_from = max(0, self._got - len(block))

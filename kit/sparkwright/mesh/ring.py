@@ -180,7 +180,7 @@ class Ring:
         more, and what comes is that of the worker as many places back.
 
         Raises:
-            NetworkError: if a neighbour goes away, if something else than the neighbour sent what
+            NetworkError: if a neighbor goes away, if something else than the neighbor sent what
                 has come, or unless in a `meeting` nothing moves for `timeout_s`.
         """
         if not self._onward:
@@ -265,14 +265,14 @@ class RingPort:
         peer_timeout_s: float,
         each_with_each: bool = False,
     ) -> Ring:
-        """Meet both neighbours of ring `generation`.
+        """Meet both neighbors of ring `generation`.
 
         Args:
             generation: of the ring; whoever comes for another one is sent away.
             rank: this worker's place in it.
             addresses: of all workers, by rank.
             workers: whom to find there, by rank.
-            connect_timeout_s: how long to wait for each neighbour.
+            connect_timeout_s: how long to wait for each neighbor.
             peer_timeout_s: how long the ring may stand still in the middle of an exchange.
             each_with_each: whether to meet all other workers as well; default False.
 

@@ -1,4 +1,4 @@
-"""Who is whose neighbour among the workers that exchange updates; pure.
+"""Who is whose neighbor among the workers that exchange updates; pure.
 
 The workers form a tree, so that an update takes one way to each of them. It is a function of the
 ordered list of members alone: whoever knows the list knows the tree.
@@ -49,7 +49,7 @@ class Topology:
 
     Example:
         >>> tree = Topology(members=(4, 7, 9, 5), mode="mesh", max_downstreams=2)
-        >>> tree.upstream(5), tree.downstreams(4), tree.neighbours(7), tree.depth
+        >>> tree.upstream(5), tree.downstreams(4), tree.neighbors(7), tree.depth
         (7, (7, 9), (4, 5), 2)
     """
 
@@ -83,7 +83,7 @@ class Topology:
         first = self._places[member] * self._breadth + 1
         return self.members[first : first + self._breadth]
 
-    def neighbours(self, member: int) -> tuple[int, ...]:
+    def neighbors(self, member: int) -> tuple[int, ...]:
         """The upstream, if any, then the downstreams."""
         upstream = self.upstream(member)
         return (*(() if upstream is None else (upstream,)), *self.downstreams(member))

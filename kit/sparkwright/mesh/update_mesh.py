@@ -29,15 +29,15 @@ class UpdateMesh:
     Every update reaches every other worker once, those of each worker in order, whatever
     connections break meanwhile; see `Peer`. All methods may be called from any thread.
 
-    A worker that takes nothing reads nothing more once its inbox is full; then its neighbours'
+    A worker that takes nothing reads nothing more once its inbox is full; then its neighbors'
     `publish` waits. It goes on reading, inbox full or not, while it waits for others itself: in
     `publish`, `wait_for` and inside `reading_all`. So two workers never wait for one
-    another. A neighbour that nobody listens to is not silent.
+    another. A neighbor that nobody listens to is not silent.
 
     Attributes:
         me: (worker, attempt) of this worker.
-        on_catch_up: called from a thread of the mesh with a neighbour's (worker, attempt)
-            when this worker has missed more than its neighbours keep: fetch a whole state from
+        on_catch_up: called from a thread of the mesh with a neighbor's (worker, attempt)
+            when this worker has missed more than its neighbors keep: fetch a whole state from
             there, then call `restored`.
     """
 
@@ -62,10 +62,10 @@ class UpdateMesh:
             port: this worker's.
             me: (worker, attempt); never used before.
             name: what the threads' names begin with.
-            max_pending_bytes: `publish` waits while more than that is to be sent to a neighbour.
+            max_pending_bytes: `publish` waits while more than that is to be sent to a neighbor.
                 While as much waits to be taken, and the worker is busy, nothing more is read.
-            heartbeat_s: how often neighbours compare what they have.
-            peer_timeout_s: a neighbour that sends nothing, or takes nothing, for so long is
+            heartbeat_s: how often neighbors compare what they have.
+            peer_timeout_s: a neighbor that sends nothing, or takes nothing, for so long is
                 dropped.
             connect_timeout_s: how long an attempt to connect may take, at most.
             chunk_bytes: larger messages are sent in pieces of this size.
@@ -110,7 +110,7 @@ class UpdateMesh:
     ) -> None:
         """Be part of the tree of `seats`, in this order; all workers are to be told the same.
 
-        Returns at once: neighbours that stay keep their connection, others are connected on
+        Returns at once: neighbors that stay keep their connection, others are connected on
         threads, and tried again until the next `reshape`.
 
         Raises:
@@ -131,7 +131,7 @@ class UpdateMesh:
                 self._newest[seat.worker] = max(seat.attempt, self._newest.get(seat.worker, 0))
             self._upstream = None if upstream is None else places[upstream]
             self._awaited = frozenset(places[w].origin for w in topology.downstreams(self.me[0]))
-            wanted = {places[worker].origin for worker in topology.neighbours(self.me[0])}
+            wanted = {places[worker].origin for worker in topology.neighbors(self.me[0])}
             for link in list(self._links.values()):
                 if link.origin not in wanted:
                     self._lose(link)
@@ -146,7 +146,7 @@ class UpdateMesh:
     def publish(self, payload: Any) -> int:
         """Send this worker's next update to all others; returns its sequence number, from 1.
 
-        Waits while more than `max_pending_bytes` are to be sent to a neighbour that takes some of
+        Waits while more than `max_pending_bytes` are to be sent to a neighbor that takes some of
         them at least every `peer_timeout_s`; drops one that does not. Nothing is copied:
         `payload`, bytes-like or a contiguous array, must not change any more.
         """
@@ -164,7 +164,7 @@ class UpdateMesh:
     def take(self) -> list[Update]:
         """What has been delivered since the last call; each origin's updates in order.
 
-        Take often: a worker that does not holds up its neighbours, see above.
+        Take often: a worker that does not holds up its neighbors, see above.
         """
         with self._lock:
             taken, self._inbox = self._inbox, []
@@ -231,14 +231,14 @@ class UpdateMesh:
             return dict(self._taken)
 
     @property
-    def neighbours(self) -> frozenset[Origin]:
+    def neighbors(self) -> frozenset[Origin]:
         """Who is connected now."""
         with self._lock:
             return frozenset(self._links)
 
     @property
     def pending_bytes(self) -> int:
-        """What waits to be sent now, to all neighbours together."""
+        """What waits to be sent now, to all neighbors together."""
         with self._lock:
             return sum(link.pending_bytes for link in self._links.values())
 
@@ -247,7 +247,7 @@ class UpdateMesh:
         self._port.off(_INTRODUCTION)
         with self._lock:
             self._closed.set()
-            self._stop_dialling()
+            self._stop_dialing()
             for link in list(self._links.values()):
                 self._lose(link)
             for connection in self._early.values():
@@ -261,7 +261,7 @@ class UpdateMesh:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_S)
 
-    # -- neighbours come and go; with the lock held -----------------------------------------
+    # -- neighbors come and go; with the lock held -----------------------------------------
 
     def _attach(self, origin: Origin, connection: Connection, *, welcome: bool) -> None:
         for link in list(self._links.values()):
@@ -272,7 +272,7 @@ class UpdateMesh:
         )
         if welcome:
             link.put(encode_head(_WELCOME, {"from": self.me}, 0))
-        self._carry_out(self._peer.neighbour_up(origin))
+        self._carry_out(self._peer.neighbor_up(origin))
         self._start("sender", self._send_to, link)
         self._start("reader", self._read_from, link)
 
@@ -281,7 +281,7 @@ class UpdateMesh:
             return
         link.give_up()
         del self._links[link.origin]
-        self._carry_out(self._peer.neighbour_down(link.origin))
+        self._carry_out(self._peer.neighbor_down(link.origin))
         self._room.notify_all()
         self._space.notify_all()
         if not for_good:
@@ -292,20 +292,20 @@ class UpdateMesh:
         used: list[MeshLink] = []
         for action in actions:
             match action:
-                case Send(neighbours=neighbours, message=message):
+                case Send(neighbors=neighbors, message=message):
                     payload: Payload = message.payload if isinstance(message, Update) else b""
                     head = encode_head(*fields_of(message), len(payload))
-                    for link in filter(None, map(self._links.get, neighbours)):
+                    for link in filter(None, map(self._links.get, neighbors)):
                         link.put(head, payload)
                         used.append(link)
                 case Deliver(update=update):
                     self._inbox.append(update)
                     self._inbox_bytes += len(update.payload)
                     self._news.notify_all()
-                case CatchUp(neighbour=neighbour):
-                    self._start("catch-up", lambda n: self.on_catch_up(n), neighbour)
-                case Drop(neighbour=neighbour):
-                    if (link := self._links.get(neighbour)) is not None:
+                case CatchUp(neighbor=neighbor):
+                    self._start("catch-up", lambda n: self.on_catch_up(n), neighbor)
+                case Drop(neighbor=neighbor):
+                    if (link := self._links.get(neighbor)) is not None:
                         self._lose(link)
         return used
 
@@ -338,12 +338,12 @@ class UpdateMesh:
         seat = self._upstream
         if self._dial is not None and self._dial.seat == seat:
             return
-        self._stop_dialling()
+        self._stop_dialing()
         if seat is not None and seat.origin not in self._links and not self._closed.is_set():
             self._dial = _Dial(seat)
             self._start("dial", self._reach, self._dial)
 
-    def _stop_dialling(self) -> None:
+    def _stop_dialing(self) -> None:
         if self._dial is not None:
             self._dial.stop()
             self._dial = None

@@ -97,11 +97,11 @@ def estimate(
     kept = sum(_kept(row, steps) for row in rows) * batch_size
     is_open = any(None in (row.output_shape or ()) for row in rows)
     assumed = f"; axes of any length count as {steps}" if is_open else ""
-    travelling = held + (trainable * slots if averages_updater or master == "sharing" else 0)
-    exchange = f"At its peak {_AVERAGING_VECTORS} flat vectors of {travelling:,} numbers."
+    traveling = held + (trainable * slots if averages_updater or master == "sharing" else 0)
+    exchange = f"At its peak {_AVERAGING_VECTORS} flat vectors of {traveling:,} numbers."
     if master == "sharing":
         exchange = (
-            f"At its peak {_SHARING_VECTORS} flat vectors of {travelling:,} numbers, and "
+            f"At its peak {_SHARING_VECTORS} flat vectors of {traveling:,} numbers, and "
             f"{_SHARED_VECTORS} of {trainable:,}."
         )
     numbers = (
@@ -116,7 +116,7 @@ def estimate(
             f"Outputs of all layers for {batch_size:,} examples, {kept:,} numbers, and their "
             f"gradients{assumed}.",
         ),
-        ("Exchange", exchange_numbers(travelling, trainable, master=master), exchange),
+        ("Exchange", exchange_numbers(traveling, trainable, master=master), exchange),
     )
     process = EstimatedFigure(
         name="Process",
@@ -125,7 +125,7 @@ def estimate(
     )
     return NetworkEstimate(
         memory=(*(_figure(name, NUMBER_BYTES * n, text) for name, n, text in numbers), process),
-        traffic=_averaging(travelling, workers) if master == "averaging" else _sharing(trainable),
+        traffic=_averaging(traveling, workers) if master == "averaging" else _sharing(trainable),
         parameters=held,
     )
 
@@ -134,15 +134,15 @@ def _figure(name: str, size_bytes: int, sentence: str) -> EstimatedFigure:
     return EstimatedFigure(name=name, size_bytes=size_bytes, sentence=sentence)
 
 
-def exchange_numbers(travelling: int, trainable: int, *, master: Master) -> int:
+def exchange_numbers(traveling: int, trainable: int, *, master: Master) -> int:
     """Numbers of flat vectors that a worker holds at its peak."""
     if master == "averaging":
-        return _AVERAGING_VECTORS * travelling
-    return _SHARING_VECTORS * travelling + _SHARED_VECTORS * trainable
+        return _AVERAGING_VECTORS * traveling
+    return _SHARING_VECTORS * traveling + _SHARED_VECTORS * trainable
 
 
-def _averaging(travelling: int, workers: int) -> tuple[EstimatedFigure, ...]:
-    size = travelling * NUMBER_BYTES
+def _averaging(traveling: int, workers: int) -> tuple[EstimatedFigure, ...]:
+    size = traveling * NUMBER_BYTES
     sentence = (
         f"2 x ({workers} - 1) / {workers} of the vector of {size:,} bytes, sent by each "
         "worker around the ring; it receives as much."

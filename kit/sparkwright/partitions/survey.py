@@ -142,7 +142,7 @@ class PartitionSurvey:
     samples: tuple[LabelSample, ...] = ()
 
     def __post_init__(self) -> None:
-        """Normalise to tuples and refuse what does not go together.
+        """Convert to tuples and validate that the values agree.
 
         Raises:
             DataError: if a number is negative, or lengths differ.

@@ -59,8 +59,8 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
             each.adapt(_array(data, name))
     elif isinstance(data, DistributedDataSet):
         layers_there = {name: _described(each) for name, each in layers.items()}
-        summarise = partial(_summaries, layers=layers_there)
-        found = data.reduce_chunks(summarise, _merged, description="adapt layers")
+        summarize = partial(_summaries, layers=layers_there)
+        found = data.reduce_chunks(summarize, _merged, description="adapt layers")
         if found is None:
             raise DataError("a layer must be adapted to at least one example. Received: none.")
         for name, each in layers.items():

@@ -203,7 +203,7 @@ def _error_of(answer: Answer) -> Exception:
 
 
 class Block(NamedTuple, Generic[Tag]):
-    """Neighbouring pieces of one layout, joined.
+    """Neighboring pieces of one layout, joined.
 
     Attributes:
         dataset: their examples.

@@ -200,7 +200,7 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> float:
-        """The loss over `data`, regularisation included; other arguments as for `evaluate`.
+        """The loss over `data`, regularization included; other arguments as for `evaluate`.
 
         It is the mean over the examples; with average=False their sum.
 
@@ -227,7 +227,7 @@ class EvaluatingNetwork(PredictingNetwork):
         """The loss that each example has by itself; other arguments as for `evaluate`.
 
         With keyed=True `data` is an RDD of (key, DataSet of one example) or (key, (features,
-        label)). With regularization=False the network's regularisation terms, the same for every
+        label)). With regularization=False the network's regularization terms, the same for every
         example, are left out.
 
         Returns:

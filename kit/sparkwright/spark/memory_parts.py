@@ -92,19 +92,19 @@ def network_memory(
         ConfigurationError: if `model` is none of these.
     """
     parameters, trainable, updater, minibatch = _sizes(model, batch_size)
-    travelling = parameters + (updater if kind == "sharing" or averages_updater else 0)
-    travelling += trainable if velocity else 0
+    traveling = parameters + (updater if kind == "sharing" or averages_updater else 0)
+    traveling += trainable if velocity else 0
     copies = (trainable if rounded else 0) + (parameters if delayed else 0)
     sizes = {
         "parameters": parameters,
         "gradients": trainable,
         "optimizer": updater,
         "one minibatch": minibatch,
-        "exchange": exchange_numbers(travelling, trainable, master=kind) + copies,
+        "exchange": exchange_numbers(traveling, trainable, master=kind) + copies,
     }
     return NetworkMemory(
         trainer={name: mib_of_bytes(size) for name, size in sizes.items() if size},
-        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * travelling),
+        driver_mib=mib_of_bytes(parameters + updater + _DRIVER_VECTORS * traveling),
     )
 
 

@@ -90,7 +90,7 @@ class AveragingWorker:
             self._seconds = {}
             plan = self._settings.master.checkpoint
             self._writes_next = plan is not None and plan.due(1, 0.0)
-            self._member.synchronise(ring, group)
+            self._member.synchronize(ring, group)
             try:
                 return self._train(ring, group)
             finally:

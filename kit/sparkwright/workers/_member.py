@@ -59,7 +59,7 @@ class RunMember:
             optimizer if there is one.
         size: elements of `average` without the velocity.
         progress: what counts at that average.
-        synchronised: whether there is a state to go on from.
+        synchronized: whether there is a state to go on from.
         updater: what becomes of the optimizer's moments at an averaging.
         rounded: averages in fewer bits; None: in all.
         phases: records what took how long.
@@ -115,7 +115,7 @@ class RunMember:
             else None
         )
         self._keeping = threading.Lock()  # held while average and progress change together
-        self.synchronised = False
+        self.synchronized = False
 
     def close(self) -> None:
         """Hang up on the other workers."""
@@ -150,7 +150,7 @@ class RunMember:
             {
                 "generation": group.generation,
                 "ending": ending,
-                "progress": self.progress.to_dict() if self.synchronised else None,
+                "progress": self.progress.to_dict() if self.synchronized else None,
                 "failure": failure.to_dict() if failure else None,
             },
         )
@@ -209,7 +209,7 @@ class RunMember:
         if ring is not None:
             ring.abort()
 
-    def synchronise(self, ring: Ring, group: Group) -> None:
+    def synchronize(self, ring: Ring, group: Group) -> None:
         """Start from the same state as everybody else.
 
         Raises:
@@ -234,10 +234,10 @@ class RunMember:
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
         replica.write(self.average[: self.size])
-        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronised)
-        if not self.synchronised or group.source < 0:
+        replica.use_learning_rate(group.progress.learning_rate, afresh=not self.synchronized)
+        if not self.synchronized or group.source < 0:
             self.write_extras(extras, workers=group.owners)
-            self.synchronised = True
+            self.synchronized = True
         replica.iterations = group.progress.iterations
         if self.updater == "reset":
             replica.reset_updater()

@@ -125,7 +125,7 @@ class Replica(ABC):
     # -- evaluation -------------------------------------------------------------------------
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """Mean loss (regularisation included) of one batch, in inference mode; metrics count it.
+        """Mean loss (regularization included) of one batch, in inference mode; metrics count it.
 
         Args:
             layout: of the columns.
@@ -173,7 +173,7 @@ class Replica(ABC):
         Args:
             layout: of the columns.
             columns: flat name -> (batch, ...) array.
-            regularization: whether each loss includes the network's regularisation terms.
+            regularization: whether each loss includes the network's regularization terms.
         """
         compute = partial(
             example_losses, self.model, layout, over=self._over, regularization=regularization

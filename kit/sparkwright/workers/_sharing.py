@@ -135,7 +135,7 @@ class SharingWorker:
                 with self._mesh.reading_all():
                     self._obey()
                     self._catch_up_with_others()
-                if self._member.synchronised:
+                if self._member.synchronized:
                     self._states.serve(self._snapshot)
                 self._absorb()
                 if self._piece is not None and self._may_go_on():
@@ -167,7 +167,7 @@ class SharingWorker:
                 self._meet(order)
             elif order.kind == "deliver":
                 self._deliver()
-        if self._piece is None and self._member.synchronised:
+        if self._piece is None and self._member.synchronized:
             self._rest()
 
     def _next_order(self) -> Message | None:
@@ -175,7 +175,7 @@ class SharingWorker:
             return self._control.order_within(0)
         began_s = time.monotonic()
         order = self._control.order_within(_IDLE_S)
-        code = PhaseCode.WAIT if self._member.synchronised else PhaseCode.ASSEMBLE
+        code = PhaseCode.WAIT if self._member.synchronized else PhaseCode.ASSEMBLE
         self._phases.since(code, began_s, joins=True)
         return order
 
@@ -194,12 +194,12 @@ class SharingWorker:
         }
         if self._settings.master.combine == "mean":
             self._replica.share_updates(1 / len(group.seats))
-        fresh = not member.synchronised
+        fresh = not member.synchronized
         if fresh:
             self._shared.continue_from(group.progress.thresholds)
         try:
             if fresh and group.source < 0:
-                self._synchronise(group)
+                self._synchronize(group)
             elif fresh:
                 self._take_state(group, group.seats[group.source])
             self._replica.use_learning_rate(group.progress.learning_rate, afresh=fresh)
@@ -215,12 +215,12 @@ class SharingWorker:
         if fresh:
             self._ask()
 
-    def _synchronise(self, group: Group) -> None:
+    def _synchronize(self, group: Group) -> None:
         """All begin together, with the driver's state."""
         ring: Ring | None = None
         try:
             ring = self._member.join(group)
-            self._member.synchronise(ring, group)
+            self._member.synchronize(ring, group)
         finally:
             self._member.leave(ring, group)
         self._shared.reset(self._member.average[: self._shared.vector.size])
@@ -245,11 +245,11 @@ class SharingWorker:
         self._clock = max(self._clock, found.clock)
         self._clocks = {worker: found.clocks.get(worker, self._clock) for worker in self._clocks}
         self._mesh.restored(found.versions)
-        member.synchronised = True
+        member.synchronized = True
         self._phases.since(PhaseCode.STATE, began_s)
 
     def _catch_up_with_others(self) -> None:
-        """Having missed more than neighbours keep, take over the whole state of one of them."""
+        """Having missed more than neighbors keep, take over the whole state of one of them."""
         while self._behind and self._group is not None:
             origin = self._behind.popleft()
             for seat in self._group.seats:
@@ -282,7 +282,7 @@ class SharingWorker:
 
     def _send_snapshot(self) -> None:
         """Send the driver what is shared now, from the control line's thread, in mid-step."""
-        if self._member.synchronised:
+        if self._member.synchronized:
             self._member.send_vector(self._snapshot().vector)
 
     # -- pieces -----------------------------------------------------------------------------

@@ -42,6 +42,6 @@ def _refitted(source: DataSource, seen: DataPreview) -> DataSource:
     names = {column.name for column in seen.columns}
     absent = {source.label, *source.features, *source.categories} - names - {None}
     chosen = source.label is not None or source.task == "other"
-    if source.info.labelled and names and (absent or not chosen):
+    if source.info.labeled and names and (absent or not chosen):
         return with_guessed_columns(source, seen.columns)
     return source

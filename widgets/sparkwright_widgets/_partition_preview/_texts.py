@@ -125,7 +125,7 @@ def comparison(
 ) -> tuple[list[str], list[list[object]]]:
     """Heads and rows of the table of all modes and strategies."""
     timed = chosen.step_s is not None
-    labelled = chosen.label_forecast != "none"
+    labeled = chosen.label_forecast != "none"
     sized = chosen.survey.bytes_per_row is not None
     heads = [
         "Repartition",
@@ -138,7 +138,7 @@ def comparison(
         "Minibatches",
         *(["Saved an epoch"] if timed else []),
         "Waiting",
-        *(["Labels off"] if labelled else []),
+        *(["Labels off"] if labeled else []),
     ]
     rows: list[list[object]] = []
     splitting = {each.plan.mode for each in forecasts if each.plan.action == "shuffled"}
@@ -166,7 +166,7 @@ def comparison(
                 count_text(each.minibatches_after),
                 *([duration_text(max(0.0, each.seconds_saved or 0.0))] if timed else []),
                 _share(each.idle_after),
-                *([_share(each.after.label_skew)] if labelled else []),
+                *([_share(each.after.label_skew)] if labeled else []),
             ]
         )
     return heads, rows
@@ -246,11 +246,11 @@ def still_block(
 def _numbers(forecast: PartitionForecast) -> tuple[list[str], list[list[object]]]:
     now, after = forecast.now, forecast.after
     count = min(MOST_TABLE_ROWS, max(len(now.rows), len(after.rows)))
-    labelled = forecast.label_forecast != "none"
+    labeled = forecast.label_forecast != "none"
     heads = ["Number", "Rows of the partition now", "Rows of the worker then"]
-    heads += ["Labels off the mix now", "then", "Most frequent now", "then"] if labelled else []
+    heads += ["Labels off the mix now", "then", "Most frequent now", "then"] if labeled else []
     names = forecast.survey.class_names
-    off = (now.label_distances, after.label_distances) if labelled else ()
+    off = (now.label_distances, after.label_distances) if labeled else ()
     rows: list[list[object]] = []
     for number in range(count):
         line: list[object] = [number]
@@ -259,7 +259,7 @@ def _numbers(forecast: PartitionForecast) -> tuple[list[str], list[list[object]]
             line.append(count_text(held[number]) if number < len(held) else "—")
         for distances in off:
             line.append(_share(distances[number]) if number < len(distances) else "—")
-        if labelled:
+        if labeled:
             line += [_most_frequent(layout, number, names) for layout in (now, after)]
         rows.append(line)
     return heads, rows

@@ -14,7 +14,7 @@ _LEAST_CONTENTS = 4  # fewer sections are seen at a glance
 _PICTURE = re.compile(r"<(?:img|svg|canvas)\b[^>]*>", re.IGNORECASE)
 _HEADING = re.compile(r"<h([1-6])\b[^>]*>(.*?)</h\1>", re.IGNORECASE | re.DOTALL)
 _ALT = re.compile(r"""\salt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
-_LABEL = re.compile(r"""\saria-(?:label|labelledby)\s*=\s*["'][^"']+["']""", re.IGNORECASE)
+_LABEL = re.compile(r"""\saria-(?:label|labeledby)\s*=\s*["'][^"']+["']""", re.IGNORECASE)
 _HIDDEN = re.compile(r"""\saria-hidden\s*=\s*["']true["']""", re.IGNORECASE)
 # What nbconvert writes where a notebook gives no text.
 _NO_TEXT = ("", "no description has been provided for this image")
@@ -80,7 +80,7 @@ def report_page(
     for name, heading, section in zip(ids, titles, sections, strict=True):
         blocks = "\n".join(block.inside() for block in section.blocks)
         parts.append(
-            f'<section aria-labelledby="{name}"><h2 id="{name}">{heading}</h2>\n{blocks}</section>'
+            f'<section aria-labeledby="{name}"><h2 id="{name}">{heading}</h2>\n{blocks}</section>'
         )
     line = first_line(about, made_at, took)
     return with_alternative_texts(page(title=title, line=line, body="\n".join(parts)))
