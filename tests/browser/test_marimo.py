@@ -131,6 +131,8 @@ def test_marimo_shows_the_curve_live_and_stops_the_run(page):
     panel = page.locator(".sparkwright-panel").first
     panel.locator(".sparkwright-badge", has_text="Training").wait_for()
     canvas = panel.locator(CANVAS)
+    # Keys move along a curve, so before the first minibatches they do nothing.
+    page.wait_for_function("(it) => +document.querySelector(it).ariaValueMax > 0", arg=CANVAS)
     canvas.focus()  # the values are read by keyboard
     seen = 0
     while seen < 200:  # steps; the page's time-out ends a test that waits for ever

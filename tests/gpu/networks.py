@@ -11,6 +11,7 @@ import numpy as np
 import sparkwright as sw
 
 SMALL = os.environ.get("SPARKWRIGHT_GPU_SMALL") == "1"
+VOCABULARY = 8192  # of the transformer
 IS_FAKE = bool(os.environ.get("SPARKWRIGHT_FAKE_GPUS"))
 GPU = os.environ.get("SPARKWRIGHT_GPU_CHECKED", "0")  # its address; see `__main__`
 _open = contextlib.ExitStack()
@@ -29,17 +30,20 @@ def network(name: str) -> tuple[Any, int]:
         inside: list[Any] = [layers.Conv2D(20, 5, activation="relu"), layers.MaxPooling2D()]
         inside += [layers.Conv2D(50, 5, activation="relu"), layers.MaxPooling2D()]
         inner = keras.Sequential([x, *inside, layers.Flatten(), layers.Dense(500, "relu")])
-    elif name == "resnet50" and SMALL:
-        batch, inner = 8, keras.Sequential([keras.Input((16, 16, 3)), layers.Conv2D(4, 3)])
-        inner.add(layers.BatchNormalization())
-        inner.add(layers.Flatten())
     elif name == "resnet50":
-        options: dict[str, Any] = {"include_top": False, "pooling": "avg", "weights": None}
-        inner = keras.applications.ResNet50(input_shape=(224, 224, 3), **options)
-        batch = 64
+        side, batch = (16, 8) if SMALL else (224, 64)
+        x = given = keras.Input((side, side, 3), dtype="uint8")
+        x = layers.Rescaling(1 / 255)(x)
+        if SMALL:
+            x = layers.Flatten()(layers.BatchNormalization()(layers.Conv2D(4, 3)(x)))
+        else:
+            options: dict[str, Any] = {"include_top": False, "pooling": "avg", "weights": None}
+            x = keras.applications.ResNet50(input_shape=(side, side, 3), **options)(x)
+        inner = keras.Model(given, x)
     else:
         width, heads, length, blocks, batch = (16, 2, 8, 1, 8) if SMALL else (512, 8, 256, 6, 32)
-        x = given = keras.Input((length, width))
+        x = given = keras.Input((length,), dtype="int32")
+        x = layers.Embedding(VOCABULARY, width)(x)
         for _ in range(blocks):
             seen = layers.LayerNormalization()(x)
             x = layers.add([x, layers.MultiHeadAttention(heads, width // heads)(seen, seen)])
@@ -55,8 +59,12 @@ def network(name: str) -> tuple[Any, int]:
 
 def random_data(model: Any, count: int) -> tuple[Any, Any]:
     """So many examples for a network of figures."""
-    random = np.random.default_rng(0)
-    features = random.random((count, *model.input_shape[1:]), np.float32)
+    random, shape = np.random.default_rng(0), (count, *model.input_shape[1:])
+    kind = str(model.inputs[0].dtype)
+    if kind == "float32":
+        features = random.random(shape, np.float32)
+    else:  # pixels or tokens
+        features = random.integers(0, 256 if kind == "uint8" else VOCABULARY, shape, kind)
     return features, random.integers(0, 10, count).astype(np.int32)
 
 

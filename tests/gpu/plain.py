@@ -147,6 +147,7 @@ def vectors(millions: str) -> dict[str, float]:
     state = ModelState.of(wide(_parameters(millions)))
     vector = np.zeros(state.averaged_size, np.float32)
     out, held = np.empty_like(vector), list[Any]()
+    down = _jax_pinned if on_jax else np.asarray
     times: dict[str, list[float]] = {"read": [], "write": [], "down": [], "up": []}
     for number in range(2 + _REPEATS):
         vector[:] = number
@@ -155,7 +156,7 @@ def vectors(millions: str) -> dict[str, float]:
         times["read"].append(seconds(lambda: state.read(updater=False, out=out)))
         assert (out == number).all(), "what was read is not what was written"
         times["up"].append(seconds(lambda: held.append((_jax_put if on_jax else _tf_put)(vector))))
-        times["down"].append(seconds(lambda: np.copyto(out, np.asarray(held.pop()))))
+        times["down"].append(seconds(lambda: np.copyto(out, down(held.pop()))))
     medians = {name: statistics.median(found[2:]) for name, found in times.items()}
     return {"parameters": state.averaged_size, **medians}
 
@@ -165,6 +166,13 @@ def _jax_put(vector: Any) -> Any:
 
     # A sum, because JAX remembers the host's memory of an array that it was given.
     return jax.block_until_ready(jax.device_put(vector) + 0)
+
+
+def _jax_pinned(array: Any) -> Any:
+    import jax  # pyright: ignore[reportMissingImports]
+
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
+    return np.asarray(jax.device_put(array, sharding))
 
 
 def _tf_put(vector: Any) -> Any:

@@ -113,15 +113,14 @@ print(json.dumps(wrong))
 def test_variables_in_a_gpus_memory_are_changed_as_those_of_a_cpu() -> None:
     """JAX' CPU stands in for the GPU: the copies are the same calls."""
     program = """
-import json, jax, keras, numpy as np
+import json, keras, numpy as np
 from sparkwright.networks import backend, state
 
 access = backend._JaxGpuVariables()
 state.variables = lambda: access
-log, read, array = [], access.read, type(jax.numpy.ones(1))
-start = array.copy_to_host_async
-array.copy_to_host_async = lambda self: (log.append("start"), start(self))[1]
-access.read = lambda held: (log.append("read"), read(held))[1]
+log, gathered = [], access.gathered
+access.gathered = lambda held: (log.append(len(held)), gathered(held))[1]
+access.read = None
 model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
 model.compile("adam", "mse")
 held = state.ModelState.of(model)
@@ -139,7 +138,7 @@ wrong = found.copy()
 wrong[-1] = np.nan
 held.write(wrong)
 print(json.dumps({
-    "order": order == ["start"] * number + ["read"] * number,
+    "copies": order == [number],
     "read": (found == np.arange(size)).all().item(),
     "less": (less == np.arange(held.averaged_size) - 1).all().item(),
     "finite": [finite, held.is_finite(updater=True), held.is_finite(updater=False)],
@@ -148,5 +147,49 @@ print(json.dumps({
     path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
     environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
     found = json_printed_by("-c", program, environment=environment)
-    expected = {"order": True, "read": True, "less": True, "finite": [True, False, True]}
+    expected = {"copies": True, "read": True, "less": True, "finite": [True, False, True]}
     assert found == expected
+
+
+def test_minibatches_of_one_compiled_loop_train_as_one_by_one() -> None:
+    """Which only GPUs do, so a CPU is called one here."""
+    program = """
+import json, keras, numpy as np
+from sparkwright.networks import ModelDefinition
+from sparkwright.workers._batch_layout import BatchLayout
+from sparkwright.workers._jax_replica import JaxReplica
+
+keras.utils.set_random_seed(1)
+layers = keras.layers
+model = keras.Sequential([keras.Input((3,)), layers.Dense(4, "relu"), layers.BatchNormalization()])
+model.add(layers.Dropout(0.5))
+model.add(layers.Dense(1))
+model.compile("adam", "mse", metrics=["mae"])
+random = np.random.default_rng(1)
+shapes = {"features/x": (39, 8, 3), "labels/y": (39, 8, 1)}
+columns = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+layout = BatchLayout(model, {name: a[0] for name, a in columns.items()}, training=True)
+definition, found = ModelDefinition.of(model), []
+on_gpu = type("OnGpu", (JaxReplica,), {"device": ("GPU", 1)})
+replicas = JaxReplica(definition), on_gpu(definition)
+replicas[1].write(replicas[0].state.read(updater=True))
+replicas[1].state.write_extras(replicas[0].state.read_extras())
+for replica in replicas:
+    replica._step_s, results = 1e-9, []
+    for steps in (39, 39, 5, 5):
+        block = {name: array[:steps] for name, array in columns.items()}
+        losses, metrics = replica.train(layout, block)
+        results += [losses, metrics["mae"], replica.learning_rate]
+    found.append([replica.state.read(updater=True), *results])
+print(json.dumps({
+    "counts": sorted({shape[-1] for shape in replica._shapes}),
+    "difference": max(float(np.abs(a - b).max()) for a, b in zip(*found, strict=True)),
+    "iterations": replica.iterations,
+}))
+"""
+    path = os.pathsep.join([*filter(None, sys.path), str(ROOT), str(JAX)])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": path}
+    found = json_printed_by("-c", program, environment=environment)
+    assert found["difference"] < 1e-5
+    assert found["counts"] == [1, 4, 5, 32]
+    assert found["iterations"] == 88

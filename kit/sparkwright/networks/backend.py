@@ -60,8 +60,8 @@ class Variables:
         """
         return np.asarray(self._ops.ReadVariableOp(resource=held.handle, dtype=held.dtype))
 
-    def fetch(self, held: Sequence[Any]) -> None:
-        """Start to copy values that are about to be read from a GPU, all at the same time."""
+    def gathered(self, held: Sequence[Any]) -> Array | None:
+        """Return all values, flat, one after another, if a GPU joins them; otherwise None."""
         del held
 
     def are_finite(self, held: Sequence[Any]) -> bool | None:
@@ -156,18 +156,25 @@ class _JaxVariables(Variables):
 
 
 class _JaxGpuVariables(_JaxVariables):
-    """Variables in a GPU's memory: many copies under way at once, and sums where the values are."""
+    """Variables in a GPU's memory: one copy of all, and sums where the values are."""
 
     def __init__(self) -> None:
         super().__init__()
-        np_ = self._jax.numpy
+        np_, sharding = self._jax.numpy, self._jax.sharding.SingleDeviceSharding
+        # JAX copies 100 MB to other memory of the host in 80 ms, to pinned memory in 2 (H100).
+        self._pinned = sharding(self._jax.devices()[0], memory_kind="pinned_host")
+        self._joined: Any = self._jax.jit(
+            lambda values: np_.concatenate([value.ravel() for value in values])
+        )
         self._all_finite: Any = self._jax.jit(
             lambda values: np_.stack([np_.isfinite(value).all() for value in values]).all()
         )
 
-    def fetch(self, held: Sequence[Any]) -> None:
-        for each in held:
-            each.value.copy_to_host_async()
+    def gathered(self, held: Sequence[Any]) -> Array | None:
+        if not held:
+            return None
+        joined = self._joined([each.value for each in held])
+        return np.asarray(self._jax.device_put(joined, self._pinned))
 
     def are_finite(self, held: Sequence[Any]) -> bool | None:
         return bool(self._all_finite([each.value for each in held])) if held else None

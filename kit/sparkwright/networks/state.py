@@ -338,9 +338,13 @@ def _spans(of: Sequence[Any]) -> Iterator[_Span]:
 def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
     """Each variable's value, flat, as it lies in memory."""
     access = variables()
-    access.fetch([span.held for span in spans])
+    joined = access.gathered([span.held for span in spans])
     for span in spans:
-        yield span, access.read(span.held).reshape(-1)
+        if joined is None:
+            yield span, access.read(span.held).reshape(-1)
+        else:
+            first = spans[0].start
+            yield span, joined[span.start - first : span.stop - first]
 
 
 def _assign(spans: Sequence[_Span], vector: Vector) -> None:

@@ -1,7 +1,9 @@
 """A replica on JAX: a compiled step, whose state is passed in and out."""
 
+import math
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +15,9 @@ from ._batch_layout import BatchLayout
 from ._replica_base import Columns, Replica, last_rate, loss_of
 
 Values = list[Any]
+# Where a GPU takes less time for a minibatch than this, it waits for Python, which starts each one.
+_SHORT_S = 0.002
+_SCANNED = (32, 4)  # minibatches that one compiled loop trains; others are trained one by one
 
 
 class _TrainCall(NamedTuple):
@@ -20,17 +25,18 @@ class _TrainCall(NamedTuple):
 
     Attributes:
         variables: trainable ones, then the optimizer's, then all others.
-        step: (state, minibatch, share) -> (state, loss); the state that it is given is used up.
-        finish: state -> (metrics, learning rate of the last step).
+        step: (state, minibatch, share) -> (state, loss, readings); the state that it is given is
+            used up. The readings are the metrics and the learning rate.
+        scan: (state, minibatches, share) -> (state, losses, readings) likewise.
     """
 
     variables: list[Any]
     step: Callable[..., Any]
-    finish: Callable[..., Any]
+    scan: Callable[..., Any]
 
 
 class JaxReplica(Replica):
-    """Calls a compiled step for each minibatch in turn.
+    """Calls a compiled step for each minibatch in turn; on a GPU, if they are short, for several.
 
     JAX compiles a function for each shape. So the number of minibatches is free, and a shorter
     last minibatch is compiled once. On CPUs, XLA runs convolutions within a compiled loop more than
@@ -45,7 +51,9 @@ class JaxReplica(Replica):
         self.uses_xla = True
         self._share: float | None = None
         self._calls: dict[Any, Any] = {}
-        self._shapes: set[Any] = set()  # those that the step has been compiled for
+        self._shapes: set[Any] = set()  # those that a function has been compiled for
+        self._step_s: float | None = None  # of a minibatch that has been compiled before
+        self._last_steps = 0  # of the last call of `train`
 
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
@@ -67,17 +75,40 @@ class JaxReplica(Replica):
         if layout.key not in self._calls:
             self._calls[layout.key] = self._compile_train(layout, [array[0] for array in arrays])
         call: _TrainCall = self._calls[layout.key]
-        shape = (layout.key, arrays[0].shape[1], self._share is None)
-        self.has_traced = shape not in self._shapes
-        self._shapes.add(shape)
-        state, losses = _values(call.variables), list[Any]()
-        for minibatch in zip(*arrays, strict=True):
-            state, loss = call.step(state, minibatch, self._share)
+        state, losses, readings = _values(call.variables), list[Any](), None
+        self.has_traced = False
+        began_s = time.monotonic()
+        for start, count in self._pieces(len(arrays[0])):
+            shape = (layout.key, arrays[0].shape[1], self._share is None, count)
+            self.has_traced |= shape not in self._shapes
+            self._shapes.add(shape)
+            if count == 1:
+                train, part = call.step, [array[start] for array in arrays]
+            else:
+                train, part = call.scan, [array[start : start + count] for array in arrays]
+            state, loss, readings = train(state, part, self._share)
             losses.append(loss)
-        found, metrics, rate = self._jax.device_get((losses, *call.finish(state)))
+        found, (metrics, rate) = self._jax.device_get((losses, readings))
+        if self._step_s is None and not self.has_traced:
+            self._step_s = (time.monotonic() - began_s) / len(arrays[0])
         _assign(call.variables, state)
         self.learning_rate = float(rate)
-        return np.array(found, np.float32), {name: float(value) for name, value in metrics.items()}
+        flat = np.concatenate([np.ravel(each) for each in found]).astype(np.float32, copy=False)
+        return flat, {name: float(value) for name, value in metrics.items()}
+
+    def _pieces(self, steps: int) -> Iterator[tuple[int, int]]:
+        """Where each compiled call begins, and how many of `steps` minibatches it trains."""
+        counts = [1]
+        if self.device[0] == "GPU" and (self._step_s or math.inf) < _SHORT_S:
+            # Rounds of one length need one call each.
+            usual = {steps} if steps == self._last_steps and steps < max(_SCANNED) else set[int]()
+            counts = sorted({*_SCANNED, *usual, 1}, reverse=True)
+        self._last_steps = steps
+        start = 0
+        while start < steps:
+            count = next(n for n in counts if n <= steps - start)
+            yield start, count
+            start += count
 
     def _compile_train(self, layout: BatchLayout, arrays: Values) -> _TrainCall:
         import keras
@@ -96,7 +127,7 @@ class JaxReplica(Replica):
             after = [scope.get_current_value(variable) for variable in others]
             return scaled, (after, keras.ops.cast(loss, "float32"))
 
-        def step(state: Values, minibatch: Values, share: Any) -> Any:
+        def change(state: Values, minibatch: Values, share: Any) -> Any:
             before, updater = state[:first], state[first:last]
             with_gradients = self._jax.value_and_grad(forward, has_aux=True)
             (_, (rest, loss)), gradients = with_gradients(before, state[first:], minibatch)
@@ -106,13 +137,27 @@ class JaxReplica(Replica):
                 after = [old + share.astype(old.dtype) * (new - old) for old, new in pairs]
             return [*after, *updater, *rest], loss
 
-        def finish(state: Values) -> Any:
+        def readings(state: Values) -> Any:
             with keras.StatelessScope(zip(variables, state, strict=True)):
                 found = model.get_metrics_result() if layout.has_metrics else {}
                 metrics = {name: value for name, value in found.items() if name != "loss"}
                 return metrics, keras.ops.cast(last_rate(optimizer), "float32")
 
-        return _TrainCall(variables, self._jax.jit(step, donate_argnums=0), self._jax.jit(finish))
+        def step(state: Values, minibatch: Values, share: Any) -> Any:
+            state, loss = change(state, minibatch, share)
+            return state, loss, readings(state)
+
+        def scan(state: Values, minibatches: Values, share: Any) -> Any:
+            def body(state: Values, minibatch: Values) -> Any:
+                after, loss = change(state, minibatch, share)
+                # A loop's state keeps its types, which JAX' "weak" ones are not.
+                return [new.astype(old.dtype) for new, old in zip(after, state, strict=True)], loss
+
+            state, losses = self._jax.lax.scan(body, state, minibatches)
+            return state, losses, readings(state)
+
+        compiled = [self._jax.jit(function, donate_argnums=0) for function in (step, scan)]
+        return _TrainCall(variables, *compiled)
 
     def _others(self) -> list[Any]:
         """The variables that are neither trainable nor the optimizer's, each once."""
