@@ -132,7 +132,7 @@ def test_marimo_shows_the_curve_live_and_stops_the_run(page):
     panel.locator(".sparkwright-badge", has_text="Training").wait_for()
     canvas = panel.locator(CANVAS)
     # Keys move along a curve, so before the first minibatches they do nothing.
-    page.wait_for_function("(it) => +document.querySelector(it).ariaValueMax > 0", arg=CANVAS)
+    panel.locator(f'{CANVAS}[aria-valuemax]:not([aria-valuemax="0"])').wait_for()
     canvas.focus()  # the values are read by keyboard
     seen = 0
     while seen < 200:  # steps; the page's time-out ends a test that waits for ever
