@@ -22,7 +22,7 @@ SHARING = notebooks/02_gradient_sharing.ipynb
 LAB_OPTIONS = $(shell [ "$$(id -u)" != 0 ] || echo --allow-root)
 
 .PHONY: help setup demo sharing report lab hdfs test test-cluster connect browser stores notebooks binder tour-memory chaos
-.PHONY: check bench clean docs gpu gpu-wheels screenshots spark-versions
+.PHONY: check bench clean dist docs gpu gpu-wheels screenshots spark-versions
 
 help:
 	@echo 'make demo    train LeNet on handwritten digits on Spark; the report is reports/quickstart.html'
@@ -46,6 +46,7 @@ help:
 	@echo 'make bench   measure, and write reports/benchmarks.json'
 	@echo 'make gpu     check and measure what needs an NVIDIA GPU, in 8 minutes; the report is reports/gpu.html'
 	@echo 'make gpu-wheels  fetch into build/gpu-wheels what a machine with a GPU and no network may lack'
+	@echo 'make dist    build wheel and sdist into dist/, and test the wheel in a new environment'
 	@echo 'make setup   only set up: .venv with the Python packages, and Java'
 	@echo 'make clean   remove .venv, caches and build outputs; reports/ stays'
 
@@ -129,6 +130,9 @@ gpu:
 
 gpu-wheels: setup
 	@$(RUN) .venv/bin/python -m tests.gpu.wheels build/gpu-wheels
+
+dist: setup
+	@.ci/dist
 
 clean:
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log

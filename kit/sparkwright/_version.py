@@ -1,3 +1,3 @@
 """The version, as a literal: zip-shipped copies on executors have no package metadata."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
