@@ -186,7 +186,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
         (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
         (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
-        (GOOD, {"label": "color"}, "error: `labels` must select columns that are there."),
+        (GOOD, {"label": "color"}, "error: `labels` must select existing columns."),
         (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),
         (GOOD, {"classes": 2}, "line 2: column 'kind' must hold numbers"),
         (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),

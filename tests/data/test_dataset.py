@@ -73,7 +73,7 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
         ),
         (
             lambda: DataSet([0], np.array(["a"])),
-            "dtype <U1. Number classes: `np.unique(labels, return_inverse=True)`.",
+            "dtype <U1. Convert classes to integers: `np.unique(labels, return_inverse=True)`.",
         ),
         (lambda: DataSet(np.zeros((3, 0))), "Received: 'features' with shape (3, 0) and dtype"),
         (lambda: DataSet(np.zeros(3), weights=2.0), "Received: 'weights' with shape () and dtype"),
@@ -228,7 +228,7 @@ def table_of(**columns: Any) -> Any:
         ),
         pytest.param(
             [zeros(1, 2), zeros(1, 2, dtype=np.int32)],
-            "features/features has one dtype. Received: ['float32', 'int32']",
+            "features/features has the same dtype. Received: ['float32', 'int32']",
             id="other dtype",
         ),
         pytest.param(
@@ -239,7 +239,7 @@ def table_of(**columns: Any) -> Any:
         pytest.param([zeros(1, 2, 3), zeros(1, 2)], "shapes [(2,), (2, 3)]", id="other rank"),
         pytest.param(
             [zeros(1, 2, 1), zeros(1, 3, 1, features_masks=np.ones((1, 2)))],
-            "one number a step, shape (1, 3). Received: (1, 2)",
+            "one number per step, shape (1, 3). Received: (1, 2)",
             id="mask of other length",
         ),
         pytest.param(

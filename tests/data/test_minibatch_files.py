@@ -156,8 +156,8 @@ def test_an_export_is_replaced_only_on_request(place: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "written", "deleted"),
     [
-        ("thesis.txt", "x", "folder of its own.*thesis", "only exports are deleted"),
-        (".manifest.json.mine.tmp", "x", "folder of its own", "only exports are deleted"),
+        ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
+        (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
         ("manifest.json", '{"name": "my-app"}', "of another kind", "of another kind"),
     ],
 )

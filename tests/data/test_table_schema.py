@@ -48,7 +48,7 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("z", r"`features` must select columns that are there\. Received: 'z', of the columns 'a'"),
+        ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
         (5, "Received: 5, of 5 columns"),
         (-6, "Received: -6, of 5 columns"),
         (["a", 0], "'a' more than once"),
@@ -168,11 +168,11 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
         ({"one_hot": 1}, "`one_hot` must be True or False"),
         ({"categories": ["a"]}, "`categories` must be column -> values"),
-        ({"categories": {"z": ["x"]}}, "`categories` must select columns that are there"),
+        ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
         ({"categories": {"e": ["x"]}, "labels": "e"}, "among the features. Received: 'e'"),
         ({"categories": {"a": []}}, "`categories` must not be empty"),
         ({"categories": {"a": 3}}, "`categories` must be different values"),
-        ({"weights": "z"}, "`weights` must select columns that are there"),
+        ({"weights": "z"}, "`weights` must select existing columns"),
         ({"missing": "drop"}, "`missing` must be"),
         ({"missing": math.inf}, "`missing` must be"),
         ({"missing": True}, "`missing` must be"),
