@@ -220,10 +220,10 @@ def test_every_column_with_invalid_values_is_named_and_skipped_rows_are_warnings
 @pytest.mark.parametrize(
     ("text", "rows", "words"),
     [
-        ("1,2\n3,4\n", 2, "the first line must name the columns"),
-        ("a,a\n3,4\n", 2, "the names in the header must differ"),
+        ("1,2\n3,4\n", 2, "the first line must hold the column names"),
+        ("a,a\n3,4\n", 2, "the names in the header must be unique"),
         ("a,b\n", 0, "error: There is no row."),
-        ("", 0, "error: at least one file must hold a line"),
+        ("", 0, "error: at least one file must have a line"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],
 )
