@@ -247,7 +247,7 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     assert str(caught.value) == (
         "every key must be in every source. Received: 2 not in 'people', 1 not in 'visits'; the "
         "first: 1 (not in 'visits'), 2 (not in 'people'), 8 (not in 'people'). "
-        'Use `missing="drop"` to leave such keys out.'
+        'Use `missing="drop"` to drop such keys.'
     )
     with pytest.raises(DataError, match=r"2 more than once in 'people'; the first: 1 .*, 9 "):
         replace(reader, missing="drop").completed(found)
@@ -263,8 +263,8 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
         ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: 'persons'"),
         ({"x": ("people", "ages")}, r"'ages'"),
         ({"x": ("people", 7)}, r"7, of 5 columns"),
-        ({"x": ("people", [])}, r"a column at least\. Received: \[\]"),
-        ({"x": ("people", slice(5, 9))}, r"a column at least"),
+        ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
+        ({"x": ("people", slice(5, 9))}, r"at least one column"),
         ({"x": ("people", "on")}, r"'on' of type date"),
         ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
         ({"x": ("people", [1.5])}, r"1\.5"),
@@ -306,7 +306,7 @@ def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> No
     [
         ({"missing": "fill"}, "missing='fill'"),
         ({"duplicates": "all"}, "duplicates='all'"),
-        ({"features": {}}, "an input at least"),
+        ({"features": {}}, "at least one input"),
         ({"sources": {}}, r"Received: none"),
         ({"sources": {"a": "a.csv"}}, r"Received: a\."),
         ({"align": "left"}, "align='left'"),
