@@ -13,7 +13,7 @@ from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequenc
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._join_frames import tables_of
-from sparkwright.data._join_plan import Plan, planned
+from sparkwright.data._join_plan import Plan, make_plan
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._survey import Survey
 from sparkwright.data.pieces import SkipLog
@@ -43,7 +43,7 @@ ARRAYS = {
 
 
 def plan_of(features: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Plan:
-    return planned(SOURCES, TYPES, features, labels or {})
+    return make_plan(SOURCES, TYPES, features, labels or {})
 
 
 def rows(**columns: Any) -> bytes:
@@ -152,7 +152,7 @@ def test_a_bad_row_is_an_error_with_its_key_or_skipped_and_counted(
 
 
 def test_arrays_of_another_length_are_named() -> None:
-    plan = planned(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
+    plan = make_plan(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
     log = SkipLog("skip")
     good = list(reader_of(plan)([rows(c0_0=lists([1, 2], [3], [5, 6]))], log))
     assert DataSet.concatenate(good).features["x"].tolist() == [[1, 2], [5, 6]]
@@ -162,7 +162,7 @@ def test_arrays_of_another_length_are_named() -> None:
 def test_labels_of_another_length_than_features_are_named() -> None:
     sources = {**SOURCES, "moods": sequences(Frame(), key="person", order="day")}
     types = {**TYPES, "moods": {"person": "bigint", "day": "int", "mood": "double"}}
-    plan = planned(sources, types, AMOUNT, {"y": ("moods", "mood")})
+    plan = make_plan(sources, types, AMOUNT, {"y": ("moods", "mood")})
     more = {
         "n2": pa.array([2, 1, 2], pa.int64()), "x2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
     }  # fmt: skip

@@ -19,8 +19,8 @@ from tests.data.pictures import folder_of_classes, pixels, write
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._browsing import parent_of, within
-from sparkwright.data._data_preview import look_at, number_of
+from sparkwright.data._browsing import parent_of, run_with_timeout
+from sparkwright.data._data_preview import number_of, summarize_column
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
@@ -59,7 +59,7 @@ def test_a_text_is_a_number_exactly_when_the_reader_of_csv_files_says_so(text: s
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6) | st.integers(-50, 50), max_size=60))
 def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
-    look = look_at("x", [None if value is None else str(value) for value in values])
+    look = summarize_column("x", [None if value is None else str(value) for value in values])
     numbers = [value for value in values if value is not None]
     assert (look.count, look.missing) == (len(numbers), len(values) - len(numbers))
     if not numbers:
@@ -74,8 +74,8 @@ def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
 
 
 def test_a_few_texts_among_numbers_are_mistakes_many_are_text() -> None:
-    assert look_at("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
-    assert look_at("x", ["1", "a", "b"]).kind == "text"
+    assert summarize_column("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
+    assert summarize_column("x", ["1", "a", "b"]).kind == "text"
 
 
 # --- guesses
@@ -129,13 +129,13 @@ def test_the_format_of_a_csv_file_is_guessed(content: bytes, expected: dict[str,
 
 
 def test_label_and_task_are_guessed_from_names_and_values() -> None:
-    species = look_at("Species", ["a", "b", "a"] * 4)
-    price = look_at("price", ["1.5", "2.5", "7.25"] * 4)
+    species = summarize_column("Species", ["a", "b", "a"] * 4)
+    price = summarize_column("price", ["1.5", "2.5", "7.25"] * 4)
     assert guess_label([species, price]) == "Species"
-    assert guess_label([price, look_at("x", ["1"])]) == "x"
+    assert guess_label([price, summarize_column("x", ["1"])]) == "x"
     assert (guess_task(species), guess_task(price)) == ("classification", "regression")
-    assert guess_task(look_at("y", ["0", "1"] * 9)) == "classification"
-    assert guess_task(look_at("y", [str(i) for i in range(90)])) == "regression"
+    assert guess_task(summarize_column("y", ["0", "1"] * 9)) == "classification"
+    assert guess_task(summarize_column("y", [str(i) for i in range(90)])) == "regression"
 
 
 # --- tables
@@ -262,7 +262,7 @@ def test_numbers_with_a_decimal_comma_are_a_problem_and_no_category(tmp_path: Pa
     said = found(guessed)
     assert "error: The column 'price' holds numbers with a decimal comma, such as '0,5'" in said
     assert "decimal comma, such as '-1.000,0'" in said
-    assert guess_task(look_at("price", ["1,5", "2,5", "n/a"])) == "regression"
+    assert guess_task(summarize_column("price", ["1,5", "2,5", "n/a"])) == "regression"
 
 
 def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
@@ -447,7 +447,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
     over = threading.Event()
     try:
         with pytest.raises(RunTimeoutError, match="hdfs://far"):
-            within(0.05, lambda: over.wait(30), "hdfs://far")
+            run_with_timeout(0.05, lambda: over.wait(30), "hdfs://far")
     finally:
         over.set()
 
@@ -458,4 +458,4 @@ def test_an_error_of_a_store_is_raised_here(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error), match="no"):
-        within(5, fail, "x")
+        run_with_timeout(5, fail, "x")

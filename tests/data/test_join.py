@@ -9,7 +9,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
-from sparkwright.data._join_frames import column_types, opened
+from sparkwright.data._join_frames import column_types, source_frame
 
 SEGMENTS = ["basic", "gold", "silver"]
 
@@ -256,7 +256,7 @@ def test_columns_of_csv_files_have_the_narrowest_type(spark: Any, tmp_path: Path
         "-2,1e3,false,2024-02-01,2024-02-01 00:00:00.5,x,2f,11:30,\n"
         "3\n,inf,,,,,,,NA\n"
     )
-    frame = opened(spark, records(str(tmp_path), key="n"))
+    frame = source_frame(spark, records(str(tmp_path), key="n"))
     assert list(column_types(frame).items()) == [
         ("n", "bigint"), ("x", "double"), ("flag", "boolean"), ("day", "date"),
         ("time", "timestamp"), ("text", "string"), ("unit", "string"), ("part", "string"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import TableSchema
-from sparkwright.data._column_choice import ColumnChoice, in_order, select_columns
+from sparkwright.data._column_choice import ColumnChoice, select_columns, sort_values
 from sparkwright.data._table_schema import listed
 from sparkwright.errors import ConfigurationError
 
@@ -96,9 +96,9 @@ def test_what_is_to_be_inferred_is_known_before_there_is_a_schema() -> None:
 
 
 def test_values_that_are_all_numbers_are_sorted_as_numbers() -> None:
-    assert in_order({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
-    assert in_order({"2", "10", ""}) == ("", "10", "2")
-    assert in_order({"1", "1.0"}) == ("1", "1.0")
+    assert sort_values({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
+    assert sort_values({"2", "10", ""}) == ("", "10", "2")
+    assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
 def test_each_number_of_an_input_has_a_name() -> None:

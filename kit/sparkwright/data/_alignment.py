@@ -79,10 +79,10 @@ def pad_dataset(
     for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
         if flat in columns:
             array, mask = columns[flat], columns.get(_mask_name(flat))
-            columns[flat] = _lengthened(array, length, align)
+            columns[flat] = _pad_steps(array, length, align)
             if masked or (mask is not None and mask.ndim > 1):
                 steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
-                columns[_mask_name(flat)] = _lengthened(steps, length, align)
+                columns[_mask_name(flat)] = _pad_steps(steps, length, align)
     return dataset.from_columns(columns)
 
 
@@ -122,8 +122,8 @@ def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
     for part, array, mask in zip(parts, arrays, masks, strict=True):
         if stepwise:
             length = max(array.shape[1] for array in arrays)
-            part[flat] = _lengthened(array, length, "start")
-            mask = _lengthened(_step_mask(flat, array, mask, dtype), length, "start")
+            part[flat] = _pad_steps(array, length, "start")
+            mask = _pad_steps(_step_mask(flat, array, mask, dtype), length, "start")
         part[_mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
 
 
@@ -145,7 +145,7 @@ def _step_mask(flat: str, array: Array, mask: Array | None, dtype: np.dtype[Any]
     return mask
 
 
-def _lengthened(array: Array, length: int, align: Alignment) -> Array:
+def _pad_steps(array: Array, length: int, align: Alignment) -> Array:
     missing = length - array.shape[1]
     if not missing:
         return array

@@ -61,7 +61,7 @@ def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder
         RunTimeoutError: if the store does not respond in time.
     """
     place = url.strip() or os.getcwd()
-    return within(timeout_s, lambda: _browse(place, most), place)
+    return run_with_timeout(timeout_s, lambda: _browse(place, most), place)
 
 
 def _browse(url: str, most: int) -> Folder:
@@ -125,7 +125,7 @@ def parent_of(url: str) -> str | None:
     return f"{scheme}{sign}{above}{'/' if is_top else ''}"
 
 
-def within(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
+def run_with_timeout(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
     """Return the result of `function`, run on its own thread.
 
     Raises:

@@ -48,7 +48,7 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
 
 def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]:
     if isinstance(part, str):
-        name = part if part in positions else of_unnamed(part)
+        name = part if part in positions else current_name(part)
         if name in positions:
             return [name]
         received = f"{part!r}, of the columns {listed(positions)}"
@@ -68,11 +68,11 @@ def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]
     raise ConfigurationError(f"`{option}` must select existing columns. Received: {received}.")
 
 
-def of_unnamed(name: str) -> str:
+def current_name(name: str) -> str:
     """Convert a headerless column's name of earlier versions, such as `f3` or `_c3`.
 
     Example:
-        >>> of_unnamed("f3"), of_unnamed("age")
+        >>> current_name("f3"), current_name("age")
         ('column_3', 'age')
     """
     return re.sub(r"^(?:f|_c)(\d+)$", r"column_\1", name)
@@ -155,7 +155,7 @@ class ColumnChoice:
             if fixed is not None:
                 classes[output] = fixed
         categories: dict[str, Any] = {
-            name: in_order(values[name]) if _is_infer(given) else _fixed(given)
+            name: sort_values(values[name]) if _is_infer(given) else _fixed(given)
             for name, given in self._categories(columns)
         }
         used = self.used(columns)
@@ -198,11 +198,11 @@ class ColumnChoice:
             yield select_columns(columns, [name], option="categories")[0], values
 
 
-def in_order(values: Iterable[str]) -> tuple[str, ...]:
+def sort_values(values: Iterable[str]) -> tuple[str, ...]:
     """Sort as numbers if all values are finite numbers, otherwise as text.
 
     Example:
-        >>> in_order({"10", "9"}), in_order({"10", "9", "x"})
+        >>> sort_values({"10", "9"}), sort_values({"10", "9", "x"})
         (('9', '10'), ('10', '9', 'x'))
     """
     try:
@@ -217,7 +217,7 @@ def in_order(values: Iterable[str]) -> tuple[str, ...]:
 
 def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
     """Return sorted classes; raise DataError if they look like regression targets."""
-    classes = in_order(found)
+    classes = sort_values(found)
     try:
         fractions = [text for text in classes if not float(text).is_integer()]
     except (ValueError, OverflowError):

@@ -44,7 +44,7 @@ class OpenTable:
 Open = Callable[[str], contextlib.AbstractContextManager[OpenTable]]
 
 
-class _UnfitFileError(Exception):
+class _SchemaMismatchError(Exception):
     """Raised if a file's columns do not fit the schema."""
 
 
@@ -127,7 +127,7 @@ class ColumnarReader:
                         made = taken(made, report(faults, rows.num_rows, place, log))
                         if made is not None:
                             yield made
-        except _UnfitFileError as error:
+        except _SchemaMismatchError as error:
             # All parts of a file have the same columns, so only the first reports the error.
             if piece.is_first or log.raises:
                 trouble = "unfit file", f"{piece.url}: {error}"
@@ -140,13 +140,13 @@ class ColumnarReader:
 
     def _check(self, found: tuple[str, ...]) -> None:
         if self.is_exact and found != self.names:
-            raise _UnfitFileError(
+            raise _SchemaMismatchError(
                 f"all files must have the columns of the first, {listed(self.names)}. "
                 f"Received: {listed(found)}."
             )
         absent = [name for name in self.used if found.count(name) != 1]
         if absent:
-            raise _UnfitFileError(
+            raise _SchemaMismatchError(
                 f"the file must have each of the columns {listed(self.used)} once. "
                 f"Received: {listed(found)}."
             )
@@ -204,7 +204,7 @@ def _fitting(convert: Convert, rows: Any) -> Any:
     try:
         return convert(rows, None)
     except DataError as error:
-        raise _UnfitFileError(str(error)) from None
+        raise _SchemaMismatchError(str(error)) from None
 
 
 def _place(piece: Piece, part: int, before: int) -> Callable[[int], str]:

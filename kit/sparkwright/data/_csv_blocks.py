@@ -34,7 +34,7 @@ class EmptyFileError(Exception):
 
 
 @contextlib.contextmanager
-def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
+def open_csv(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
     """Open a file; yield a reader of its text as UTF-8, and the file of its stored bytes."""
     with told(url, "read"), open_file(url) as file:
         codec = compression_of(url)
@@ -121,7 +121,7 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
     )
 
 
-def up_to(read: Read, size_bytes: int) -> Read:
+def limit_bytes(read: Read, size_bytes: int) -> Read:
     """Limit `read` to `size_bytes`."""
     left = size_bytes
 
@@ -202,5 +202,5 @@ def line_begin(file: BinaryIO, at: int) -> int:
 def count_lines(url: str, until: int) -> int:
     """Count the line ends in the first `until` bytes of a file; an OSError names `url`."""
     with open_to_read(url) as file:
-        read = up_to(file.read, until)
+        read = limit_bytes(file.read, until)
         return sum(map(line_count, iter(lambda: read(BLOCK_BYTES), b"")))

@@ -12,10 +12,10 @@ from sparkwright.data._csv_blocks import (
     Read,
     blocks,
     count_lines,
+    limit_bytes,
     line_begin,
-    opened,
+    open_csv,
     read_head,
-    up_to,
     wrong_bytes,
 )
 from sparkwright.data._csv_format import CsvFormat
@@ -105,7 +105,7 @@ class CsvReader:
         """Yield blocks of whole records, their columns, and line (from 0) -> location."""
         trouble = None
         try:
-            with opened(piece.url, self.form) as (read, file):
+            with open_csv(piece.url, self.form) as (read, file):
                 yield from self._blocks(piece, log, read, file)
         except EmptyFileError:
             trouble = "empty file", f"{piece.url}: a file must not be empty. Write it again."
@@ -135,7 +135,7 @@ class CsvReader:
         if piece.parts is not None:
             begin, end = (max(head.size_bytes, line_begin(file, at)) for at in piece.parts)
             file.seek(begin)
-            carried, read = b"", up_to(file.read, end - begin)
+            carried, read = b"", limit_bytes(file.read, end - begin)
             lines_before = cache(partial(count_lines, piece.url, begin))
 
         def place(line: int) -> str:
@@ -205,7 +205,7 @@ def _first_head(files: Sequence[StoredFile], form: CsvFormat) -> tuple[Head, str
     for file in files:
         # Invalid files are reported when they are read, unless all files are invalid.
         try:
-            with opened(file.url, form) as (read, _):
+            with open_csv(file.url, form) as (read, _):
                 return read_head(read, form)[0], file.url
         except EmptyFileError:
             continue

@@ -78,11 +78,11 @@ def number_of(text: str) -> float | None:
         return None
 
 
-def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
+def summarize_column(name: str, values: Sequence[str | None]) -> ColumnLook:
     """Summarize a column of strings; None and NaN are missing values.
 
     Example:
-        >>> look = look_at("age", ["31", "40", None, "old", "28", "35", "36"])
+        >>> look = summarize_column("age", ["31", "40", None, "old", "28", "35", "36"])
         >>> look.kind, look.mean, look.missing
         ('integer', 34.0, 1)
     """

@@ -26,7 +26,7 @@ class FittedColumns(NamedTuple):
     moments: Moments
     columns: tuple[int, ...] | None  # positions on the last axis; None: all
 
-    def over_chosen(self, values: Array, otherwise: float) -> Floats:
+    def where_chosen(self, values: Array, otherwise: float) -> Floats:
         """Return `values` at the chosen columns and `otherwise` at the other columns."""
         if self.columns is None:
             return values
@@ -232,8 +232,8 @@ class MeanAndStd(_FittedArray):
         std = found.moments.std
         return cls(
             per=found.per,
-            mean=found.over_chosen(found.moments.mean, 0.0),
-            std=found.over_chosen(np.where(std > 0, std, 1.0), 1.0),
+            mean=found.where_chosen(found.moments.mean, 0.0),
+            std=found.where_chosen(np.where(std > 0, std, 1.0), 1.0),
             columns=found.columns,
         )
 
@@ -259,8 +259,8 @@ class Range(_FittedArray):
         some = found.moments.count > 0
         return cls(
             per=found.per,
-            minimum=found.over_chosen(np.where(some, found.moments.minimum, 0.0), 0.0),
-            maximum=found.over_chosen(np.where(some, found.moments.maximum, 0.0), 1.0),
+            minimum=found.where_chosen(np.where(some, found.moments.minimum, 0.0), 0.0),
+            maximum=found.where_chosen(np.where(some, found.moments.maximum, 0.0), 1.0),
             columns=found.columns,
         )
 

@@ -262,7 +262,7 @@ def write_file_batches(
     present = exists(out_url)
     # A hidden folder until all are written, so that old archives are kept on a failure.
     new = join(out_url, f".batches.{uuid.uuid4().hex}")
-    pack = partial(_packed, folder=new)
+    pack = partial(_write_archives, folder=new)
     try:
         if spark is None:
             written = list(pack(work))
@@ -284,7 +284,7 @@ def write_file_batches(
     return [join(out_url, name) for name in names]
 
 
-def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:
+def _write_archives(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:
     """Write the archives; a retried task overwrites them with the same content."""
     for name, urls in work:
         contents = tuple(map(read_bytes, urls))

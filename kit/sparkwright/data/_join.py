@@ -10,8 +10,8 @@ from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.data._alignment import Alignment, check_alignment
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._join_frames import column_types, joined_batches, opened
-from sparkwright.data._join_plan import planned
+from sparkwright.data._join_frames import column_types, joined_batches, source_frame
+from sparkwright.data._join_plan import make_plan
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._join_sources import Source
 from sparkwright.data._survey import Survey
@@ -73,10 +73,10 @@ def join(
     check_on_error(on_error)
     check_alignment(align, length)
     check_partitions(partitions)
-    frames = {name: opened(spark, source) for name, source in sources.items()}
+    frames = {name: source_frame(spark, source) for name, source in sources.items()}
     types = {name: column_types(frame) for name, frame in frames.items()}
     sources = {name: each.of_columns(list(types[name]), name) for name, each in sources.items()}
-    plan = planned(sources, types, features, labels or {})
+    plan = make_plan(sources, types, features, labels or {})
     reader = JoinReader(
         plan=plan, missing=missing, duplicates=duplicates, align=align, truncate=truncate
     )

@@ -32,7 +32,7 @@ _TYPES = {
 _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
-def opened(spark: "SparkSession", source: Source) -> "DataFrame":
+def source_frame(spark: "SparkSession", source: Source) -> "DataFrame":
     """Return the source's DataFrame."""
     is_table = not isinstance(source.where, str)
     return source.where if is_table else _csv(spark, source.where, source.form)

@@ -84,7 +84,7 @@ class Plan:
         return {n: c for n, c in alone.items() if n in labels and isinstance(c, tuple)}
 
 
-def planned(
+def make_plan(
     sources: Mapping[str, Source],
     types: Mapping[str, Mapping[str, str]],
     features: Mapping[str, Any],

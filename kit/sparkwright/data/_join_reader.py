@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow_columns import Mask
-from sparkwright.data._column_choice import in_order
+from sparkwright.data._column_choice import sort_values
 from sparkwright.data._csv_parse import conversion_fault, to_numbers
 from sparkwright.data._join_plan import Plan, Slot
 from sparkwright.data._skipped import Skipped
@@ -86,7 +86,7 @@ class JoinReader:
         for (i, j), values in found.classes.items():
             column = self.plan.fields[i][j][0]
             check_found(values, f"in column {column!r} of source {self.plan.sources[i]!r}")
-        plan = self.plan.with_classes({at: in_order(v) for at, v in found.classes.items()})
+        plan = self.plan.with_classes({at: sort_values(v) for at, v in found.classes.items()})
         names = [str(i) for i in self.plan.sequences]
         alone = self.align == "equal_length"
         ranges = {int(n): found.length_of([n] if alone else names) for n in names}

@@ -68,19 +68,19 @@ def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:
     return numbers
 
 
-def balance_of(dataset: DataSet, output: str) -> dict[int, int]:
+def class_counts(dataset: DataSet, output: str) -> dict[int, int]:
     """Return class -> number of labels; one-hot classes that do not occur count 0."""
     numbers, one_hot = label_classes(dataset, output)
-    return dict.fromkeys(range(one_hot or 0), 0) | counted(numbers)
+    return dict.fromkeys(range(one_hot or 0), 0) | count_classes(numbers)
 
 
-def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
+def count_classes(numbers: NDArray[np.int64]) -> dict[int, int]:
     """Return class -> number of occurrences."""
     classes, counts = np.unique(numbers, return_counts=True)
     return dict(zip(classes.tolist(), counts.tolist(), strict=True))
 
 
-def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+def add_counts(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
     """Return the sum of both counts."""
     total = {number: first.get(number, 0) + second.get(number, 0) for number in first | second}
     if len(total) > MOST_CLASSES:
@@ -91,7 +91,7 @@ def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
     return total
 
 
-def titled(
+def named_counts(
     counts: Mapping[int, int], known: Iterable[int], names: Sequence[str] | None
 ) -> dict[Any, int]:
     """Return the counts of the `known` classes by name, or by number if a name is missing."""

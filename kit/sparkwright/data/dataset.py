@@ -178,7 +178,7 @@ class DataSet:
         Raises:
             ConfigurationError: if `size` is below 1.
         """
-        check_whole("size", size)
+        check_integer("size", size)
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
@@ -192,7 +192,7 @@ class DataSet:
         Raises:
             ConfigurationError: if `seed` is not an integer of at least 0.
         """
-        check_whole("seed", seed, minimum=0)
+        check_integer("seed", seed, minimum=0)
         return self.take(np.random.default_rng(seed).permutation(len(self)))
 
     def equals(self, other: "DataSet") -> bool:
@@ -230,7 +230,7 @@ class DataSet:
 MultiDataSet = DataSet
 
 
-def check_whole(name: str, value: Any, *, minimum: int = 1) -> None:
+def check_integer(name: str, value: Any, *, minimum: int = 1) -> None:
     """Raise unless `value` is a Python or NumPy integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ConfigurationError(
