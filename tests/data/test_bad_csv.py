@@ -151,7 +151,7 @@ WHOLE_FILES: list[Any] = [
     ("content", "place", "reason"),
     [pytest.param(*rest, id=name) for name, *rest in WHOLE_FILES],
 )
-def test_a_file_of_no_use_is_named_or_counted(
+def test_unusable_file_raises_or_is_counted(
     content: bytes, place: dict[str, str], reason: str, tmp_path: Path
 ) -> None:
     path = file(tmp_path, content, **place)
@@ -166,7 +166,7 @@ def test_a_file_of_no_use_is_named_or_counted(
 
 
 @pytest.mark.parametrize("place", ["first", "alone"])
-def test_a_first_file_of_no_use_does_not_decide_the_columns(place: str, tmp_path: Path) -> None:
+def test_columns_come_from_the_first_usable_file(place: str, tmp_path: Path) -> None:
     bad = file(tmp_path, GOOD, "bad.csv.gz")
     good = file(tmp_path, GOOD, "good.csv")
     if place == "alone":
@@ -198,9 +198,7 @@ def test_a_first_file_of_no_use_does_not_decide_the_columns(place: str, tmp_path
         ({"on_error": "ignore"}, "`on_error` must be"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(
-    options: Any, message: str, tmp_path: Path
-) -> None:
+def test_invalid_options_raise(options: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(sw.ConfigurationError, match=message):
         sw.data.read_csv(file(tmp_path, GOOD), **options)
 
@@ -262,7 +260,7 @@ def test_a_byte_that_is_not_in_the_encoding_is_named_with_its_line(
     assert len(found.data) + sum(counts.values()) == int(place[-1]) - 2
 
 
-def test_files_without_more_lines_than_are_left_out_are_told_so(tmp_path: Path) -> None:
+def test_file_with_only_skipped_lines_raises(tmp_path: Path) -> None:
     path = file(tmp_path, GOOD)
     with pytest.raises(sw.DataError, match=r"a line after the 3 skipped ones \(`skip_lines`\)"):
         sw.data.read_csv(path, skip_lines=3)

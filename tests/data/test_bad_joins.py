@@ -224,7 +224,7 @@ def test_rows_without_a_key_are_counted_each_by_itself() -> None:
     assert log.skipped.counts == {"wrong number of columns": 1, "no key": 2 + 5}
 
 
-def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking() -> None:
+def test_invalid_rows_are_neither_duplicate_nor_missing_keys() -> None:
     reader = reader_of(plan_of({**AGE, "z": ("visits", "amount")}), lengths={})
     for counts in ({"n0": [1, 2, 1]}, {"n0": [1, None, 1]}):
         content = rows(**counts, x0=[None, NOTE, None])
@@ -296,7 +296,7 @@ def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
         (lambda: ClassIndex(["a"]), r"column=\['a'\]"),  # pyright: ignore
     ],
 )
-def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> None:
+def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         make()
 
@@ -318,7 +318,7 @@ def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> No
     ],
     ids=str,
 )
-def test_an_option_that_cannot_be_meant_so_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_join_option_raises(options: dict[str, Any], says: str) -> None:
     spark: Any = None
     given: dict[str, Any] = {"sources": SOURCES, "features": AGE, **options}
     with pytest.raises(ConfigurationError, match=says):

@@ -47,7 +47,7 @@ def found(source: DataSource) -> str:
 @example(" \t7\t")
 @example("0x10")
 @example("٣")
-def test_a_text_is_a_number_exactly_when_the_reader_of_csv_files_says_so(text: str) -> None:
+def test_number_of_agrees_with_the_csv_reader(text: str) -> None:
     functions: Any = pyarrow.compute
     try:
         trimmed = functions.utf8_trim(pa.array([text]), characters=" \t")
@@ -271,7 +271,7 @@ def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0}])
-def test_a_look_of_no_size_is_refused(settings: dict[str, Any]) -> None:
+def test_preview_of_no_rows_raises(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received"):
         preview(DataSource(), **settings)
 
@@ -420,7 +420,7 @@ def test_a_folder_lists_folders_first_in_natural_order(tmp_path: Path) -> None:
         browse(str(tmp_path / "nowhere"))
 
 
-def test_a_store_keeps_its_scheme_while_one_walks_through_it() -> None:
+def test_browsed_urls_keep_the_scheme_of_the_store() -> None:
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/looking/in/a.csv", b"x,y\n1,2\n")
@@ -439,7 +439,7 @@ def test_a_store_keeps_its_scheme_while_one_walks_through_it() -> None:
         ("hdfs://host:8020/a", "hdfs://host:8020/"), ("hdfs://host:8020/", None),
     ],
 )  # fmt: skip
-def test_the_way_up_ends_at_the_top(url: str, parent: str | None) -> None:
+def test_parent_of_paths_and_urls(url: str, parent: str | None) -> None:
     assert parent_of(url) == parent
 
 

@@ -193,7 +193,7 @@ def test_steps_of_csv_files_are_sorted_as_numbers_though_one_is_text(
 
 
 @pytest.mark.spark
-def test_what_is_left_out_sets_neither_classes_nor_lengths(spark: Any) -> None:
+def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
     nan = float("nan")
     people = [(1, 2.0), (2, 7.0), (3, nan), (None, 8.0), (None, nan), (4, 1.0), (5, 9.0)]
     steps = [(1, 0.0), (1, 1.0), (2, 0.0), (3, 0.0), (4, 0.0), (5, nan)]

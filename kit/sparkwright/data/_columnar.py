@@ -72,10 +72,10 @@ class ColumnarReader:
         trouble = ""
         for file in files:
             # Damaged files are reported when they are read, unless all files are damaged.
-            names, said = _look(open_table, file.url, lambda opened: opened.names)
+            names, message = _look(open_table, file.url, lambda opened: opened.names)
             if names:
                 return cls(open_table=open_table, names=names, used=names, is_exact=is_exact)
-            trouble = trouble or said
+            trouble = trouble or message
         raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
 
     def taking(self, used: Sequence[str], texts: Iterable[str]) -> "ColumnarReader":
@@ -165,9 +165,9 @@ def _look(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T
 
 def damage(url: str, error: Exception) -> str:
     """Return a one-line message for an error of PyArrow or the store on an unreadable file."""
-    said = " ".join(str(error).split())[:300]
-    said = said if url in said else f"{url} could not be read: {said}"
-    return f"{said.rstrip('.')}. Check that the file is complete and in this format."
+    message = " ".join(str(error).split())[:300]
+    message = message if url in message else f"{url} could not be read: {message}"
+    return f"{message.rstrip('.')}. Check that the file is complete and in this format."
 
 
 def is_damage(error: Exception) -> bool:

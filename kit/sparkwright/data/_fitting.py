@@ -72,13 +72,13 @@ def _by_position(columns: Columns, schema: Any) -> Columns:
     known = {name: list(schema.feature_names(name)) for name in inputs}
     if isinstance(columns, Mapping):
         return {
-            name: chosen and _places(chosen, known.get(name, []))
+            name: chosen and _name_positions(chosen, known.get(name, []))
             for name, chosen in columns.items()
         }
     chosen = [columns] if isinstance(columns, str) else list(columns or ())
     if not any(isinstance(column, str) for column in chosen):
         return columns
-    _places(chosen, [column for names in known.values() for column in names])
+    _name_positions(chosen, [column for names in known.values() for column in names])
     # A position applies to each input, as it does without names.
     numbers = [column for column in chosen if not isinstance(column, str)]
     found = {
@@ -88,7 +88,7 @@ def _by_position(columns: Columns, schema: Any) -> Columns:
     return {name: places for name, places in found.items() if places}
 
 
-def _places(chosen: Sequence[int | str], names: Sequence[str]) -> list[int]:
+def _name_positions(chosen: Sequence[int | str], names: Sequence[str]) -> list[int]:
     unknown = [column for column in chosen if isinstance(column, str) and column not in names]
     if unknown:
         raise ConfigurationError(
@@ -122,8 +122,8 @@ def _summary_of(
     numbers = [name for name, array in chunk.features.items() if not is_text(array)]
     inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(numbers, columns)
     outputs = list(chunk.labels) if labels is True else list(labels or ())
-    _refuse_unknown("`columns`", "numeric inputs", list(inputs), numbers)
-    _refuse_unknown("`labels`", "outputs", outputs, list(chunk.labels))
+    _check_known("`columns`", "numeric inputs", list(inputs), numbers)
+    _check_known("`labels`", "outputs", outputs, list(chunk.labels))
     if labels is True and not outputs:
         raise DataError("`labels=True` needs labels. Received: a data set without labels.")
     for name in outputs:
@@ -180,7 +180,7 @@ def _positions(flat: str, chosen: Sequence[int] | None, count: int) -> tuple[int
     return tuple(sorted({int(c) % count for c in chosen}))
 
 
-def _refuse_unknown(option: str, what: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(option: str, what: str, names: Sequence[str], known: Sequence[str]) -> None:
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise DataError(f"{option} must name {what} of the data, {known}. Received: {unknown}.")

@@ -94,7 +94,7 @@ def join(
     to_find = plan.to_infer() or (plan.sequences and length is None)
     if to_find or "error" in (missing, duplicates):
         surveys = batches.mapPartitions(partial(_survey, reader=reader, on_error=on_error))
-        found = collect(spark, surveys, description="look into the join")
+        found = collect(spark, surveys, description="survey the join")
         reader = reader.completed(sum(found, Survey()))
     return read_groups(
         spark,

@@ -65,7 +65,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
         for c in columns
         for kind, look in _TYPES.items()
     ]
-    found = run_job(spark, text.agg(*fitting).first, description=f"look into {url}")
+    found = run_job(spark, text.agg(*fitting).first, description=f"infer column types of {url}")
     assert found is not None
     fits = iter(found)
     kinds = [

@@ -98,9 +98,9 @@ def make_plan(
         for slot_name, given in wanted.items():
             source, choice = _of_source(group, slot_name, given, names)
             option = f"{group}[{slot_name!r}]"
-            bare = isinstance(choice, str | int | ClassColumn)
-            many = [choice] if bare or isinstance(choice, slice | range) else list(choice)
-            alone = bare and group == "labels"
+            is_single = isinstance(choice, str | int | ClassColumn)
+            many = [choice] if is_single or isinstance(choice, slice | range) else list(choice)
+            alone = is_single and group == "labels"
             parts: list[tuple[int, Part]] = []
             for item in many:
                 for kind, part in _parts(item, types[source], option, source, alone=alone):

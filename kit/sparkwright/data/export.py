@@ -300,7 +300,7 @@ def _join_leftovers(
     context = context_of(spark)
     tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
     write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
-    written = collect(spark, tasks.map(write), description="join what is left")
+    written = collect(spark, tasks.map(write), description="join leftovers")
     remove_tree(join(folder, _LEFTOVERS))
     return written
 
