@@ -181,7 +181,7 @@ def test_columns_come_from_the_first_usable_file(place: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delimiter": ""}, "`delimiter` must be one ASCII character .* delimiter=''"),
+        ({"delimiter": ""}, "`delimiter` must be one ASCII character.* delimiter=''"),
         ({"delimiter": ", "}, "`delimiter` must be one ASCII"),
         ({"delimiter": "€"}, "`delimiter` must be one ASCII"),
         ({"delimiter": None}, "`delimiter` must be .* delimiter=None"),
@@ -192,7 +192,7 @@ def test_columns_come_from_the_first_usable_file(place: str, tmp_path: Path) -> 
         ({"column_names": "abc"}, "`column_names` must be a list of strings"),
         ({"missing_values": "NA"}, "`missing_values` must be .* missing_values='NA'"),
         ({"encoding": "utf-9"}, "`encoding` must be a text encoding of Python"),
-        ({"encoding": "hex"}, "`encoding` must be one of text .* encoding='hex'"),
+        ({"encoding": "hex"}, "`encoding` must be a text encoding .* encoding='hex'"),
         ({"encoding": None}, "`encoding` must be .* encoding=None"),
         ({"newlines_in_values": 1}, "`newlines_in_values` must be True or False"),
         ({"on_error": "ignore"}, "`on_error` must be"),
