@@ -33,7 +33,7 @@ class Augmentation(Configuration):
     variants: int = option(default=1, minimum=1, help="Number of random variants of each image.")
     keep_original: bool = option(
         default=False,
-        help="Whether to include the original image, center-cropped if `crop` is set.",
+        help="Whether the original image precedes its variants; center-cropped with `crop`.",
     )
     shift: float = option(
         default=0.0,
