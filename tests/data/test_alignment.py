@@ -70,7 +70,7 @@ def test_masks_that_were_there_stay_and_those_of_whole_labels_are_spread() -> No
     assert found.labels_masks["labels"].tolist() == [[1, 1, 0], [0, 0, 0]]
 
 
-def test_what_differs_in_length_is_a_sequence() -> None:
+def test_arrays_of_different_lengths_are_sequences() -> None:
     both = lengths_of(steps_of(2), 0, 0) + lengths_of(steps_of(5), 0, 2)
     assert {name: one.is_uniform for name, one in both.lengths.items()} == {
         "x": False, "fixed": True, "y": False
@@ -84,6 +84,6 @@ def test_a_length_is_a_count(length: Any) -> None:
         check_alignment("start", length)
 
 
-def test_alignment_takes_three_words() -> None:
+def test_invalid_alignment_raises() -> None:
     with pytest.raises(ConfigurationError, match="align='left'"):
         check_alignment("left")

@@ -144,7 +144,7 @@ LABELS: dict[str, tuple[dict[str, Any], str, str]] = {
         {"label": "parent", "classes": ["cat", "dog"]}, "unknown class", "Received: 'bad'",
     ),
     "name that the pattern does not split": (
-        {"label": PatternLabel(pattern="oo"), "classes": ["g"]}, "no label", "is not in the name",
+        {"label": PatternLabel(pattern="oo"), "classes": ["g"]}, "no label", "does not match",
     ),
     "a function that fails": ({"label": fails}, "no label", "KeyError: 'bad'"),
     "a number beyond the classes": (
@@ -382,7 +382,7 @@ def test_a_flat_folder_is_refused_with_a_hint_at_the_pattern(tmp_path: Path) -> 
         write(tmp_path / name, pixels(0))
     with pytest.raises(sw.DataError, match=r"only .*PatternLabel\(pattern=\"_\"\)"):
         sw.data.from_images(none, str(tmp_path), size=(8, 8))
-    with pytest.raises(sw.DataError, match="the pattern is not in the name"):
+    with pytest.raises(sw.DataError, match="the pattern does not match the name"):
         sw.data.from_images(none, str(tmp_path), size=(8, 8), label=PatternLabel(pattern="-"))
 
 

@@ -13,7 +13,7 @@ from sparkwright.data import ClassIndex, DataSet, OneHot, join, records, sequenc
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._join_frames import tables_of
-from sparkwright.data._join_plan import Plan, planned
+from sparkwright.data._join_plan import Plan, make_plan
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._survey import Survey
 from sparkwright.data.pieces import SkipLog
@@ -43,7 +43,7 @@ ARRAYS = {
 
 
 def plan_of(features: Mapping[str, Any], labels: Mapping[str, Any] | None = None) -> Plan:
-    return planned(SOURCES, TYPES, features, labels or {})
+    return make_plan(SOURCES, TYPES, features, labels or {})
 
 
 def rows(**columns: Any) -> bytes:
@@ -152,7 +152,7 @@ def test_a_bad_row_is_an_error_with_its_key_or_skipped_and_counted(
 
 
 def test_arrays_of_another_length_are_named() -> None:
-    plan = planned(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
+    plan = make_plan(SOURCES, ARRAYS, {"x": ("people", "vector")}, {})
     log = SkipLog("skip")
     good = list(reader_of(plan)([rows(c0_0=lists([1, 2], [3], [5, 6]))], log))
     assert DataSet.concatenate(good).features["x"].tolist() == [[1, 2], [5, 6]]
@@ -162,7 +162,7 @@ def test_arrays_of_another_length_are_named() -> None:
 def test_labels_of_another_length_than_features_are_named() -> None:
     sources = {**SOURCES, "moods": sequences(Frame(), key="person", order="day")}
     types = {**TYPES, "moods": {"person": "bigint", "day": "int", "mood": "double"}}
-    plan = planned(sources, types, AMOUNT, {"y": ("moods", "mood")})
+    plan = make_plan(sources, types, AMOUNT, {"y": ("moods", "mood")})
     more = {
         "n2": pa.array([2, 1, 2], pa.int64()), "x2": pa.nulls(3, pa.string()), "f2": [0, 0, 0],
     }  # fmt: skip
@@ -224,7 +224,7 @@ def test_rows_without_a_key_are_counted_each_by_itself() -> None:
     assert log.skipped.counts == {"wrong number of columns": 1, "no key": 2 + 5}
 
 
-def test_rows_that_cannot_be_read_are_neither_repeated_nor_lacking() -> None:
+def test_invalid_rows_are_neither_duplicate_nor_missing_keys() -> None:
     reader = reader_of(plan_of({**AGE, "z": ("visits", "amount")}), lengths={})
     for counts in ({"n0": [1, 2, 1]}, {"n0": [1, None, 1]}):
         content = rows(**counts, x0=[None, NOTE, None])
@@ -247,7 +247,7 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
     assert str(caught.value) == (
         "every key must be in every source. Received: 2 not in 'people', 1 not in 'visits'; the "
         "first: 1 (not in 'visits'), 2 (not in 'people'), 8 (not in 'people'). "
-        'Use `missing="drop"` to leave such keys out.'
+        'Use `missing="drop"` to drop such keys.'
     )
     with pytest.raises(DataError, match=r"2 more than once in 'people'; the first: 1 .*, 9 "):
         replace(reader, missing="drop").completed(found)
@@ -263,8 +263,8 @@ def test_a_survey_lists_the_first_keys_over_all_partitions() -> None:
         ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: 'persons'"),
         ({"x": ("people", "ages")}, r"'ages'"),
         ({"x": ("people", 7)}, r"7, of 5 columns"),
-        ({"x": ("people", [])}, r"a column at least\. Received: \[\]"),
-        ({"x": ("people", slice(5, 9))}, r"a column at least"),
+        ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
+        ({"x": ("people", slice(5, 9))}, r"at least one column"),
         ({"x": ("people", "on")}, r"'on' of type date"),
         ({"x": ("people", OneHot("on", 3))}, r"'on' of type date"),
         ({"x": ("people", [1.5])}, r"1\.5"),
@@ -296,7 +296,7 @@ def test_columns_that_are_not_there_or_hold_no_numbers_are_refused(
         (lambda: ClassIndex(["a"]), r"column=\['a'\]"),  # pyright: ignore
     ],
 )
-def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> None:
+def test_invalid_source_or_classes_raise(make: Any, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         make()
 
@@ -306,7 +306,7 @@ def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> No
     [
         ({"missing": "fill"}, "missing='fill'"),
         ({"duplicates": "all"}, "duplicates='all'"),
-        ({"features": {}}, "an input at least"),
+        ({"features": {}}, "at least one input"),
         ({"sources": {}}, r"Received: none"),
         ({"sources": {"a": "a.csv"}}, r"Received: a\."),
         ({"align": "left"}, "align='left'"),
@@ -318,7 +318,7 @@ def test_a_source_or_class_that_cannot_be_is_refused(make: Any, says: str) -> No
     ],
     ids=str,
 )
-def test_an_option_that_cannot_be_meant_so_is_refused(options: dict[str, Any], says: str) -> None:
+def test_invalid_join_option_raises(options: dict[str, Any], says: str) -> None:
     spark: Any = None
     given: dict[str, Any] = {"sources": SOURCES, "features": AGE, **options}
     with pytest.raises(ConfigurationError, match=says):

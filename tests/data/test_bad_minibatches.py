@@ -247,7 +247,7 @@ def test_sizes_must_be_whole_numbers(size: Any, tmp_path: Path) -> None:
     [
         pytest.param([], "at least one example", id="nothing"),
         pytest.param(
-            [np.zeros((4, 2))] * 2, "list of 2 bare arrays.*tuple.*iter", id="list-of-two-arrays"
+            [np.zeros((4, 2))] * 2, "list of 2 arrays.*tuple.*iter", id="list-of-two-arrays"
         ),
         pytest.param([GOOD, DataSet(np.zeros((2, 2)))], r"\.padded\(\)", id="labels-missing"),
         pytest.param([(np.zeros(3), np.zeros(4))], "batch 0", id="different-counts"),

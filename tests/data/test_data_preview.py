@@ -19,8 +19,8 @@ from tests.data.pictures import folder_of_classes, pixels, write
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._browsing import parent_of, within
-from sparkwright.data._data_preview import look_at, number_of
+from sparkwright.data._browsing import parent_of, run_with_timeout
+from sparkwright.data._data_preview import number_of, summarize_column
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
@@ -47,7 +47,7 @@ def found(source: DataSource) -> str:
 @example(" \t7\t")
 @example("0x10")
 @example("٣")
-def test_a_text_is_a_number_exactly_when_the_reader_of_csv_files_says_so(text: str) -> None:
+def test_number_of_agrees_with_the_csv_reader(text: str) -> None:
     functions: Any = pyarrow.compute
     try:
         trimmed = functions.utf8_trim(pa.array([text]), characters=" \t")
@@ -59,7 +59,7 @@ def test_a_text_is_a_number_exactly_when_the_reader_of_csv_files_says_so(text: s
 
 @given(st.lists(st.none() | st.floats(-1e6, 1e6) | st.integers(-50, 50), max_size=60))
 def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
-    look = look_at("x", [None if value is None else str(value) for value in values])
+    look = summarize_column("x", [None if value is None else str(value) for value in values])
     numbers = [value for value in values if value is not None]
     assert (look.count, look.missing) == (len(numbers), len(values) - len(numbers))
     if not numbers:
@@ -74,8 +74,8 @@ def test_statistics_are_those_of_numpy(values: list[float | None]) -> None:
 
 
 def test_a_few_texts_among_numbers_are_mistakes_many_are_text() -> None:
-    assert look_at("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
-    assert look_at("x", ["1", "a", "b"]).kind == "text"
+    assert summarize_column("x", ["1", "2", "3", "4", "n/a"]).kind == "integer"
+    assert summarize_column("x", ["1", "a", "b"]).kind == "text"
 
 
 # --- guesses
@@ -129,13 +129,13 @@ def test_the_format_of_a_csv_file_is_guessed(content: bytes, expected: dict[str,
 
 
 def test_label_and_task_are_guessed_from_names_and_values() -> None:
-    species = look_at("Species", ["a", "b", "a"] * 4)
-    price = look_at("price", ["1.5", "2.5", "7.25"] * 4)
+    species = summarize_column("Species", ["a", "b", "a"] * 4)
+    price = summarize_column("price", ["1.5", "2.5", "7.25"] * 4)
     assert guess_label([species, price]) == "Species"
-    assert guess_label([price, look_at("x", ["1"])]) == "x"
+    assert guess_label([price, summarize_column("x", ["1"])]) == "x"
     assert (guess_task(species), guess_task(price)) == ("classification", "regression")
-    assert guess_task(look_at("y", ["0", "1"] * 9)) == "classification"
-    assert guess_task(look_at("y", [str(i) for i in range(90)])) == "regression"
+    assert guess_task(summarize_column("y", ["0", "1"] * 9)) == "classification"
+    assert guess_task(summarize_column("y", [str(i) for i in range(90)])) == "regression"
 
 
 # --- tables
@@ -186,7 +186,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
         (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
         (GOOD, {"categories": ()}, "error: The column 'town' holds text, such as 'A'."),
-        (GOOD, {"label": "color"}, "error: `labels` must select columns that are there."),
+        (GOOD, {"label": "color"}, "error: `labels` must select existing columns."),
         (GOOD, {"classes": ("x",)}, "line 3: column 'kind' must hold one of 'x'. Received: 'y'"),
         (GOOD, {"classes": 2}, "line 2: column 'kind' must hold numbers"),
         (GOOD, {"task": "regression"}, "error: The label 'kind' holds text"),
@@ -220,10 +220,10 @@ def test_every_column_with_invalid_values_is_named_and_skipped_rows_are_warnings
 @pytest.mark.parametrize(
     ("text", "rows", "words"),
     [
-        ("1,2\n3,4\n", 2, "the first line must name the columns"),
-        ("a,a\n3,4\n", 2, "the names in the header must differ"),
+        ("1,2\n3,4\n", 2, "the first line must hold the column names"),
+        ("a,a\n3,4\n", 2, "the names in the header must be unique"),
         ("a,b\n", 0, "error: There is no row."),
-        ("", 0, "error: at least one file must hold a line"),
+        ("", 0, "error: at least one file must have a line"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],
 )
@@ -262,7 +262,7 @@ def test_numbers_with_a_decimal_comma_are_a_problem_and_no_category(tmp_path: Pa
     said = found(guessed)
     assert "error: The column 'price' holds numbers with a decimal comma, such as '0,5'" in said
     assert "decimal comma, such as '-1.000,0'" in said
-    assert guess_task(look_at("price", ["1,5", "2,5", "n/a"])) == "regression"
+    assert guess_task(summarize_column("price", ["1,5", "2,5", "n/a"])) == "regression"
 
 
 def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_table_of_nothing_but_the_label_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"rows": -1}, {"rows": 1.5}, {"sample_bytes": 0}])
-def test_a_look_of_no_size_is_refused(settings: dict[str, Any]) -> None:
+def test_preview_of_no_rows_raises(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received"):
         preview(DataSource(), **settings)
 
@@ -420,7 +420,7 @@ def test_a_folder_lists_folders_first_in_natural_order(tmp_path: Path) -> None:
         browse(str(tmp_path / "nowhere"))
 
 
-def test_a_store_keeps_its_scheme_while_one_walks_through_it() -> None:
+def test_browsed_urls_keep_the_scheme_of_the_store() -> None:
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/looking/in/a.csv", b"x,y\n1,2\n")
@@ -439,7 +439,7 @@ def test_a_store_keeps_its_scheme_while_one_walks_through_it() -> None:
         ("hdfs://host:8020/a", "hdfs://host:8020/"), ("hdfs://host:8020/", None),
     ],
 )  # fmt: skip
-def test_the_way_up_ends_at_the_top(url: str, parent: str | None) -> None:
+def test_parent_of_paths_and_urls(url: str, parent: str | None) -> None:
     assert parent_of(url) == parent
 
 
@@ -447,7 +447,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
     over = threading.Event()
     try:
         with pytest.raises(RunTimeoutError, match="hdfs://far"):
-            within(0.05, lambda: over.wait(30), "hdfs://far")
+            run_with_timeout(0.05, lambda: over.wait(30), "hdfs://far")
     finally:
         over.set()
 
@@ -458,4 +458,4 @@ def test_an_error_of_a_store_is_raised_here(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error), match="no"):
-        within(5, fail, "x")
+        run_with_timeout(5, fail, "x")

@@ -27,7 +27,7 @@ def assert_same(found: DataSet, expected: DataSet) -> None:
     assert found.equals(expected), (found.columns(), expected.columns())
 
 
-def test_a_bare_mask_belongs_to_the_only_input_or_output() -> None:
+def test_single_mask_applies_to_the_only_input_or_output() -> None:
     dataset = DataSet({"text": np.zeros((2, 3))}, features_masks=np.ones((2, 3)))
     assert list(dataset.features_masks) == ["text"]
 
@@ -73,7 +73,7 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
         ),
         (
             lambda: DataSet([0], np.array(["a"])),
-            "dtype <U1. Number classes: `np.unique(labels, return_inverse=True)`.",
+            "dtype <U1. Convert classes to integers: `np.unique(labels, return_inverse=True)`.",
         ),
         (lambda: DataSet(np.zeros((3, 0))), "Received: 'features' with shape (3, 0) and dtype"),
         (lambda: DataSet(np.zeros(3), weights=2.0), "Received: 'weights' with shape () and dtype"),
@@ -92,7 +92,7 @@ def test_take_selects_the_same_rows_of_every_column(rows: list[int]) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_was_received(make: Any, text: str) -> None:
+def test_invalid_arrays_raise_with_the_received_value(make: Any, text: str) -> None:
     with pytest.raises(DataError) as refused:
         make()
     assert text in str(refused.value)
@@ -110,7 +110,7 @@ def test_one_class_serves_single_and_several_inputs() -> None:
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(1, 8))
-def test_split_merge_and_batching_lose_and_double_nothing(sizes: list[int], size: int) -> None:
+def test_split_merge_and_batches_keep_every_example_once(sizes: list[int], size: int) -> None:
     whole = example_set(sum(sizes))
     edges = np.cumsum([0, *sizes]).tolist()
     parts = [whole.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
@@ -198,7 +198,7 @@ def test_a_table_may_be_cut_joined_and_sliced() -> None:
     assert_same(DataSet.from_arrow(batch), example_set(6).take(slice(1, 3)))
 
 
-def test_tables_of_the_users_own_are_understood() -> None:
+def test_arrow_tables_of_other_writers_are_read() -> None:
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
     table = pa.table({"features/x": lists, "labels/y": pa.array([True, False])})
     found = DataSet.from_arrow(table)
@@ -228,7 +228,7 @@ def table_of(**columns: Any) -> Any:
         ),
         pytest.param(
             [zeros(1, 2), zeros(1, 2, dtype=np.int32)],
-            "features/features has one dtype. Received: ['float32', 'int32']",
+            "features/features has the same dtype. Received: ['float32', 'int32']",
             id="other dtype",
         ),
         pytest.param(
@@ -239,12 +239,12 @@ def table_of(**columns: Any) -> Any:
         pytest.param([zeros(1, 2, 3), zeros(1, 2)], "shapes [(2,), (2, 3)]", id="other rank"),
         pytest.param(
             [zeros(1, 2, 1), zeros(1, 3, 1, features_masks=np.ones((1, 2)))],
-            "one number a step, shape (1, 3). Received: (1, 2)",
+            "one number per step, shape (1, 3). Received: (1, 2)",
             id="mask of other length",
         ),
         pytest.param(
             [zeros(1, 2, 1), zeros(1, 3, 1, features_masks={"x": np.ones((1, 3))})],
-            "features_masks ['x'] beside features ['features']",
+            "features_masks ['x'] with features ['features']",
             id="mask of nothing",
         ),
     ],

@@ -40,9 +40,7 @@ def contents(export: sw.data.ExportedDataSet) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_an_awkward_mix_of_sizes_gives_100_files_of_5(
-    spark: Any, tmp_path: Path, partitions: int
-) -> None:
+def test_uneven_partitions_give_100_files_of_5(spark: Any, tmp_path: Path, partitions: int) -> None:
     sizes = [10, *[5] * 49, *[1, 1, 3] * 49]
     mixed = [int(n) for n in np.random.default_rng(0).permutation(sizes)]
     parts = [mixed[i::partitions] for i in range(partitions)]
@@ -100,7 +98,7 @@ class FailsOnce:
             yield chunk
 
 
-def test_a_task_that_is_tried_again_doubles_nothing(spark: Any, tmp_path: Path) -> None:
+def test_retried_task_writes_no_duplicates(spark: Any, tmp_path: Path) -> None:
     data = partitioned(spark, [[7] * 6, [7] * 6])
     failing = data.derive(data.rdd.mapPartitionsWithIndex(FailsOnce(attempts=1)), step="")
     export = failing.export(str(tmp_path / "e"), batch_size=4)

@@ -109,7 +109,7 @@ def test_endings_and_depth_choose_the_files(tmp_path: Path) -> None:
         assert [len(read_file_batch(url)) for url in written] == [count]
 
 
-def test_old_batches_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
+def test_existing_batches_are_kept_without_overwrite(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     out = tmp_path / "out"
     write_file_batches(str(folder), str(out), batch_size=1)

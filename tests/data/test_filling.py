@@ -74,7 +74,7 @@ def test_arrays_are_filled_place_by_place() -> None:
     assert numbers(later).tolist() == [[[2, 3]], [[7, 8]]]
 
 
-def test_what_cannot_be_filled_is_refused() -> None:
+def test_unfillable_data_raises() -> None:
     with pytest.raises(sw.DataError, match=r"must hold a number\. Received: none in 'age'"):
         sw.data.read_pandas(FRAME.assign(age=np.nan)[["age", "label"]], missing="median")
     with pytest.raises(sw.ConfigurationError, match="`by` must be one of 'mean', 'median'"):

@@ -62,7 +62,7 @@ def test_a_name_without_the_label_is_named(label: PatternLabel) -> None:
 @pytest.mark.parametrize("position", [0, -1])
 def test_a_name_without_the_pattern_is_no_class_of_its_own(position: int) -> None:
     label = PatternLabel(pattern="-", position=position)
-    with pytest.raises(UnusableItem, match="the pattern is not in the name") as caught:
+    with pytest.raises(UnusableItem, match="the pattern does not match the name") as caught:
         label.of("/d/cat_0.jpg")
     assert caught.value.reason == "no label"
     assert collect_classes(label, ["/d/cat_0.jpg", "/d/dog_0.jpg"]) == ()
@@ -77,7 +77,7 @@ def test_a_name_without_the_pattern_is_no_class_of_its_own(position: int) -> Non
         {"pattern": "a", "position": "1"},
     ],
 )
-def test_what_is_no_pattern_is_refused_at_once(options: Any) -> None:
+def test_invalid_pattern_raises(options: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match=r"Received: (pattern|group|position)="):
         PatternLabel(**options)
 
@@ -161,21 +161,21 @@ def test_a_whole_number_of_any_kind_is_a_class(found: Any, one_hot: bool) -> Non
     ("found", "one_hot"),
     [(0.5, False), (0.5, True), (np.nan, False), ([0.0, 1.0], True), (np.zeros((2, 2), int), True)],
 )
-def test_what_is_no_class_is_refused_where_there_are_classes(found: Any, one_hot: bool) -> None:
+def test_unknown_class_raises_with_classes(found: Any, one_hot: bool) -> None:
     with pytest.raises(UnusableItem, match=r"(?s)class name or its number.*/d/17\.jpg") as caught:
         encoder(("cat", "dog"), one_hot=one_hot).encode(found, "/d/17.jpg")
     assert caught.value.reason == "unusable label"
 
 
 @pytest.mark.parametrize("label", ["folder", 3, PatternLabel, ["parent"]])
-def test_labels_come_from_what_can_tell_them(label: Any) -> None:
+def test_invalid_label_option_raises(label: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match="`label` must be"):
         check_label(label)
 
 
 @pytest.mark.parametrize("classes", ["cat", [], ["cat", "cat"], [1, 2], [""], 2, True])
 def test_classes_are_different_names(classes: Any) -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"list of (different|the) names"):
+    with pytest.raises(sw.ConfigurationError, match=r"list of (unique|the) names"):
         check_classes(classes, label="parent", one_hot=False)
 
 

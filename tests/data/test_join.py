@@ -9,7 +9,7 @@ import pytest
 
 import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
-from sparkwright.data._join_frames import column_types, opened
+from sparkwright.data._join_frames import column_types, source_frame
 
 SEGMENTS = ["basic", "gold", "silver"]
 
@@ -193,7 +193,7 @@ def test_steps_of_csv_files_are_sorted_as_numbers_though_one_is_text(
 
 
 @pytest.mark.spark
-def test_what_is_left_out_sets_neither_classes_nor_lengths(spark: Any) -> None:
+def test_skipped_rows_affect_neither_classes_nor_lengths(spark: Any) -> None:
     nan = float("nan")
     people = [(1, 2.0), (2, 7.0), (3, nan), (None, 8.0), (None, nan), (4, 1.0), (5, 9.0)]
     steps = [(1, 0.0), (1, 1.0), (2, 0.0), (3, 0.0), (4, 0.0), (5, nan)]
@@ -256,7 +256,7 @@ def test_columns_of_csv_files_have_the_narrowest_type(spark: Any, tmp_path: Path
         "-2,1e3,false,2024-02-01,2024-02-01 00:00:00.5,x,2f,11:30,\n"
         "3\n,inf,,,,,,,NA\n"
     )
-    frame = opened(spark, records(str(tmp_path), key="n"))
+    frame = source_frame(spark, records(str(tmp_path), key="n"))
     assert list(column_types(frame).items()) == [
         ("n", "bigint"), ("x", "double"), ("flag", "boolean"), ("day", "date"),
         ("time", "timestamp"), ("text", "string"), ("unit", "string"), ("part", "string"),

@@ -156,12 +156,12 @@ def test_an_export_is_replaced_only_on_request(place: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "written", "deleted"),
     [
-        ("thesis.txt", "x", "folder of its own.*thesis", "only exports are deleted"),
-        (".manifest.json.mine.tmp", "x", "folder of its own", "only exports are deleted"),
+        ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
+        (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
         ("manifest.json", '{"name": "my-app"}', "of another kind", "of another kind"),
     ],
 )
-def test_something_else_at_the_url_is_left_alone(
+def test_other_files_at_the_url_are_kept(
     name: str, content: str, written: str, deleted: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(content)
@@ -198,7 +198,7 @@ def killed(url: str) -> None:
     assert not raise_nothing
 
 
-def test_what_a_killed_export_leaves_is_invisible_and_can_be_deleted(tmp_path: Path) -> None:
+def test_files_of_a_killed_export_are_ignored_and_deletable(tmp_path: Path) -> None:
     url = str(tmp_path / "export")
     killed(url)
     with pytest.raises(sw.DataError, match=r"at least one file that ends in \.arrow"):
@@ -211,7 +211,7 @@ def test_what_a_killed_export_leaves_is_invisible_and_can_be_deleted(tmp_path: P
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_half_a_manifest_of_a_killed_driver_is_no_obstacle(tmp_path: Path, finished: bool) -> None:
+def test_unfinished_manifest_does_not_block_an_export(tmp_path: Path, finished: bool) -> None:
     url = tmp_path / "export"
     half = url / ".manifest.json.0123abcd.tmp"
     if finished:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sparkwright.data import TableSchema
-from sparkwright.data._column_choice import ColumnChoice, in_order, select_columns
+from sparkwright.data._column_choice import ColumnChoice, select_columns, sort_values
 from sparkwright.data._table_schema import listed
 from sparkwright.errors import ConfigurationError
 
@@ -48,7 +48,7 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("z", r"`features` must select columns that are there\. Received: 'z', of the columns 'a'"),
+        ("z", r"`features` must select existing columns\. Received: 'z', of the columns 'a'"),
         (5, "Received: 5, of 5 columns"),
         (-6, "Received: -6, of 5 columns"),
         (["a", 0], "'a' more than once"),
@@ -96,9 +96,9 @@ def test_what_is_to_be_inferred_is_known_before_there_is_a_schema() -> None:
 
 
 def test_values_that_are_all_numbers_are_sorted_as_numbers() -> None:
-    assert in_order({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
-    assert in_order({"2", "10", ""}) == ("", "10", "2")
-    assert in_order({"1", "1.0"}) == ("1", "1.0")
+    assert sort_values({"2", "10", "-1.5", "1e3"}) == ("-1.5", "2", "10", "1e3")
+    assert sort_values({"2", "10", ""}) == ("", "10", "2")
+    assert sort_values({"1", "1.0"}) == ("1", "1.0")
 
 
 def test_each_number_of_an_input_has_a_name() -> None:
@@ -168,11 +168,11 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
         ({"one_hot": 1}, "`one_hot` must be True or False"),
         ({"categories": ["a"]}, "`categories` must be column -> values"),
-        ({"categories": {"z": ["x"]}}, "`categories` must select columns that are there"),
+        ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
         ({"categories": {"e": ["x"]}, "labels": "e"}, "among the features. Received: 'e'"),
         ({"categories": {"a": []}}, "`categories` must not be empty"),
         ({"categories": {"a": 3}}, "`categories` must be different values"),
-        ({"weights": "z"}, "`weights` must select columns that are there"),
+        ({"weights": "z"}, "`weights` must select existing columns"),
         ({"missing": "drop"}, "`missing` must be"),
         ({"missing": math.inf}, "`missing` must be"),
         ({"missing": True}, "`missing` must be"),

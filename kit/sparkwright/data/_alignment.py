@@ -1,4 +1,4 @@
-"""Sequences of different length as arrays of one length: padding, masks, alignment, merging."""
+"""Pad, mask, align and merge sequences of different lengths."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 def check_alignment(align: Any, length: Any = None) -> None:
-    """Refuse an unknown alignment, and a length that is none."""
+    """Raise unless `align` and `length` are valid."""
     check_choice("align", align, get_args(Alignment))
     check_count("length", length, optional=True)
 
@@ -27,20 +27,19 @@ def check_alignment(align: Any, length: Any = None) -> None:
 def pad(
     steps: Array, lengths: Array, length: int, *, align: Alignment = "start"
 ) -> tuple[Array, Mask]:
-    """Give sequences one length: zeros where a short one has no step, a mask that tells.
+    """Pad sequences with zeros, or truncate them, to one length.
 
-    With `align="end"` zeros go before a sequence, so that all end together; otherwise behind it,
-    so that all begin together. Of a sequence longer than `length`, its last steps stay with
-    `align="end"`, its first ones otherwise.
+    `align="end"` pads at the start and keeps the last steps of a longer sequence. Otherwise the
+    padding is at the end, and the first steps of a longer sequence are kept.
 
     Args:
-        steps: (total, ...) steps of all sequences, one after the other.
-        lengths: (n,) steps of each.
-        length: wanted.
-        align: default "start"; "equal_length" pads as "start" does.
+        steps: (total, ...) concatenated steps of all sequences.
+        lengths: (n,) number of steps of each sequence.
+        length: length of the padded sequences.
+        align: default "start"; "equal_length" has the same effect.
 
     Returns:
-        (n, length, ...) padded, of the same dtype; (n, length) mask, True where there is a step.
+        (n, length, ...) padded array of the same dtype; (n, length) mask, True at real steps.
 
     Example:
         >>> values, mask = pad(np.array([7, 8, 9]), np.array([1, 2]), 3, align="end")
@@ -64,31 +63,31 @@ def pad(
 def pad_dataset(
     dataset: "DataSet", names: Iterable[str], length: int, *, align: Alignment, masked: bool
 ) -> "DataSet":
-    """Lengthen the features and per-step labels `names` of examples of one length to `length`.
+    """Pad the sequence features and labels in `names` to `length`.
 
     Args:
         dataset: its arrays in `names` are (n, time, ...).
-        names: of inputs and outputs.
+        names: names of inputs and outputs.
         length: at least `time`.
-        align: "end" puts the zeros first.
-        masked: give each of `names` a mask, (n, length), even where nothing is padded.
+        align: "end" pads at the start.
+        masked: whether to add an (n, length) mask to arrays without a mask.
 
     Returns:
-        A DataSet whose masks are 0 at the added steps; masks that were there stay.
+        A DataSet whose masks are 0 at the added steps; existing masks are kept.
     """
     columns = dataset.columns()
     for flat in [f"{group}/{name}" for name in names for group in ("features", "labels")]:
         if flat in columns:
             array, mask = columns[flat], columns.get(_mask_name(flat))
-            columns[flat] = _lengthened(array, length, align)
+            columns[flat] = _pad_steps(array, length, align)
             if masked or (mask is not None and mask.ndim > 1):
                 steps = _step_mask(flat, array, mask, np.dtype(np.bool_))
-                columns[_mask_name(flat)] = _lengthened(steps, length, align)
+                columns[_mask_name(flat)] = _pad_steps(steps, length, align)
     return dataset.from_columns(columns)
 
 
 def aligned_columns(parts: "Sequence[DataSet]") -> list[dict[str, Array]]:
-    """Return the columns of each part, padded to one shape; see `DataSet.merge`."""
+    """Return the columns of each part, padded to a common shape; see `DataSet.merge`."""
     if not parts:
         raise DataError("`merge` needs at least one DataSet. Received: parts=[].")
     columns = [part.columns() for part in parts]
@@ -107,7 +106,7 @@ def aligned_columns(parts: "Sequence[DataSet]") -> list[dict[str, Array]]:
 
 
 def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
-    """Give an array one shape in all parts, and all of them a mask if one needs it."""
+    """Pad one array to a common shape in all parts; add masks to all if any part needs one."""
     arrays = [part[flat] for part in parts]
     masks = [part.get(_mask_name(flat)) for part in parts]
     given = [mask for mask in masks if mask is not None]
@@ -123,8 +122,8 @@ def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
     for part, array, mask in zip(parts, arrays, masks, strict=True):
         if stepwise:
             length = max(array.shape[1] for array in arrays)
-            part[flat] = _lengthened(array, length, "start")
-            mask = _lengthened(_step_mask(flat, array, mask, dtype), length, "start")
+            part[flat] = _pad_steps(array, length, "start")
+            mask = _pad_steps(_step_mask(flat, array, mask, dtype), length, "start")
         part[_mask_name(flat)] = np.ones(len(array), dtype) if mask is None else mask
 
 
@@ -133,20 +132,20 @@ def _mask_name(flat: str) -> str:
 
 
 def _step_mask(flat: str, array: Array, mask: Array | None, dtype: np.dtype[Any]) -> Array:
-    """(n, time) mask; one of whole labels, (n,), is spread over the steps."""
+    """Return an (n, time) mask; an (n,) mask is repeated over the steps."""
     if mask is None:
         return np.ones(array.shape[:2], dtype)
     if mask.ndim == 1:
         return np.repeat(mask[:, None], array.shape[1], axis=1)
     if mask.shape != array.shape[:2]:
         raise DataError(
-            f"a mask of {flat} must have one number a step, shape {array.shape[:2]}. "
+            f"a mask of {flat} must have one number per step, shape {array.shape[:2]}. "
             f"Received: {mask.shape}."
         )
     return mask
 
 
-def _lengthened(array: Array, length: int, align: Alignment) -> Array:
+def _pad_steps(array: Array, length: int, align: Alignment) -> Array:
     missing = length - array.shape[1]
     if not missing:
         return array
@@ -167,7 +166,7 @@ def _check_names(group: str, parts: "Sequence[DataSet]") -> None:
     if stray:
         raise DataError(
             f"every mask must have the name of the array that it masks. Received: {group}_masks "
-            f"{stray} beside {group} {names[0]}."
+            f"{stray} with {group} {names[0]}."
         )
 
 
@@ -175,13 +174,13 @@ def _check_dtypes(name: str, arrays: Sequence[Array]) -> None:
     dtypes = sorted({str(array.dtype) for array in arrays})
     if len(dtypes) > 1:
         raise DataError(
-            f"DataSets can be merged only when {name} has one dtype. Received: {dtypes}. Convert "
-            "with `astype`."
+            f"DataSets can be merged only when {name} has the same dtype. Received: {dtypes}. "
+            "Convert with `astype`."
         )
 
 
 def _check_sequences(flat: str, arrays: Sequence[Array], masks: Sequence[Array]) -> None:
-    # Without a mask, (n, columns) numbers of different width are no sequences but a mistake.
+    # Without a mask, float (n, columns) arrays of different widths are not sequences.
     first = arrays[0]
     sequences = (
         first.ndim == 3
@@ -192,5 +191,5 @@ def _check_sequences(flat: str, arrays: Sequence[Array], masks: Sequence[Array])
         raise DataError(
             "only sequences may differ in shape when DataSets are merged, and only in length: "
             "(n, time, columns), (n, time) integers, or any array with an (n, time) mask. "
-            f"Received: {flat} with shapes {sorted({a.shape[1:] for a in arrays})} an example."
+            f"Received: {flat} with shapes {sorted({a.shape[1:] for a in arrays})} per example."
         )

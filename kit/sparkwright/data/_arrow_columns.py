@@ -1,4 +1,4 @@
-"""Columns of Arrow tables as NumPy arrays: numbers, texts, arrays in rows. Pure."""
+"""Convert columns of Arrow tables to NumPy arrays: numbers, text, nested arrays. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ Mask = NDArray[np.bool_]
 
 
 def column_of(table: Any, name: str) -> Any:
-    """One column as one `pyarrow.Array`."""
+    """Return one column as one `pyarrow.Array`."""
     import pyarrow as pa
 
     column = table.column(name)
@@ -24,7 +24,7 @@ def column_of(table: Any, name: str) -> Any:
 
 
 def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
-    """A column as NumPy numbers, NaN where the mask says that there is none."""
+    """Return a column as NumPy numbers, and a mask of missing values, which are NaN, or None."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -34,8 +34,8 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
         column = column.cast(pa.uint8() if pa.types.is_boolean(kind) else pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DataError(
-            f"column {name!r} must hold numbers. Received: the type {kind}. Columns of text go "
-            "into `categories`, `text`, or labels with `classes`."
+            f"column {name!r} must hold numbers. Received: the type {kind}. List columns of text "
+            "in `categories`, `text`, or labels with `classes`."
         )
     missing = None
     if column.null_count:
@@ -51,7 +51,7 @@ def numbers(column: Any, name: str) -> tuple[Array, Mask | None]:
 
 
 def texts(column: Any, name: str) -> Any:
-    """A column of text, or of integers or booleans as text, as a `pyarrow.DictionaryArray`."""
+    """Return a column of text, integers or booleans as a `pyarrow.DictionaryArray` of text."""
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -62,17 +62,18 @@ def texts(column: Any, name: str) -> Any:
         is_text = str(kind) == "string_view"
         if not (is_text or pa.types.is_null(kind)):
             raise DataError(
-                f"column {name!r} must hold text, integers or truth values to be classes, "
+                f"column {name!r} must hold text, integers or booleans to be classes, "
                 f"categories or text. Received: the type {kind}."
             )
     return column.cast(pa.string()).dictionary_encode()
 
 
 def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
-    """A column of lists or tensors as (n, …) numbers.
+    """Convert a column of lists or tensors.
 
-    Also which rows have another shape, which lack some or all of their values, and (n, …) which
-    values are missing where the shape is right.
+    Returns:
+        (n, …) numbers; (n,) rows of another shape; (n,) rows with missing values; (n, …) missing
+        values of the rows of the right shape.
     """
     import pyarrow as pa
 
@@ -84,7 +85,7 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
     if isinstance(column.type, pa.FixedShapeTensorType):
         if column.type.permutation not in (None, list(range(len(column.type.shape)))):
             raise DataError(
-                f"column {name!r} must hold tensors in the order of their axes. Received: "
+                f"column {name!r} must hold tensors without an axis permutation. Received: "
                 f"permutation={column.type.permutation}."
             )
         faulty[:] = tuple(column.type.shape) != shape
@@ -115,11 +116,11 @@ def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask,
 
 
 def distinct(table: Any, names: Iterable[str]) -> dict[str, set[str]]:
-    """The different values of each column, as text; missing ones do not count."""
+    """Return the distinct values of each column as text, without missing values."""
     found: dict[str, set[str]] = {}
     for name in names:
         encoded = texts(column_of(table, name), name)
-        # A dictionary may hold values that no row has.
+        # A dictionary may hold unused values.
         used = encoded.dictionary.take(encoded.indices.unique().drop_null())
         found[name] = {value for value in used.to_pylist() if value is not None}
     return found

@@ -1,4 +1,4 @@
-"""Random variants of images, in NumPy: each image has the same variants on every read."""
+"""Random image augmentation in NumPy; each image has the same variants on every read."""
 
 import hashlib
 from typing import Any
@@ -14,14 +14,13 @@ from .dataset import Array
 
 @configuration
 class Augmentation(Configuration):
-    """Random changes of an image, applied in the order of the attributes.
+    """Random augmentation of images; the transformations are applied in attribute order.
 
-    They depend only on `seed`, the image's URL and the number of the variant, so that a partition
-    that Spark reads again is the same. Every epoch shows the same images; more variety comes from
-    `variants`.
+    They depend only on `seed`, the image's URL and the variant number, so a partition that Spark
+    recomputes is unchanged. Every epoch uses the same images; increase `variants` for more variety.
 
-    A label array whose first two axes are the image's height and width, such as a mask, is shifted,
-    cropped and flipped with its image. Other labels stay as they are.
+    A label array with the image's height and width as its first two axes, such as a mask, is
+    shifted, cropped and flipped with its image. Other labels are unchanged.
 
     Example:
         >>> image = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
@@ -34,30 +33,31 @@ class Augmentation(Configuration):
     variants: int = option(default=1, minimum=1, help="Number of random variants of each image.")
     keep_original: bool = option(
         default=False,
-        help="Whether the unchanged image comes before its variants. With `crop`, its center.",
+        help="Whether the original image precedes its variants; center-cropped with `crop`.",
     )
     shift: float = option(
         default=0.0,
         minimum=0,
         maximum=0.5,
-        help="Largest shift as a share of height and width, in whole pixels. The edge is repeated.",
+        help="Largest shift as a fraction of height and width, rounded to pixels. Edge pixels "
+        "are repeated.",
     )
     crop: tuple[int, int] | None = option(
         default=None,
         form=False,
-        help="(height, width) of the part to keep, at a random place: the size of the examples, at "
-        "most the images' `size`. None: all.",
+        help="(height, width) of a random crop, at most the images' `size`; the size of the "
+        "examples. None: no crop.",
     )
-    flip_left_right: bool = option(default=False, help="Mirror about every other image.")
-    flip_up_down: bool = option(default=False, help="Turn about every other image upside down.")
+    flip_left_right: bool = option(default=False, help="Flip horizontally with probability 0.5.")
+    flip_up_down: bool = option(default=False, help="Flip vertically with probability 0.5.")
     brightness: float = option(
         default=0.0,
         minimum=0,
         maximum=1,
-        help="Largest change as a share. With 0.2 each value is multiplied by a number from 0.8 to "
-        "1.2, and limited to 255.",
+        help="Largest relative change. With 0.2 each value is multiplied by a factor from 0.8 to "
+        "1.2 and clipped to 255.",
     )
-    seed: int = option(default=0, minimum=0, maximum=MAX_SEED, help="Seed of the changes.")
+    seed: int = option(default=0, minimum=0, maximum=MAX_SEED, help="Seed of the augmentation.")
 
     def _check(self) -> None:
         crop: Any = self.crop
@@ -71,10 +71,10 @@ class Augmentation(Configuration):
         object.__setattr__(self, "crop", tuple(crop))
 
     def output_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return height and width of the variants of an image of `size`.
+        """Return (height, width) of the variants of an image of `size`.
 
         Raises:
-            ConfigurationError: if it is smaller than the crop.
+            ConfigurationError: if `size` is smaller than the crop.
         """
         if self.crop is None:
             return size
@@ -90,7 +90,7 @@ class Augmentation(Configuration):
         Args:
             image: (height, width, channels) uint8.
             label: the label, or None.
-            key: identifies the image: its URL.
+            key: the image's URL, used as part of the seed.
         """
         digest = hashlib.sha256(key.encode(errors="surrogatepass")).digest()
         entropy = [self.seed, *np.frombuffer(digest, "<u4").tolist()]
@@ -115,7 +115,7 @@ class Augmentation(Configuration):
         return made
 
     def _indices(self, size: tuple[int, ...], random: np.random.Generator) -> tuple[Array, Array]:
-        """Return the rows and columns of the image in their new order: shift, crop and flips."""
+        """Return the row and column indices after shift, crop and flips."""
         axes: list[Array] = []
         window = self._window(size, random)
         flips = (self.flip_up_down, self.flip_left_right)
@@ -129,7 +129,7 @@ class Augmentation(Configuration):
     def _window(
         self, size: tuple[int, ...], random: np.random.Generator | None
     ) -> tuple[slice, ...]:
-        """Return the part that the crop keeps; without `random`, the center."""
+        """Return the slices of a random crop, or of a center crop without `random`."""
         kept = self.crop or size
         spare = [length - part for length, part in zip(size, kept, strict=True)]
         starts = [s // 2 if random is None else int(random.integers(0, s + 1)) for s in spare]

@@ -1,4 +1,4 @@
-"""Folders to browse: what is in one, and its parent; work with a time limit."""
+"""Browse folders: list entries, find the parent, run functions with a time limit."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _HIDDEN = (".", "_")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A file or folder; `size_bytes` is None for folders, and where the store does not know."""
+    """A file or folder; `size_bytes` is None for folders and if unknown."""
 
     name: str
     url: str
@@ -35,10 +35,10 @@ class Folder:
     """The content of a folder.
 
     Attributes:
-        url: of the folder.
-        parent: the folder above; None at the top of a store.
+        url: URL of the folder.
+        parent: URL of the parent folder; None at the root of a store.
         entries: folders, then files, in natural order, without hidden ones.
-        left_out: how many more there are.
+        left_out: number of entries beyond the limit.
     """
 
     url: str
@@ -48,20 +48,20 @@ class Folder:
 
 
 def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder:
-    """List a folder; of a file, the folder that holds it.
+    """List a folder, or the folder of a file.
 
     Args:
-        url: a path or URL in any file system that fsspec knows; default "": this folder.
+        url: a path or URL in any file system that fsspec supports; default "": the working folder.
         most: largest number of entries; default 500.
-        timeout_s: default 20.
+        timeout_s: time limit in seconds; default 20.
 
     Raises:
-        FileNotFoundError: if there is nothing at `url`.
-        OSError: of the store, naming the URL.
-        RunTimeoutError: if the store does not answer in time.
+        FileNotFoundError: if `url` does not exist.
+        OSError: if the store fails, naming the URL.
+        RunTimeoutError: if the store does not respond in time.
     """
     place = url.strip() or os.getcwd()
-    return within(timeout_s, lambda: _browse(place, most), place)
+    return run_with_timeout(timeout_s, lambda: _browse(place, most), place)
 
 
 def _browse(url: str, most: int) -> Folder:
@@ -86,11 +86,11 @@ def _browse(url: str, most: int) -> Folder:
 
 
 def entries_of(url: str) -> list[Entry]:
-    """List what lies directly in a folder, in the order of the store, without hidden names.
+    """List the direct entries of a folder, in the store's order, without hidden ones.
 
     Raises:
-        FileNotFoundError: if there is nothing.
-        OSError: of the store, naming the URL.
+        FileNotFoundError: if the folder does not exist.
+        OSError: if the store fails, naming the URL.
     """
     system, path = system_of(url)
     system.invalidate_cache(path)  # some stores cache listings
@@ -111,7 +111,7 @@ def entries_of(url: str) -> list[Entry]:
 
 
 def parent_of(url: str) -> str | None:
-    """The folder above, None at the top.
+    """Return the parent folder; None at the root.
 
     Example:
         >>> parent_of("/data/iris"), parent_of("hdfs://host:8020/data"), parent_of("s3://bucket")
@@ -125,16 +125,16 @@ def parent_of(url: str) -> str | None:
     return f"{scheme}{sign}{above}{'/' if is_top else ''}"
 
 
-def within(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
-    """Return the result of `function`, which runs on a thread of its own.
+def run_with_timeout(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
+    """Return the result of `function`, run on its own thread.
 
     Raises:
-        RunTimeoutError: if it takes longer, naming the URL; its thread then ends by itself.
+        RunTimeoutError: on a timeout, naming the URL; the thread continues until `function` ends.
     """
     answer = on_thread(function, timeout_s, name="sparkwright-browse")
     if answer.done():
         return answer.result()
     raise RunTimeoutError(
-        f"a store or file must be read within {timeout_s:g} s. Received: no result yet from "
-        f"{url}. Check that the store can be reached, read less, or raise `timeout_s`."
+        f"a store or file must be read within {timeout_s:g} s. Received: no result from "
+        f"{url}. Check the connection to the store, read less, or increase `timeout_s`."
     )

@@ -1,4 +1,4 @@
-"""What users say of columns (names, positions, ranges, classes to be found), made a schema."""
+"""Resolve the user's choice of columns (names, positions, ranges, classes) to a schema."""
 
 import math
 import re
@@ -13,23 +13,22 @@ from sparkwright.data._table_schema import Missing, Statistic, TableSchema, chec
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_flag
 
-# A name, a position, a range of either, or several of these.
+# A name, a position, a range of either, or a sequence of these.
 Columns = str | int | slice | range | Sequence["str | int | slice | range"]
 Classes = int | Sequence[Any] | Literal["infer"] | None
 
 
 def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
-    """The names that `choice` selects, in its order.
+    """Return the names of the selected columns, in the order of `choice`.
 
     Args:
-        columns: all there are.
-        choice: a name; a position, from the end if negative; a range, as `range(2, 5)`,
-            `slice(2, 5)` (5 is not in it) or, with names, `slice("a", "c")` ("c" is in it); or a
-            sequence of these.
-        option: for messages.
+        columns: names of all columns.
+        choice: a name; a position, from the end if negative; a range such as `range(2, 5)`,
+            `slice(2, 5)` (without 5) or `slice("a", "c")` (with "c"); or a sequence of these.
+        option: name of the option in messages.
 
     Raises:
-        ConfigurationError: if there is no such column, or one is selected twice.
+        ConfigurationError: if a column does not exist, or is selected twice.
 
     Example:
         >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
@@ -41,7 +40,7 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
     repeated = [name for name, count in Counter(found).items() if count > 1]
     if repeated:
         raise ConfigurationError(
-            f"`{option}` must select a column once. Received: {option}={choice!r}, with "
+            f"`{option}` must select each column once. Received: {option}={choice!r}, with "
             f"{listed(repeated)} more than once."
         )
     return tuple(found)
@@ -49,7 +48,7 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
 
 def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]:
     if isinstance(part, str):
-        name = part if part in positions else of_unnamed(part)
+        name = part if part in positions else current_name(part)
         if name in positions:
             return [name]
         received = f"{part!r}, of the columns {listed(positions)}"
@@ -66,16 +65,14 @@ def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]
             f"`{option}` must be names, positions or ranges of columns. "
             f"Received: {option}={part!r}."
         )
-    raise ConfigurationError(
-        f"`{option}` must select columns that are there. Received: {received}."
-    )
+    raise ConfigurationError(f"`{option}` must select existing columns. Received: {received}.")
 
 
-def of_unnamed(name: str) -> str:
-    """The name of a column without a header, which earlier versions called `f3` or `_c3`.
+def current_name(name: str) -> str:
+    """Convert a headerless column's name of earlier versions, such as `f3` or `_c3`.
 
     Example:
-        >>> of_unnamed("f3"), of_unnamed("age")
+        >>> current_name("f3"), current_name("age")
         ('column_3', 'age')
     """
     return re.sub(r"^(?:f|_c)(\d+)$", r"column_\1", name)
@@ -97,7 +94,7 @@ def _sliced(positions: Mapping[str, int], part: slice, option: str) -> list[str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnChoice:
-    """What a user says of columns, as in `from_csv`; with a table's columns a `TableSchema`."""
+    """The column options of `from_csv`; resolved to a `TableSchema` by a table's columns."""
 
     features: Columns | Mapping[str, Columns] | None = None
     labels: Columns | Mapping[str, Columns] | None = None
@@ -109,7 +106,7 @@ class ColumnChoice:
     missing: Missing = "error"
 
     def __post_init__(self) -> None:
-        """Check what needs no columns."""
+        """Validate the options that do not depend on the table's columns."""
         check_flag("one_hot", self.one_hot)
         if self.categories is not None and not isinstance(self.categories, Mapping):
             raise ConfigurationError(
@@ -118,24 +115,24 @@ class ColumnChoice:
             )
         if self.classes is not None and self.labels is None:
             raise ConfigurationError(
-                "`classes` needs `labels`: the columns that hold them. "
+                "`classes` needs `labels`, the columns of the classes. "
                 f"Received: classes={self.classes!r}, labels=None."
             )
         check_missing(self.missing)
 
     def to_infer(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The columns whose values must be found before there can be a schema."""
+        """Return the columns whose distinct values the schema needs."""
         labels = self._labels(columns)
         found = [n for o, c in self._classes(labels) if _is_infer(c) for n in labels.get(o, ())]
         found += [name for name, values in self._categories(columns) if _is_infer(values)]
         return tuple(dict.fromkeys(found))
 
     def inputs(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Input name -> its columns."""
+        """Return input name -> its columns."""
         return self._features(columns, self._labels(columns), self._weights(columns))
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The columns that become features, labels and weights, each once."""
+        """Return the columns of features, labels and weights, each once."""
         labels, weights = self._labels(columns), self._weights(columns)
         groups = [*self.inputs(columns).values(), *labels.values()]
         names = [name for group in groups for name in group]
@@ -148,7 +145,7 @@ class ColumnChoice:
         values: Mapping[str, Iterable[str]],
         shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> TableSchema:
-        """The schema for a table, of the values of `to_infer` and the shapes of arrays."""
+        """Return a table's schema, given the values of the `to_infer` columns and array shapes."""
         labels, weights = self._labels(columns), self._weights(columns)
         classes: dict[str, Any] = {}
         for output, given in self._classes(labels):
@@ -158,7 +155,7 @@ class ColumnChoice:
             if fixed is not None:
                 classes[output] = fixed
         categories: dict[str, Any] = {
-            name: in_order(values[name]) if _is_infer(given) else _fixed(given)
+            name: sort_values(values[name]) if _is_infer(given) else _fixed(given)
             for name, given in self._categories(columns)
         }
         used = self.used(columns)
@@ -172,7 +169,7 @@ class ColumnChoice:
             text=select_columns(columns, self.text, option="text"),
             shapes={name: shape for name, shape in (shapes or {}).items() if name in used},
             weights=weights,
-            # What is filled later is NaN first.
+            # Values to be filled with a statistic are NaN at first.
             missing=math.nan if self.missing in get_args(Statistic) else self.missing,
         )
 
@@ -201,35 +198,35 @@ class ColumnChoice:
             yield select_columns(columns, [name], option="categories")[0], values
 
 
-def in_order(values: Iterable[str]) -> tuple[str, ...]:
-    """Sorted as numbers if all are finite numbers, otherwise as text.
+def sort_values(values: Iterable[str]) -> tuple[str, ...]:
+    """Sort as numbers if all values are finite numbers, otherwise as text.
 
     Example:
-        >>> in_order({"10", "9"}), in_order({"10", "9", "x"})
+        >>> sort_values({"10", "9"}), sort_values({"10", "9", "x"})
         (('9', '10'), ('10', '9', 'x'))
     """
     try:
         numbers = {value: float(value) for value in values}
     except ValueError:
         return tuple(sorted(values))
-    # NaN has no place in an order.
+    # NaN cannot be sorted.
     if not all(map(math.isfinite, numbers.values())):
         return tuple(sorted(values))
     return tuple(sorted(values, key=lambda value: (numbers[value], value)))
 
 
 def _inferred(found: set[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Classes in order; DataError if they look like numbers to predict."""
-    classes = in_order(found)
+    """Return sorted classes; raise DataError if they look like regression targets."""
+    classes = sort_values(found)
     try:
         fractions = [text for text in classes if not float(text).is_integer()]
     except (ValueError, OverflowError):
         return classes
     if fractions:
         raise DataError(
-            'labels with `classes="infer"` must be texts or whole numbers. Received: '
-            f"{fractions[0]} in {listed(names)}. To predict these numbers (regression), leave "
-            "`classes` out; if they are names of classes, list them: `classes=[…]`."
+            'labels with `classes="infer"` must be text or whole numbers. Received: '
+            f"{fractions[0]} in {listed(names)}. For regression, omit `classes`; for class names, "
+            "list them: `classes=[…]`."
         )
     return classes
 
@@ -239,7 +236,7 @@ def _is_infer(values: Any) -> bool:
 
 
 def _fixed(values: Any) -> Any:
-    """Names as a tuple of text; anything else as it is, for the schema to judge."""
+    """Return a sequence as a tuple of text, any other value unchanged for the schema to check."""
     several = isinstance(values, list | tuple | range | np.ndarray)
     return tuple(str(value) for value in cast(Sequence[Any], values)) if several else values
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns that have types, arrays in rows, places of rows."""
+"""Read Parquet and Arrow files: typed columns, nested arrays, row numbers in messages."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -13,25 +13,25 @@ from sparkwright.storage.files import is_on_this_machine, open_to_read
 from sparkwright.storage.listing import StoredFile
 
 T = TypeVar("T")
-# Rows converted at a time are about so many bytes.
+# Approximate size of the rows converted at a time.
 _SLICE_BYTES = 4 << 20
 _FIRST_ROWS = 1024
 _BATCH_BYTES = 8 << 20
 _BUFFER_BYTES = 64 << 10
 _FILE_MAGIC = b"ARROW1"
-# Number of the part, rows of it before, table.
+# (number of the part, rows of the part before the table, table)
 Batches = Iterator[tuple[int, int, Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
-    """A file, opened.
+    """An open Parquet or Arrow file.
 
     Attributes:
-        names: of its columns.
-        types: of its columns.
-        parts: bytes and rows of each of its parts; rows -1 if unknown.
-        tables: used columns, parts -> number of the part, rows of it before, table.
+        names: column names.
+        types: column types.
+        parts: (bytes, rows) of each part; rows is -1 if unknown.
+        tables: (used columns, range of parts) -> `Batches`.
     """
 
     names: tuple[str, ...]
@@ -44,19 +44,19 @@ class OpenTable:
 Open = Callable[[str], contextlib.AbstractContextManager[OpenTable]]
 
 
-class _UnfitFileError(Exception):
-    """A file with columns that do not fit the schema."""
+class _SchemaMismatchError(Exception):
+    """Raised if a file's columns do not fit the schema."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnarReader:
-    """Reads files that know their columns; the parts of a `Piece` are those of its `OpenTable`.
+    """Reader of files with a schema; the parts of a `Piece` are those of its `OpenTable`.
 
     Attributes:
-        open_table: opens a file.
+        open_table: function that opens a file.
         names: all columns of the files.
-        used: those to take.
-        is_exact: whether every file must have just the columns `names`.
+        used: columns to read.
+        is_exact: whether every file must have exactly the columns `names`.
     """
 
     open_table: Open
@@ -68,31 +68,31 @@ class ColumnarReader:
     def of(
         cls, files: Sequence[StoredFile], open_table: Open, *, is_exact: bool = True
     ) -> "ColumnarReader":
-        """A reader of all columns: those of the first file that can be read."""
+        """Create a reader of all columns, taken from the first readable file."""
         trouble = ""
         for file in files:
-            # What is damaged is reported by its reader, unless there is no other file.
-            names, said = _look(open_table, file.url, lambda opened: opened.names)
+            # Damaged files are reported when they are read, unless all files are damaged.
+            names, message = _look(open_table, file.url, lambda opened: opened.names)
             if names:
                 return cls(open_table=open_table, names=names, used=names, is_exact=is_exact)
-            trouble = trouble or said
+            trouble = trouble or message
         raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
 
     def taking(self, used: Sequence[str], texts: Iterable[str]) -> "ColumnarReader":
-        """A reader of some columns; types are in the files."""
+        """Return a reader of the columns `used`; `texts` is ignored, as the files have types."""
         del texts
         return replace(self, used=tuple(used))
 
     def shapes(
         self, files: Sequence[StoredFile], names: Sequence[str]
     ) -> dict[str, tuple[int, ...]]:
-        """Shape of the first array of each column of arrays; left out where there is none."""
+        """Return the shape of the first array of each array column; columns without are omitted."""
         found: dict[str, tuple[int, ...]] = {}
 
         def look(opened: OpenTable) -> bool:
             types = zip(opened.names, opened.types, strict=True)
             nested = [n for n, kind in types if n in names and is_nested(kind)]
-            # Lists have a length only where there are rows.
+            # The length of lists is known only from rows.
             found.update(_shapes(opened, [n for n in nested if n not in found]))
             return all(name in found for name in nested)
 
@@ -100,7 +100,7 @@ class ColumnarReader:
         return found
 
     def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
-        """Files, and parts of large ones."""
+        """Split large files into pieces; small files are one piece."""
         found: list[Piece] = []
         for file in files:
             parts: list[Piece] | None = None
@@ -115,7 +115,7 @@ class ColumnarReader:
         return found
 
     def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
-        """What `convert` makes of the tables of a piece; DataErrors name file and row."""
+        """Yield the converted tables of a piece; DataErrors name the file and row."""
         trouble = None
         try:
             with self.open_table(piece.url) as opened:
@@ -127,8 +127,8 @@ class ColumnarReader:
                         made = taken(made, report(faults, rows.num_rows, place, log))
                         if made is not None:
                             yield made
-        except _UnfitFileError as error:
-            # All parts of a file have its columns: the first speaks for the others.
+        except _SchemaMismatchError as error:
+            # All parts of a file have the same columns, so only the first reports the error.
             if piece.is_first or log.raises:
                 trouble = "unfit file", f"{piece.url}: {error}"
         except Exception as error:
@@ -140,20 +140,20 @@ class ColumnarReader:
 
     def _check(self, found: tuple[str, ...]) -> None:
         if self.is_exact and found != self.names:
-            raise _UnfitFileError(
+            raise _SchemaMismatchError(
                 f"all files must have the columns of the first, {listed(self.names)}. "
                 f"Received: {listed(found)}."
             )
         absent = [name for name in self.used if found.count(name) != 1]
         if absent:
-            raise _UnfitFileError(
+            raise _SchemaMismatchError(
                 f"the file must have each of the columns {listed(self.used)} once. "
                 f"Received: {listed(found)}."
             )
 
 
 def _look(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T | None, str]:
-    """What `look` finds in a file; None and a sentence if it cannot be read."""
+    """Return the result of `look` on a file; None and a message if the file is unreadable."""
     try:
         with open_table(url) as opened:
             return look(opened), ""
@@ -164,15 +164,15 @@ def _look(open_table: Open, url: str, look: Callable[[OpenTable], T]) -> tuple[T
 
 
 def damage(url: str, error: Exception) -> str:
-    """What PyArrow or the store says of a file that cannot be read, in one line."""
-    said = " ".join(str(error).split())[:300]
-    said = said if url in said else f"{url} could not be read: {said}"
-    return f"{said.rstrip('.')}. Is it whole, and of this format?"
+    """Return a one-line message for an error of PyArrow or the store on an unreadable file."""
+    message = " ".join(str(error).split())[:300]
+    message = message if url in message else f"{url} could not be read: {message}"
+    return f"{message.rstrip('.')}. Check that the file is complete and in this format."
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether PyArrow or the store raises `error` for a file that cannot be read."""
-    # Of many kinds; names of columns that are no UTF-8 among them.
+    """Whether `error` means that PyArrow or the store cannot read a file."""
+    # UnicodeDecodeError: column names that are not UTF-8.
     kinds = OSError | EOFError | UnicodeDecodeError
     return isinstance(error, kinds) or type(error).__module__.startswith("pyarrow")
 
@@ -204,7 +204,7 @@ def _fitting(convert: Convert, rows: Any) -> Any:
     try:
         return convert(rows, None)
     except DataError as error:
-        raise _UnfitFileError(str(error)) from None
+        raise _SchemaMismatchError(str(error)) from None
 
 
 def _place(piece: Piece, part: int, before: int) -> Callable[[int], str]:
@@ -217,7 +217,7 @@ def _place(piece: Piece, part: int, before: int) -> Callable[[int], str]:
 
 
 def is_nested(kind: Any) -> bool:
-    """Whether the values of a column of this type are arrays."""
+    """Whether a column type holds arrays."""
     import pyarrow as pa
 
     if isinstance(kind, pa.FixedShapeTensorType):
@@ -228,7 +228,7 @@ def is_nested(kind: Any) -> bool:
 
 
 def _shapes(opened: OpenTable, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shape of the first array of each column; columns without any are left out."""
+    """Return the shape of the first array of each column; columns without arrays are omitted."""
     found: dict[str, tuple[int, ...]] = {}
     if not names:
         return found
@@ -245,7 +245,7 @@ def _shapes(opened: OpenTable, names: Sequence[str]) -> dict[str, tuple[int, ...
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array in a column; None if it is missing."""
+    """Return the shape of an array value; None if it is missing."""
     import pyarrow as pa
 
     if not value.is_valid:
@@ -266,8 +266,8 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
     import pyarrow.parquet as pq
 
     with open_to_read(url) as stream:
-        # Without a buffer, all that a row group has of a column would be in memory. In stores each
-        # small read would fetch some MiB ahead, so there it is.
+        # Without a buffer, a whole column of a row group is held in memory. Remote stores need
+        # that, because they fetch some MiB ahead at each small read.
         buffer_size = _BUFFER_BYTES if is_on_this_machine(url) else 0
         file: Any = pq.ParquetFile(
             stream,
@@ -303,7 +303,7 @@ def open_parquet(url: str, /) -> Generator[OpenTable]:
 
 @contextlib.contextmanager
 def open_arrow(url: str, /) -> Generator[OpenTable]:
-    """Open an Arrow file, whose parts are record batches, or a stream, which is one part."""
+    """Open an Arrow file, whose parts are record batches, or a stream, which has one part."""
     import pyarrow as pa
 
     with open_to_read(url) as stream:
@@ -317,7 +317,7 @@ def open_arrow(url: str, /) -> Generator[OpenTable]:
         def batches(used: Sequence[str], parts: tuple[int, int] | None) -> Iterator[Any]:
             if not is_file:
                 return (batch.select(list(used)) for batch in reader)
-            # The footer says which columns there are; a second reader then reads only some.
+            # The footer lists the columns; a second reader reads only the used ones.
             included = [reader.schema.get_field_index(name) for name in used]
             options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
             some: Any = pa.ipc.open_file(source, options=options)
@@ -326,7 +326,7 @@ def open_arrow(url: str, /) -> Generator[OpenTable]:
         def tables(used: Sequence[str], parts: tuple[int, int] | None) -> Batches:
             first, before = parts[0] if parts and is_file else 0, 0
             for index, batch in enumerate(batches(used, parts), start=first):
-                batch.validate(full=True)  # offsets in a damaged file may point anywhere
+                batch.validate(full=True)  # offsets in a damaged file may be out of bounds
                 yield index, before if parts is None or not is_file else 0, batch
                 before += batch.num_rows
 

@@ -1,4 +1,4 @@
-"""CSV files as blocks of whole records: parts of files, unpacked, in UTF-8, one block in memory."""
+"""Read CSV files as decompressed UTF-8 blocks of whole records, one block in memory."""
 
 import codecs
 import contextlib
@@ -11,9 +11,9 @@ from sparkwright.data.pieces import SkipLog
 from sparkwright.errors import DataError
 from sparkwright.storage.files import open_file, open_to_read, told
 
-# Parsing is as fast with blocks from 1 to 4 MiB; smaller ones need less memory.
+# Blocks of 1 to 4 MiB parse equally fast.
 BLOCK_BYTES = 2 << 20
-# A record that does not end within this is none: a binary file, a quote that is never closed.
+# A longer record means a binary file or an unclosed quote.
 LONGEST_RECORD_BYTES = 64 << 20
 HEAD_BYTES = 64 << 10
 
@@ -22,7 +22,7 @@ Read = Callable[[int], bytes]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """The fields of the first record; bytes and lines before the records, without a header's."""
+    """The first record's fields, and the size and number of lines before the data records."""
 
     fields: tuple[str, ...]
     size_bytes: int
@@ -30,12 +30,12 @@ class Head:
 
 
 class EmptyFileError(Exception):
-    """A file without header or records."""
+    """Raised for a file without header and records."""
 
 
 @contextlib.contextmanager
-def opened(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
-    """Open a file; the first is for UTF-8 text, the second for its bytes as stored."""
+def open_csv(url: str, form: CsvFormat) -> Generator[tuple[Read, BinaryIO]]:
+    """Open a file; yield a reader of its text as UTF-8, and the file of its stored bytes."""
     with told(url, "read"), open_file(url) as file:
         codec = compression_of(url)
         read: Read = file.read
@@ -60,7 +60,7 @@ def _transcoded(read: Read, encoding: str) -> Read:
             try:
                 text: str = decoder.decode(raw, final=not raw)
             except UnicodeDecodeError as error:
-                # What stands before the wrong byte comes first, the error with the next call.
+                # Return the text before the invalid byte; the next call raises the error.
                 trouble, text = error, _text_before(decoder, before, error)
             if text or not (raw or trouble):
                 return text.encode()
@@ -70,7 +70,7 @@ def _transcoded(read: Read, encoding: str) -> Read:
 
 
 def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeError) -> str:
-    decoder.setstate((b"", state[1]))  # the object of the error begins with what was left over
+    decoder.setstate((b"", state[1]))  # `error.object` starts with the bytes pending before
     try:
         return decoder.decode(error.object[: error.start])
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def _text_before(decoder: Any, state: tuple[bytes, int], error: UnicodeDecodeErr
 
 
 def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
-    """The beginning of a file, and what was read beyond it."""
+    """Read the head of a file; return it and the bytes read beyond it."""
     text = b""
     while True:
         more = read(max(HEAD_BYTES, len(text)))
@@ -91,16 +91,16 @@ def read_head(read: Read, form: CsvFormat) -> tuple[Head, bytes]:
         if len(text) > LONGEST_RECORD_BYTES:
             raise DataError(
                 f"the first line must end within {LONGEST_RECORD_BYTES} bytes. Received: a line "
-                f"that begins with {text[:40]!r}. Is this a CSV file?"
+                f"that begins with {text[:40]!r}. Check that this is a CSV file."
             )
 
 
 def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
-    """None if it is not all there, or there is none."""
+    """Parse the head; None if `text` does not contain all of it."""
     at = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
     for _ in range(form.skip_lines):
         end = line_end(text, at)
-        # A last `\r` may be half of a `\r\n`.
+        # A final `\r` may be the first half of `\r\n`.
         if end is None or (end == len(text) and text[-1:] == b"\r" and not over):
             return None
         at = end
@@ -112,7 +112,7 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
     start, stop = int(starts[0]), int(ends[0])
     after = 0
     if form.header:
-        # The line end of the header goes with it, and blank lines before it.
+        # Includes the header's line end and blank lines before it.
         after = stop + (2 if begun[stop : stop + 2] == b"\r\n" else 1 if stop < len(begun) else 0)
     return Head(
         fields=tuple(form.fields(begun[start:stop].decode())),
@@ -121,8 +121,8 @@ def _head_of(text: bytes, form: CsvFormat, *, over: bool) -> Head | None:
     )
 
 
-def up_to(read: Read, size_bytes: int) -> Read:
-    """Read no further than `size_bytes`."""
+def limit_bytes(read: Read, size_bytes: int) -> Read:
+    """Limit `read` to `size_bytes`."""
     left = size_bytes
 
     def reader(size: int) -> bytes:
@@ -137,9 +137,10 @@ def up_to(read: Read, size_bytes: int) -> Read:
 def blocks(
     read: Read, carried: bytes, form: CsvFormat, place: Callable[[int], str], log: SkipLog
 ) -> Iterator[tuple[bytes, int]]:
-    """Cut what follows in a file into blocks of whole records, each with the lines before it.
+    """Yield blocks of whole records, each with the number of lines before it.
 
-    `carried` has been read already; `place` says where a line is, the first of it being 0.
+    `carried` holds the bytes read so far. `place` maps a line number, from 0, to its location in
+    messages.
     """
     buffer, lines = carried, 0
     wrong = None
@@ -156,11 +157,11 @@ def blocks(
             lines += 0 if is_last else line_count(buffer[:end])
             buffer = buffer[end:]
         if wrong is not None:
-            # Where the next character begins is not sure in every encoding.
+            # Not every encoding allows finding the start of the next character.
             log.skip(
                 "not in the encoding",
                 f"{place(lines + line_count(buffer))}: the text must be {form.encoding}. Received: "
-                f"{wrong_bytes(wrong)}. Give its `encoding`; the rest of the file cannot be read.",
+                f"{wrong_bytes(wrong)}. Set `encoding`; the rest of the file cannot be read.",
             )
         if not more:
             return
@@ -168,10 +169,10 @@ def blocks(
             log.skip(
                 "record without an end",
                 f"{place(lines)}: a record must end within {LONGEST_RECORD_BYTES} bytes. Received: "
-                "one that does not. Look for a quote that is not closed; or this is no CSV file.",
+                "a longer one. Look for an unclosed quote, or check that this is a CSV file.",
             )
             if form.newlines_in_values:
-                return  # nobody knows where the next record begins
+                return  # the start of the next record is unknown
             buffer = b""
             while more := read(BLOCK_BYTES):
                 _, is_found, buffer = more.partition(b"\n")
@@ -181,12 +182,12 @@ def blocks(
 
 
 def wrong_bytes(error: UnicodeDecodeError) -> str:
-    """What could not be decoded, and why."""
+    """Return the bytes that could not be decoded, and the reason."""
     return f"{error.object[error.start : error.end][:8]!r}, {error.reason}"
 
 
 def line_begin(file: BinaryIO, at: int) -> int:
-    """The first byte from `at` on with which a line begins; the end of the file if none does."""
+    """Return the position of the first line start at or after `at`, or the end of the file."""
     if at == 0:
         return 0
     position = file.seek(at - 1)
@@ -199,7 +200,7 @@ def line_begin(file: BinaryIO, at: int) -> int:
 
 
 def count_lines(url: str, until: int) -> int:
-    """Line ends in the first `until` bytes of a file; OSError naming `url`."""
+    """Count the line ends in the first `until` bytes of a file; an OSError names `url`."""
     with open_to_read(url) as file:
-        read = up_to(file.read, until)
+        read = limit_bytes(file.read, until)
         return sum(map(line_count, iter(lambda: read(BLOCK_BYTES), b"")))

@@ -1,7 +1,7 @@
-"""How a CSV file is written, and where the records of its text begin and end.
+"""CSV dialect options, and finding the boundaries of records.
 
-Quotes count only at the beginning of a field, as RFC 4180 has it; a doubled quote inside is one
-quote. NumPy looks at whole blocks; a regular expression only at records with quotes.
+As in RFC 4180, quotes count only at the beginning of a field, and a doubled quote inside is one
+quote. NumPy scans whole blocks; a regular expression scans only records with quotes.
 """
 
 import codecs
@@ -26,17 +26,17 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 @configuration
 class CsvFormat(Configuration):
-    """How the files are written; the same rules for tables, sequences, joins, records, previews."""
+    """The CSV dialect, shared by tables, sequences, joins, records and previews."""
 
     header: bool = option(
         default=True,
         label="Header line",
-        help="Names the columns. Without: column_0, column_1, and so on.",
+        help="Whether the first line holds the column names. Otherwise: column_0, column_1, …",
     )
     column_names: tuple[str, ...] | None = option(
         default=None,
         form=False,
-        help="Names in place of the header's. None: the header's, or `column_0`, `column_1`, …",
+        help="Column names that replace the header's. None: the header's, or `column_0`, …",
     )
     delimiter: str = option(
         default=",",
@@ -56,14 +56,14 @@ class CsvFormat(Configuration):
     newlines_in_values: bool = option(
         default=False,
         label="Line breaks in quoted values",
-        help="Each such file is read by one task.",
+        help="Allows line breaks in quoted values; each file is then read by one task.",
     )
     encoding: str = option(
         default="utf-8",
         help="Text encoding, such as utf-8 or latin-1. A byte order mark is removed.",
     )
     missing_values: tuple[str, ...] = option(
-        default=MISSING_VALUES, help="Texts that stand for a missing value; '' is an empty field."
+        default=MISSING_VALUES, help="Texts read as missing values; '' is an empty field."
     )
 
     def _check(self) -> None:
@@ -80,38 +80,38 @@ class CsvFormat(Configuration):
         missing = () if self.missing_values is None else self.missing_values  # pyright: ignore[reportUnnecessaryComparison]
         object.__setattr__(self, "missing_values", _texts("missing_values", missing))
         try:
-            # Python knows encodings of bytes, too, as hex; `decode` refuses them.
+            # Excludes Python's bytes-to-bytes codecs, such as hex.
             b"a".decode(self.encoding, "ignore")
             codecs.getincrementaldecoder(self.encoding)
         except (LookupError, TypeError, ValueError):
             raise ConfigurationError(
-                "`encoding` must be one of text that Python knows, as utf-8 or latin-1. "
+                "`encoding` must be a text encoding of Python, such as utf-8 or latin-1. "
                 f"Received: encoding={self.encoding!r}."
             ) from None
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the text needs no transcoding."""
+        """Whether the text is UTF-8 or ASCII already."""
         return codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
     def can_split(self, url: str) -> bool:
-        """Whether several tasks may read parts of one file: line ends alone say where."""
+        """Whether several tasks can read parts of a file: line ends alone separate records."""
         return self.is_utf8 and not self.newlines_in_values and compression_of(url) is None
 
     def fields(self, record: str) -> list[str]:
-        """The fields of one record, as text; DataError, without the file, if one is very long."""
+        """Return the fields of one record as text; DataError, without the file, if invalid."""
         try:
             return next(self.rows(record), [])
         except csv.Error as error:
             raise DataError(
                 f"the first line must be fields of ordinary length. Received: {record[:40]!r} …, "
-                f"of which Python says: {error}. Is the delimiter {self.delimiter!r}?"
+                f"{error}. Check the delimiter {self.delimiter!r}."
             ) from None
 
     def rows(self, text: str) -> Any:
-        """A `csv.reader` of this format."""
+        """Return a `csv.reader` with this dialect."""
         return csv.reader(
-            # `newline=""`: only the reader knows which line ends are inside quotes.
+            # `newline=""`: the reader itself handles line ends inside quotes.
             io.StringIO(text, newline=""),
             delimiter=self.delimiter,
             quotechar=self.quote or '"',
@@ -119,11 +119,11 @@ class CsvFormat(Configuration):
         )
 
     def complete_end(self, block: bytes) -> int:
-        """Where the last complete record of a block ends; 0 if none does."""
+        """Return the end of the last complete record of a block; 0 if there is none."""
         quote = self._quote_in(block)
         if not self.newlines_in_values or quote is None:
             end = block.rfind(b"\n") + 1
-            # A last `\r` may be half of a `\r\n`.
+            # A final `\r` may be the first half of `\r\n`.
             return end or block.rfind(b"\r", 0, -1) + 1
         data = np.frombuffer(block, np.uint8)
         quotes = np.flatnonzero(data == quote)
@@ -133,7 +133,7 @@ class CsvFormat(Configuration):
             return int(outside[-1]) + 1 if outside.size else 0
         end = 0
         for match in self._pattern.finditer(block):
-            # Without a line end the record may go on; a last `\r` may be half of a `\r\n`.
+            # Without a line end the record may be incomplete; so may a final `\r`.
             if match.lastindex != 1 or match.end() == match.end(1):
                 break
             if match.end() == len(block) and block[-1] == _RETURN:
@@ -142,9 +142,9 @@ class CsvFormat(Configuration):
         return end
 
     def is_plain(self, block: bytes, rows: int) -> bool:
-        """Whether a parser that found `rows` records cannot have misread an open quote.
+        """Whether a parser that found `rows` records surely did not misread an unclosed quote.
 
-        No is no proof that something is wrong: look at `records` then.
+        False does not mean that the block is invalid; check with `records`.
         """
         quote = self._quote_in(block)
         if quote is None:
@@ -156,7 +156,7 @@ class CsvFormat(Configuration):
         return rows == line_count(block) + (block[-1] not in (_LINE_FEED, _RETURN))
 
     def records(self, block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """Start and end of each record that is not blank; whether all its quoted values end."""
+        """Return start and end of each non-blank record, and whether its quotes are closed."""
         found = [
             (start, end, match.lastindex == 1)
             for match in self._pattern.finditer(block)
@@ -167,17 +167,16 @@ class CsvFormat(Configuration):
         return starts, ends, closed == 1
 
     def _is_blank(self, record: bytes) -> bool:
-        """With tabs or spaces between fields, a line of them is a record of empty fields."""
+        """Whether a record is blank; a line of tab or space delimiters has empty fields."""
         return record[0] in b" \t" and not record.strip() and self.delimiter.encode() not in record
 
     def _quote_in(self, block: bytes) -> int | None:
         return ord(self.quote) if self.quote and self.quote.encode() in block else None
 
     def _well_formed(self, data: Array, quotes: NDArray[np.int64]) -> bool:
-        """Whether quotes open only where fields begin and close only where they end.
+        """Whether quotes open only at the start of fields and close only at their end.
 
-        Then, and only then, a line end is outside of quotes if the number of quotes before it is
-        even.
+        Only then an even number of quotes before a line end means that it is outside of quotes.
         """
         signs = (ord(self.delimiter), ord(self.quote or ""), _LINE_FEED, _RETURN)
         neighbors = np.array(signs, np.uint8)
@@ -192,7 +191,7 @@ class CsvFormat(Configuration):
 
 
 def compression_of(url: str) -> str | None:
-    """The codec that the ending of `url` names, if any.
+    """Return the codec given by the extension of `url`, or None.
 
     Example:
         >>> compression_of("a/b.csv.gz"), compression_of("a/b.csv")
@@ -202,20 +201,20 @@ def compression_of(url: str) -> str | None:
 
 
 def line_count(text: bytes) -> int:
-    r"""How many line ends `text` has: `\n`, `\r\n` or `\r`.
+    r"""Count the line ends in `text`: `\n`, `\r\n` or `\r`.
 
     Example:
         >>> line_count(b"a\r\nb\nc\rd")
         3
     """
-    # Several times as fast as `bytes.count`, which looks for one after the other.
+    # Several times as fast as `bytes.count`.
     lines = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
     returns = text.count(b"\r") if b"\r" in text else 0
     return lines + returns - (text.count(b"\r\n") if returns else 0)
 
 
 def line_end(text: bytes, at: int) -> int | None:
-    r"""Where the line that begins at `at` ends, with its line end; None if it does not.
+    r"""Return the end of the line at `at`, including its line end; None without a line end.
 
     Example:
         >>> line_end(b"a\r\nb\rc", 0), line_end(b"a\r\nb\rc", 3), line_end(b"a\r\nb\rc", 5)
@@ -227,14 +226,14 @@ def line_end(text: bytes, at: int) -> int | None:
 
 @lru_cache(maxsize=32)
 def _record(delimiter: str, quote: str | None, multiline: bool) -> re.Pattern[bytes]:
-    """Match a record with its line end: group 1 if all its quoted values end, else group 2."""
+    """Return a pattern of a record and its line end: group 1 with closed quotes, else group 2."""
     d, end = re.escape(delimiter.encode()), rb"(?:\r\n|\n|\r|\Z)"
     if quote is None:
         return re.compile(rb"([^\r\n]*)" + end)
     q = re.escape(quote.encode())
     inside = rb"[^" + q + (rb"" if multiline else rb"\r\n") + rb"]"
-    # There is one way to read a record, so a failure is found without trying others. (Possessive
-    # quantifiers would say so, but match wrongly in Python 3.11.0 to 3.11.4.)
+    # The pattern is unambiguous, so a mismatch does not backtrack much. (Possessive quantifiers
+    # would enforce that, but match incorrectly in Python 3.11.0 to 3.11.4.)
     field = (
         rb"(?:" + q + inside + rb"*(?:" + q + q + inside + rb"*)*" + q + rb"(?!" + q + rb")"
         rb"[^" + d + rb"\r\n]*|(?!" + q + rb")[^" + d + rb"\r\n]*)"
@@ -247,7 +246,7 @@ def _check_sign(name: str, value: Any) -> None:
     fits = isinstance(value, str) and len(value) == 1 and value.isascii()
     if not fits or value in "\r\n\0" or value.isalnum() or value == ".":
         raise ConfigurationError(
-            f"`{name}` must be one ASCII character and no letter, digit, full stop or line end. "
+            f"`{name}` must be one ASCII character, not a letter, digit, period or line end. "
             f"Received: {name}={value!r}."
         )
 
@@ -255,5 +254,5 @@ def _check_sign(name: str, value: Any) -> None:
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     several: list[Any] = list(value) if isinstance(value, list | tuple) else [None]  # pyright: ignore[reportUnknownArgumentType]
     if not all(isinstance(text, str) for text in several):
-        raise ConfigurationError(f"`{name}` must be several texts. Received: {name}={value!r}.")
+        raise ConfigurationError(f"`{name}` must be a list of strings. Received: {name}={value!r}.")
     return tuple(several)

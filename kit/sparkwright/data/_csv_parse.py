@@ -1,6 +1,6 @@
-"""CSV text made columns: by PyArrow in one call a block, or, if that fails, record by record.
+"""Parse CSV text to columns: a whole block by PyArrow or, if that fails, record by record.
 
-The second way knows for each record its line and what is wrong with it, and keeps the others.
+Record by record, faults are reported with their line, and valid records are kept.
 """
 
 import csv
@@ -20,7 +20,7 @@ from sparkwright.data.tables import NAMED, Convert, Fault, report, taken
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvColumns:
-    """What to take from each record: of all `names` those `used`; `texts` of these are text."""
+    """Columns of the records: all `names`, those `used`, and the used ones read as `texts`."""
 
     names: tuple[str, ...]
     used: tuple[str, ...]
@@ -29,15 +29,15 @@ class CsvColumns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspected:
-    """What became of the records of a block.
+    """A block, parsed record by record.
 
     Attributes:
-        table: the good ones.
-        ids: (rows,) which record each row of it is.
-        starts: (records,) where each begins.
-        faults: what is wrong with the others.
-        shown: column, row of the table -> the text as it stands there.
-        text: record -> all of it.
+        table: the valid records.
+        ids: (rows,) record number of each row of `table`.
+        starts: (records,) start of each record in the block.
+        faults: faults of the invalid records.
+        shown: (column, row of `table`) -> the original text.
+        text: record number -> the record's bytes.
     """
 
     table: Any
@@ -49,7 +49,7 @@ class Inspected:
 
 
 def parse(content: bytes, form: CsvFormat, columns: CsvColumns) -> Any | None:
-    """All records as an Arrow table; None if that needs a closer look: see `inspect`."""
+    """Parse all records to an Arrow table; None if they need `inspect`."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -71,7 +71,7 @@ def parse(content: bytes, form: CsvFormat, columns: CsvColumns) -> Any | None:
 
 @lru_cache(maxsize=64)
 def _options(form: CsvFormat, columns: CsvColumns) -> tuple[Any, Any]:
-    """Options of Arrow; they cost as much as a small file."""
+    """Return Arrow's options; cached, because creating them takes as long as a small file."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -91,7 +91,7 @@ def _options(form: CsvFormat, columns: CsvColumns) -> tuple[Any, Any]:
 
 
 def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
-    """Parse each record separately: valid ones become a table, the others faults."""
+    """Parse each record separately, collecting valid records in a table and faults of others."""
     import pyarrow as pa
 
     starts, ends, closed = form.records(content)
@@ -128,7 +128,7 @@ def inspect(content: bytes, form: CsvFormat, columns: CsvColumns) -> Inspected:
 
 
 def _rows(content: bytes, form: CsvFormat) -> list[list[str]]:
-    """The fields of each record; bytes that are no UTF-8 as surrogates."""
+    """Return the fields of each record; invalid UTF-8 bytes become surrogates."""
     usual = csv.field_size_limit(LONGEST_RECORD_BYTES)
     try:
         return list(form.rows(content.decode(errors="surrogateescape")))
@@ -137,7 +137,7 @@ def _rows(content: bytes, form: CsvFormat) -> list[list[str]]:
 
 
 def _texts(values: Sequence[str], form: CsvFormat) -> tuple[Any, NDArray[np.bool_]]:
-    """Values as a column of Arrow, null where they are missing; which were no UTF-8."""
+    """Return an Arrow column with nulls for missing values, and a mask of invalid UTF-8."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -168,7 +168,7 @@ def _structural_faults(
 
     where, remedy = " on its line", "Close it, or allow such values: `newlines_in_values=True`"
     if form.newlines_in_values:
-        where, remedy = "", "Close it: all that follows is taken for its value"
+        where, remedy = "", "Close it; otherwise the rest of the file is part of the value"
     found = [
         Fault(
             reason="quote that is not closed",
@@ -190,7 +190,7 @@ def _structural_faults(
 
 
 _REMEDY = (
-    "If it stands for a missing value, add it to `missing_values`; columns of text go into "
+    "If it stands for a missing value, add it to `missing_values`; list columns of text in "
     "`categories`, `text`, or labels with `classes`."
 )
 
@@ -204,7 +204,7 @@ def conversion_fault(
     is_text: bool = False,
     remedy: str = _REMEDY,
 ) -> Fault:
-    """The `bad` values of a column, which could not be converted; `ids` are their records."""
+    """Return the fault of a column's `bad` values; `ids` are the record numbers."""
 
     def received(row: int) -> str:
         return text[int(np.searchsorted(ids, row))].as_py()
@@ -218,8 +218,8 @@ def conversion_fault(
             column=name,
             rows=ids[bad],
             message=lambda row: (
-                f"column {name!r} must be UTF-8. Received: {value(row)}. Give the file's "
-                '`encoding`, as "latin-1".'
+                f"column {name!r} must be UTF-8. Received: {value(row)}. Set the file's "
+                '`encoding`, such as "latin-1".'
             ),
         )
     return Fault(
@@ -232,7 +232,7 @@ def conversion_fault(
 
 
 def to_numbers(text: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """A column of text as float64, as the CSV parser makes it; which values are no numbers."""
+    """Convert a text column to float64 as the CSV parser does; also return invalid values."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -240,7 +240,7 @@ def to_numbers(text: Any) -> tuple[Any, NDArray[np.bool_]]:
     text = functions.utf8_trim(text, characters=" \t")
     bad = np.zeros(len(text), np.bool_)
     waiting = [(0, len(text))]
-    while waiting:  # halves, until all that are no numbers are found
+    while waiting:  # bisect to find all invalid values
         begin, end = waiting.pop()
         try:
             text.slice(begin, end - begin).cast(pa.float64())
@@ -263,16 +263,16 @@ def convert_block(
     place: Callable[[int], str],
     log: SkipLog,
 ) -> Any:
-    """What `convert` makes of whole records; None if no record is good.
+    """Convert a block of whole records; None if no record is valid.
 
-    `place` says where a line of the block is, from 0; faults go to `log`.
+    `place` maps a line of the block, from 0, to its location. Faults are logged to `log`.
     """
     table = parse(content, form, columns)
     if table is not None:
         made, faults = convert(table, None)
         if not faults:
             return made if table.num_rows else None
-        # Lines cost: they are looked for while there is room for messages.
+        # Finding line numbers is slow, so stop when no more messages are kept.
         named_enough = len(log.skipped.first) >= NAMED
         if named_enough and (not log.raises or all(fault.is_wanted for fault in faults)):
             return taken(made, report(faults, table.num_rows, lambda _row: "", log))
@@ -281,7 +281,7 @@ def convert_block(
     ids, starts = found.ids, found.starts
 
     def of_records(fault: Fault) -> Fault:
-        """A fault of rows of a table, as one of records of a block."""
+        """Convert a fault's row numbers of the table to record numbers of the block."""
         message = fault.message
         return replace(
             fault,

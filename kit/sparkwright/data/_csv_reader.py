@@ -1,4 +1,4 @@
-"""Files of CSV text, whole or in pieces, as what is made of their records."""
+"""Read CSV files, whole or in pieces."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from sparkwright.data._csv_blocks import (
     Read,
     blocks,
     count_lines,
+    limit_bytes,
     line_begin,
-    opened,
+    open_csv,
     read_head,
-    up_to,
     wrong_bytes,
 )
 from sparkwright.data._csv_format import CsvFormat
@@ -32,13 +32,13 @@ ENDINGS = tuple(f"{kind}{packed}" for kind in ("csv", "tsv", "txt") for packed i
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvReader:
-    """Reads pieces of CSV files; the parts of a `Piece` are bytes.
+    """Reader of CSV files; the parts of a `Piece` are byte ranges.
 
     Attributes:
-        form: how the files are written.
-        columns: what to take from them.
-        is_exact: whether every header must equal `columns.names`; otherwise the columns that are
-            used must be in it, anywhere.
+        form: the CSV dialect.
+        columns: the columns to read.
+        is_exact: whether every header must equal `columns.names`; otherwise it must contain the
+            used columns in any order.
     """
 
     form: CsvFormat
@@ -54,7 +54,7 @@ class CsvReader:
         *,
         is_exact: bool = True,
     ) -> "CsvReader":
-        """A reader of all columns, as text: those of the first file, or without header `schema`."""
+        """Create a reader of all columns as text; names come from the header or from `schema`."""
         names = columns_of(files, form, schema)
         columns = CsvColumns(names=names, used=names, texts=frozenset(names))
         return cls(form=form, columns=columns, is_exact=is_exact)
@@ -65,19 +65,19 @@ class CsvReader:
         return self.columns.names
 
     def taking(self, used: Sequence[str], texts: Iterable[str]) -> "CsvReader":
-        """A reader of some columns, of which `texts` are text."""
+        """Return a reader of the columns `used`; those in `texts` are read as text."""
         columns = replace(self.columns, used=tuple(used), texts=frozenset(texts))
         return replace(self, columns=columns)
 
     def shapes(
         self, files: Sequence[StoredFile], names: Sequence[str]
     ) -> dict[str, tuple[int, ...]]:
-        """CSV files have no columns of arrays."""
+        """Return an empty dict: CSV files have no array columns."""
         del files, names
         return {}
 
     def pieces(self, files: Sequence[StoredFile], piece_bytes: int) -> list[Piece]:
-        """Whole files, or ranges of those that can be cut."""
+        """Split files that can be split into byte ranges; other files are one piece."""
         found: list[Piece] = []
         for file in files:
             size, url = file.size_bytes, file.url
@@ -93,7 +93,7 @@ class CsvReader:
         return found
 
     def read(self, piece: Piece, log: SkipLog, convert: Convert) -> Iterator[Any]:
-        """What `convert` makes of the blocks of a piece; DataErrors name file and line."""
+        """Yield the converted blocks of a piece; DataErrors name the file and line."""
         for content, columns, place in self.blocks(piece, log):
             made = convert_block(content, self.form, columns, convert, place, log)
             if made is not None:
@@ -102,22 +102,22 @@ class CsvReader:
     def blocks(
         self, piece: Piece, log: SkipLog
     ) -> Iterator[tuple[bytes, CsvColumns, Callable[[int], str]]]:
-        """Whole records, what to take from them, and line (from 0) -> file and line."""
+        """Yield blocks of whole records, their columns, and line (from 0) -> location."""
         trouble = None
         try:
-            with opened(piece.url, self.form) as (read, file):
+            with open_csv(piece.url, self.form) as (read, file):
                 yield from self._blocks(piece, log, read, file)
         except EmptyFileError:
-            trouble = "empty file", f"{piece.url}: a file must not be empty. Look at what wrote it."
+            trouble = "empty file", f"{piece.url}: a file must not be empty. Write it again."
         except UnicodeDecodeError as error:
             trouble = (
                 "not in the encoding",
                 f"{piece.url}: the first line must be {self.form.encoding}. Received: "
-                f"{wrong_bytes(error)}. Give its `encoding`.",
+                f"{wrong_bytes(error)}. Set `encoding`.",
             )
         except OSError as error:
             log.skip(unreadable(piece), " ".join(str(error).split()))
-        # All parts of a file begin with its head: the first speaks for the others.
+        # All parts of a file share its head, so only the first reports the error.
         if trouble is not None and piece.is_first:
             log.skip(*trouble)
 
@@ -135,7 +135,7 @@ class CsvReader:
         if piece.parts is not None:
             begin, end = (max(head.size_bytes, line_begin(file, at)) for at in piece.parts)
             file.seek(begin)
-            carried, read = b"", up_to(file.read, end - begin)
+            carried, read = b"", limit_bytes(file.read, end - begin)
             lines_before = cache(partial(count_lines, piece.url, begin))
 
         def place(line: int) -> str:
@@ -157,7 +157,7 @@ class CsvReader:
             return self.form.column_names
         if self.is_exact and names != expected:
             raise DataError(
-                f"all files must have the header of the first, {listed(expected)}. "
+                f"all files must have the header of the first file, {listed(expected)}. "
                 f"Received: {listed(names)}."
             )
         absent = [name for name in self.columns.used if name not in names]
@@ -172,13 +172,13 @@ class CsvReader:
 def columns_of(
     files: Sequence[StoredFile], form: CsvFormat, schema: TableSchema | None = None
 ) -> tuple[str, ...]:
-    """The columns of the first file that can be read; DataError if its first line is of no use."""
+    """Return the columns of the first readable file; DataError if its header is invalid."""
     head, url = _first_head(files, form)
     names, count = head.fields, len(head.fields)
     if form.column_names is not None:
         if count != len(form.column_names):
             raise DataError(
-                f"{url}: `column_names` must name each column. Received: "
+                f"{url}: `column_names` must have one name per column. Received: "
                 f"{len(form.column_names)} names for {count} columns."
             )
         return form.column_names
@@ -188,14 +188,14 @@ def columns_of(
         return tuple(f"column_{index}" for index in range(count))
     if len(set(names)) < count:
         raise DataError(
-            f"{url}: the names in the header must differ. Received: {listed(names)}. Give "
-            "others: `column_names`."
+            f"{url}: the names in the header must be unique. Received: {listed(names)}. Replace "
+            "them with `column_names`."
         )
     if all(map(_is_number, names)):
         raise DataError(
-            f"{url}: the first line must name the columns. Received: numbers alone, "
-            f"{listed(names)}. For a file without a header: `header=False`; if these are "
-            "names, give them as `column_names`."
+            f"{url}: the first line must hold the column names. Received: only numbers, "
+            f"{listed(names)}. For a file without a header, set `header=False`; if these are "
+            "names, pass them as `column_names`."
         )
     return names
 
@@ -203,27 +203,27 @@ def columns_of(
 def _first_head(files: Sequence[StoredFile], form: CsvFormat) -> tuple[Head, str]:
     trouble = ""
     for file in files:
-        # What is wrong with a file is reported when it is read, unless there is no other.
+        # Invalid files are reported when they are read, unless all files are invalid.
         try:
-            with opened(file.url, form) as (read, _):
+            with open_csv(file.url, form) as (read, _):
                 return read_head(read, form)[0], file.url
         except EmptyFileError:
             continue
         except UnicodeDecodeError as error:
             found = (
                 f"{file.url}: the first line must be {form.encoding}. Received: {error.reason} at "
-                f"byte {error.start}. Give its `encoding`."
+                f"byte {error.start}. Set `encoding`."
             )
         except DataError as error:
             found = f"{file.url}: {error}"
         except OSError as error:
             found = " ".join(str(error).split())
         trouble = trouble or found
-    after = f" after the {form.skip_lines} to leave out (`skip_lines`)" if form.skip_lines else ""
+    after = f" after the {form.skip_lines} skipped ones (`skip_lines`)" if form.skip_lines else ""
     raise DataError(
         trouble
-        or f"at least one file must hold a line{after}. Received: "
-        f"{listed([file.url for file in files])}, which hold none."
+        or f"at least one file must have a line{after}. Received: "
+        f"{listed([file.url for file in files])} without one."
     )
 
 

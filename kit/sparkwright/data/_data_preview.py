@@ -1,4 +1,4 @@
-"""The result of a look at data, as plain values: columns, problems, pictures. Pure."""
+"""Data previews as plain values: columns, problems, thumbnails. Pure."""
 
 import math
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparkwright.data.sources import DataSource
 
 ColumnKind = Literal["integer", "number", "text", "array", "empty"]
-# If so many of the present values are numbers, the others are mistakes.
+# A column with at least this share of numbers is numeric; its other values are errors.
 _NUMBERS = 0.8
 _MOST_FREQUENT = 5
 _BINS = 12
@@ -24,23 +24,22 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnLook:
-    """What was seen of a column.
+    """Summary of a column in a preview.
 
     Attributes:
-        name: of the column.
-        kind: "integer", "number", "text", "array" or "empty" (no value at all).
-        count: values that are there.
-        missing: values that are not.
-        distinct: number of different values.
-        most_frequent: at most five values, each with its count.
-        mean: of the finite numbers of a column of numbers, as the next three; else None.
-        std: of the population.
-        minimum: the least.
-        maximum: the largest.
-        histogram: how many numbers fall into each of twelve equal bins from minimum to maximum.
-        shape: of each array, in a column of arrays.
-        has_decimal_commas: whether most values are numbers with a decimal comma, which are read as
-            text.
+        name: name of the column.
+        kind: "integer", "number", "text", "array" or "empty" (no values).
+        count: number of values.
+        missing: number of missing values.
+        distinct: number of distinct values.
+        most_frequent: up to five (value, count), the most frequent first.
+        mean: mean of the finite numbers; None for columns that are not numeric.
+        std: population standard deviation, or None.
+        minimum: smallest finite number, or None.
+        maximum: largest finite number, or None.
+        histogram: counts in twelve equal bins from minimum to maximum; empty if not available.
+        shape: shape of each array in a column of arrays, else None.
+        has_decimal_commas: whether most values have a decimal comma and are therefore read as text.
     """
 
     name: str
@@ -59,12 +58,12 @@ class ColumnLook:
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers."""
+        """Whether the column is numeric."""
         return self.kind in ("integer", "number")
 
 
 def number_of(text: str) -> float | None:
-    """`text` as a number, as the reader of CSV files takes it; None if it is none.
+    """Parse `text` as a number as the CSV reader does; None if it is not a number.
 
     Example:
         >>> number_of(" 1e3 "), number_of("1_000"), number_of("n/a")
@@ -79,11 +78,11 @@ def number_of(text: str) -> float | None:
         return None
 
 
-def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
-    """Summarize a column of texts; None and NaN are missing values.
+def summarize_column(name: str, values: Sequence[str | None]) -> ColumnLook:
+    """Summarize a column of strings; None and NaN are missing values.
 
     Example:
-        >>> look = look_at("age", ["31", "40", None, "old", "28", "35", "36"])
+        >>> look = summarize_column("age", ["31", "40", None, "old", "28", "35", "36"])
         >>> look.kind, look.mean, look.missing
         ('integer', 34.0, 1)
     """
@@ -120,11 +119,11 @@ def look_at(name: str, values: Sequence[str | None]) -> ColumnLook:
 
 
 def _of_numbers(numbers: Any, counts: Any) -> dict[str, Any]:
-    """Statistics of finite numbers, each of which occurs some times."""
+    """Return statistics of distinct finite numbers with their counts."""
     if not numbers.size:
         return {}
     low, high = float(numbers.min()), float(numbers.max())
-    # Bins of a huge range overflow, those of a tiny one have no width.
+    # The bin width overflows for a huge range, and is zero for a tiny one.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean = np.average(numbers, weights=counts)
         std = np.sqrt(np.average((numbers - mean) ** 2, weights=counts))
@@ -138,16 +137,16 @@ def _of_numbers(numbers: Any, counts: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataProblem:
-    """Something that is wrong or odd.
+    """A problem found in a preview.
 
     Attributes:
-        severity: "error": loading or training would fail. "warning": look at it.
-        sentence: what, where, and what to do.
+        severity: "error" if loading or training would fail, else "warning".
+        sentence: description, location and remedy.
         code: identifies the kind of problem, such as "missing value"; empty: no known fix.
-        column: the column that it is about; empty: none.
+        column: the affected column; empty: none.
         received: the invalid text; empty: unknown.
         count: number of rows in the preview that have the problem.
-        can_skip: whether `on_error="skip"` leaves out what has it.
+        can_skip: whether `on_error="skip"` skips items with this problem.
     """
 
     severity: Literal["error", "warning"]
@@ -160,24 +159,24 @@ class DataProblem:
 
     @classmethod
     def error(cls, sentence: str, **about: Any) -> "DataProblem":
-        """Something that keeps the data from being loaded or trained on."""
+        """Create a problem that prevents loading or training."""
         return cls(severity="error", sentence=sentence, **about)
 
     @classmethod
     def warning(cls, sentence: str, **about: Any) -> "DataProblem":
-        """Something to look at."""
+        """Create a problem that does not prevent loading or training."""
         return cls(severity="warning", sentence=sentence, **about)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageLook:
-    """A small picture of one image.
+    """A thumbnail of one image.
 
     Attributes:
-        png: the picture, encoded.
-        label: its class, or empty.
-        name: of the file.
-        size: (height, width) of the file's image, in pixels.
+        png: the thumbnail as PNG.
+        label: the image's class, or empty.
+        name: name of the file.
+        size: (height, width) of the original image, in pixels.
     """
 
     png: bytes
@@ -188,24 +187,24 @@ class ImageLook:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataPreview:
-    """The beginning of some data, and what it says about the rest.
+    """A preview of a data source, computed from its first items.
 
     Attributes:
-        source: which data.
-        unit: what one item is called: "row", "image", "sequence", "example".
-        looked_at: how many items the statistics and problems come from.
-        in_all: how many there are; None: unknown.
-        is_estimate: whether `in_all` is estimated from sizes.
-        columns: of tables.
-        rows: the first ones, as text; each as long as `columns`.
-        images: some, if they are images.
-        labels: class -> how often, among what was looked at, the most frequent first.
-        class_count: how many classes there seem to be; None: no classes, or unknown.
-        feature_shape: of the features of one example; None: unknown.
-        files: how many there are; None: unknown.
-        size_bytes: of all of them; None: unknown.
-        problems: what is wrong or odd, errors first.
-        note: a sentence on what could not be looked at; may be empty.
+        source: the data source.
+        unit: name of one item: "row", "image", "sequence", "example".
+        looked_at: number of items used for the statistics and problems.
+        in_all: total number of items; None: unknown.
+        is_estimate: whether `in_all` is estimated from file sizes.
+        columns: summaries of the columns of a table.
+        rows: the first rows, as text; each as long as `columns`.
+        images: thumbnails, if the items are images.
+        labels: (class, count) among the items used, the most frequent first.
+        class_count: estimated number of classes; None: no classes, or unknown.
+        feature_shape: shape of the features of one example; None: unknown.
+        files: number of files; None: unknown.
+        size_bytes: total size of the files; None: unknown.
+        problems: problems found, errors first.
+        note: what could not be previewed; may be empty.
 
     Example:
         >>> from sparkwright.data import DataSource
@@ -230,7 +229,7 @@ class DataPreview:
     note: str = ""
 
     def __repr__(self) -> str:
-        """What was looked at, in one line; the fields hold all of it."""
+        """Return a one-line summary."""
         url = f" {clipped(self.source.url)!r}" if self.source.url else ""
         several = (("columns", self.columns), ("problems", self.problems))
         counts = ", ".join(f"{len(found)} {what}" for what, found in several)
@@ -238,12 +237,12 @@ class DataPreview:
 
     @property
     def problem(self) -> str | None:
-        """The first thing that keeps it from being loaded; None: nothing that was seen."""
+        """The first problem that prevents loading; None if none was found."""
         return next((p.sentence for p in self.problems if p.severity == "error"), None)
 
     @property
     def extent(self) -> str:
-        """How much was looked at, in words.
+        """The number of items used, as text.
 
         Example:
             >>> from sparkwright.data import DataSource
@@ -253,7 +252,7 @@ class DataPreview:
             'first 1,000 of about 120,000 rows'
         """
         several = f"{self.unit}s"
-        # Images are taken evenly from all that there are.
+        # Images are sampled evenly from all files, so they are not the first ones.
         first = "" if self.unit == "image" else "first "
         if self.in_all is None:
             return f"{first}{self.looked_at:,} {self.unit if self.looked_at == 1 else several}"
@@ -265,7 +264,7 @@ class DataPreview:
 
 
 def rounded(count: int) -> int:
-    """Two digits are all that an estimate is worth.
+    """Round an estimate to two significant digits.
 
     Example:
         >>> rounded(120_400), rounded(87)

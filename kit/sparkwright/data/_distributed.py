@@ -1,4 +1,4 @@
-"""Examples distributed over Spark: an RDD of Arrow chunks, and what can be asked of it."""
+"""Distributed examples: an RDD of Arrow chunks with its operations."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 
 class DistributedDataSet:
-    """A DataSet that lies in partitions on a Spark cluster.
+    """A lazy, partitioned DataSet on a Spark cluster.
 
-    Lazy, as RDDs are. Each element of `rdd` is an Arrow IPC stream of one or more examples. Where
-    data is invalid, a partition ends with an element that carries the DataError: `from_bytes` and
-    `row_count` raise it.
+    Each element of `rdd` is an Arrow IPC stream of one or more examples. If data is invalid, the
+    partition ends with an element that holds the DataError, which `from_bytes` and `row_count`
+    raise.
 
     Attributes:
         spark: the session.
         rdd: RDD of bytes.
-        fingerprint: text that changes when the data does; None where nobody can tell.
-        class_names: output name -> names of its classes; empty where there are none.
-        schema: which columns of a table the examples come from; None for other sources.
+        fingerprint: text that changes when the data changes; None if unknown.
+        class_names: output name -> names of its classes; empty without named classes.
+        schema: the table columns used for the examples; None for other sources.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class DistributedDataSet:
         class_names: Mapping[str, Sequence[str]] | None = None,
         skip_tracker: "SkipTracker | None" = None,
     ) -> None:
-        """Use a source, such as `from_csv` or `from_arrays`.
+        """Create from an RDD of chunks; users call `from_csv`, `from_arrays` and similar instead.
 
         Args:
-            spark: as the attribute, and so are `rdd`, `fingerprint` and `class_names`.
+            spark: the session.
             rdd: RDD of Arrow IPC streams.
-            counts: examples of each partition; default None: counted when asked for.
-            fingerprint: default None: nobody can tell.
+            counts: examples of each partition; default None: counted on demand.
+            fingerprint: default None: unknown.
             class_names: default none.
-            skip_tracker: counts what the source skips; default None: it skips nothing.
+            skip_tracker: counter of skipped items; default None: the source skips nothing.
         """
         ship_engine(spark)  # the RDD may be read by an action of the user's own
         self.spark, self.rdd = spark, rdd
@@ -83,11 +83,12 @@ class DistributedDataSet:
     def derive(
         self, rdd: "RDD[bytes]", *, step: str, counts: tuple[int, ...] | None = None
     ) -> Self:
-        """A data set made from this one: what is known of the source stays known.
+        """Create a data set from transformed chunks, keeping the metadata of this one.
 
         Args:
-            rdd: its chunks.
-            step: what was done, with every option that matters; part of the new fingerprint.
+            rdd: the transformed chunks.
+            step: description of the transformation with all its options; part of the new
+                fingerprint.
             counts: examples of each partition, if known.
         """
         made = None
@@ -107,13 +108,13 @@ class DistributedDataSet:
     def map_chunks(
         self, function: Callable[[DataSet], DataSet], *, step: str, keeps_counts: bool = True
     ) -> Self:
-        """Apply `function` to pieces of about a megabyte, on the executors.
+        """Apply `function` to chunks of about 1 MiB, on the executors.
 
         Args:
-            function: DataSet -> DataSet, of as many examples unless `keeps_counts=False`. It sees
-                pieces of any size, so each example must be treated by itself.
+            function: DataSet -> DataSet with as many examples, unless `keeps_counts=False`. Chunks
+                have any size, so it must process each example independently.
             step: as for `derive`.
-            keeps_counts: whether the number of examples stays; default True.
+            keeps_counts: whether the number of examples stays the same; default True.
         """
 
         @errors_as_chunks
@@ -130,16 +131,16 @@ class DistributedDataSet:
         *,
         description: str = "summarize the data",
     ) -> Summary | None:
-        """Something small that is known of all examples; one Spark job, nothing is moved.
+        """Reduce all examples to a small summary, in one Spark job without a shuffle.
 
         Args:
-            summarize: chunk of about a megabyte, number of its partition, number of its first
-                example there -> summary; runs on executors.
-            merge: two summaries -> that of both together, the earlier one first.
-            description: shown in Spark's pages.
+            summarize: (chunk of about 1 MiB, partition number, index of its first example in the
+                partition) -> summary; runs on executors.
+            merge: (earlier summary, later summary) -> summary of both.
+            description: job description in the Spark UI.
 
         Returns:
-            The summary, merged in the order of the examples; None if there are none.
+            The summary, merged in the order of the examples; None without examples.
         """
         return reduce_all(self, summarize, merge, description=description)
 
@@ -152,23 +153,23 @@ class DistributedDataSet:
         reuse: bool = True,
         files_per_folder: int = 1000,
     ) -> ExportedDataSet:
-        """Write the examples as files of exactly `batch_size`, seen only once all are there.
+        """Write the examples as files of exactly `batch_size` examples, published atomically.
 
-        One file of the whole export may be smaller. The examples of a partition keep their order;
-        what is left of the partitions is joined in files at the end.
+        One file of the export may be smaller. The examples of a partition keep their order; the
+        leftovers of all partitions are joined in files at the end.
 
         Args:
-            url: a folder of its own that all executors see, in any store.
-            batch_size: examples a file.
-            overwrite: replace an export that is there; default False.
-            reuse: write nothing if the export that is there is of the same data (the same
-                fingerprint) and batch size; default True. The result says so: `reused`.
-            files_per_folder: at most so many files in a sub-folder; default 1000.
+            url: an empty or new folder in any store that all executors can reach.
+            batch_size: examples per file.
+            overwrite: replace an existing export; default False.
+            reuse: keep an existing export of the same data (same fingerprint) and batch size, and
+                write nothing; default True. The result then has `reused=True`.
+            files_per_folder: largest number of files in a subfolder; default 1000.
 
         Raises:
-            ConfigurationError: if something else is at `url`, or executors do not see it.
-            DataError: if there are no examples, or not all of one shape.
-            OSError: whatever the store says, naming the URL.
+            ConfigurationError: if `url` holds anything else, or executors cannot reach it.
+            DataError: if there are no examples, or they differ in shape.
+            OSError: if the store fails, naming the URL.
         """
         return export(
             self,
@@ -180,18 +181,18 @@ class DistributedDataSet:
         )
 
     def skipped(self) -> Skipped:
-        """What the source left out because `on_error="skip"` allowed it.
+        """Return what the source skipped with `on_error="skip"`.
 
-        Known after any full pass over the data; otherwise one Spark job finds out.
+        Runs a Spark job unless a full pass over the data has been made.
         """
         return Skipped() if self._skip_tracker is None else self._skip_tracker.total(self.spark)
 
     def skipped_so_far(self) -> Skipped:
-        """As `skipped`, as far as is known without a Spark job."""
+        """Return what is known to be skipped without running a Spark job."""
         return Skipped() if self._skip_tracker is None else self._skip_tracker.so_far()
 
     def partition_counts(self) -> tuple[int, ...]:
-        """Examples in each partition; counted by one Spark job the first time."""
+        """Return the number of examples in each partition; the first call runs a Spark job."""
         if self._counts is None:
             found = collect(self.spark, indexed_counts(self.rdd), description="count examples")
             self._counts = tuple(counts_in_order(found))
@@ -203,22 +204,22 @@ class DistributedDataSet:
         return self._counts is not None
 
     def count(self) -> int:
-        """Examples in all."""
+        """Return the total number of examples."""
         return sum(self.partition_counts())
 
     def statistics(
         self, *, bins: int = 30, per_partition: bool = False, seed: int = 0
     ) -> DataStatistics:
-        """Counts, missing values, range, mean, deviation, quantiles and histogram of each column.
+        """Compute count, missing values, range, mean, std, quantiles and histogram of each column.
 
         A column is a position on the last axis of a feature or label array: a column of a table, a
-        feature of a sequence, a channel of an image. Masked steps and labels do not count, text is
-        left out. Two passes over the data; one without histograms.
+        feature of a sequence, a channel of an image. Masked steps, masked labels and text are
+        excluded. Makes two passes over the data; one without histograms.
 
         Args:
-            bins: of the histograms, from the smallest to the largest number; default 30; 0: none.
-            per_partition: of each partition too. Default False.
-            seed: of the sample that quantiles come from beyond 10,000 numbers a column; default 0.
+            bins: number of histogram bins between minimum and maximum; default 30; 0: no histogram.
+            per_partition: also compute statistics of each partition. Default False.
+            seed: seed of the sample used for quantiles of more than 10,000 numbers; default 0.
 
         Raises:
             ConfigurationError: if `bins` is negative.
@@ -229,33 +230,32 @@ class DistributedDataSet:
     def label_balance(
         self, label: str | None = None, *, per_partition: bool = False
     ) -> dict[Any, int] | list[dict[Any, int]]:
-        """How many labels there are of each class, in one pass; masked ones do not count.
+        """Count the labels of each class, in one pass; masked labels are excluded.
 
         Args:
-            label: the output, with class numbers or one-hot; default None: the only one.
-            per_partition: one dict for each partition. Default False: one for all.
+            label: an output with class numbers or one-hot labels; default None: the only output.
+            per_partition: return one dict per partition. Default False: one dict in total.
 
         Returns:
-            Class -> count. Classes are numbers, or names where `class_names` are known.
+            Class -> count. Classes are numbers, or names if `class_names` are known.
 
         Raises:
-            DataError: if the labels are no classes, or there are several outputs and no `label`.
+            DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
         return label_balance_of(self, label=label, per_partition=per_partition)
 
     def random_split(
         self, weights: Sequence[float], *, seed: int = 0, exact: bool = False
     ) -> list[Self]:
-        """Split by chance into parts of the shares `weights` (they need not sum to 1).
+        """Split randomly into disjoint parts whose sizes are proportional to `weights`.
 
-        Each example falls into exactly one part, in its order of before; the same seed gives the
-        same parts.
+        The order of the examples is kept; the same seed gives the same parts.
 
         Args:
-            weights: of each part.
+            weights: relative size of each part; they need not sum to 1.
             seed: default 0.
-            exact: sizes are the shares, rounded to whole examples; needs `partition_counts`. False
-                (default): sizes come out by chance, and nothing is counted.
+            exact: make the sizes exact up to rounding; needs `partition_counts`. Default False:
+                sizes are random, and no counting job runs.
 
         Raises:
             ConfigurationError: if a weight is negative or all are 0.
@@ -265,26 +265,26 @@ class DistributedDataSet:
     def stratified_split(
         self, weights: Sequence[float], *, label: str | None = None, seed: int = 0
     ) -> list[Self]:
-        """Split by chance so that each part has its share of every class, within one example.
+        """Split randomly so that each part has its share of every class, within one example.
 
         One Spark job counts the classes.
 
         Args:
-            weights: of each part; they need not sum to 1.
-            label: the output whose classes count, class numbers or one-hot, one an example;
-                default None: the only one.
+            weights: relative size of each part; they need not sum to 1.
+            label: the output to stratify by, with one class number or one-hot label per example;
+                default None: the only output.
             seed: default 0.
 
         Raises:
             ConfigurationError: if a weight is negative or all are 0.
-            DataError: if the labels are no classes, or there are several outputs and no `label`.
+            DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
         return split_stratified(self, weights, label=label, seed=seed)
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
-        """Split by chance into as few parts as possible of at most `examples_per_part`.
+        """Split randomly into the fewest parts of at most `examples_per_part` examples.
 
-        Their sizes differ by one example at most. Needs `partition_counts`.
+        Part sizes differ by at most one example. Needs `partition_counts`.
 
         Raises:
             ConfigurationError: if `examples_per_part` is below 1.
@@ -294,28 +294,28 @@ class DistributedDataSet:
     def sample(
         self, size: int | None = None, *, fraction: float | None = None, seed: int = 0
     ) -> Self:
-        """Examples drawn by chance, none twice, in their order of before.
+        """Sample examples randomly without replacement; the order is kept.
 
         Args:
-            size: how many; or
-            fraction: what share of all, from 0 to 1, rounded to whole examples.
+            size: number of examples; or
+            fraction: share of all examples, from 0 to 1, rounded to whole examples.
             seed: default 0.
 
         Raises:
-            ConfigurationError: unless one of both is given and makes sense.
-            DataError: if there are fewer examples.
+            ConfigurationError: unless exactly one of `size` and `fraction` is given and valid.
+            DataError: if `size` exceeds the number of examples.
         """
         return sample(self, size, fraction, seed=seed)
 
     def shuffle(self, *, seed: int, partitions: int | None = None) -> Self:
-        """All examples in an order in which every other was as likely, across partitions.
+        """Shuffle all examples uniformly, across partitions.
 
-        One Spark shuffle; lazy, so persist or export what is read more than once. A partition may
-        be larger than memory.
+        Uses one Spark shuffle. It is lazy, so persist or export the result before reading it more
+        than once. A partition may be larger than memory.
 
         Args:
             seed: the same seed gives the same order.
-            partitions: how many to make, of equal size; default None: as many as there are.
+            partitions: number of new partitions, of equal size; default None: unchanged.
 
         Raises:
             ConfigurationError: if `partitions` is below 1.
@@ -329,33 +329,33 @@ class DistributedDataSet:
         names: Sequence[str] | None = None,
         align: "Alignment" = "start",
     ) -> "DistributedDataSet":
-        """Sequences of different length as examples of one, with masks that are 0 at padding.
+        """Pad sequences to one length, with masks that are 0 at padding.
 
-        One pass over the data finds the lengths. What has one length already stays as it is.
+        One pass over the data finds the lengths. Arrays of a single length are unchanged.
 
         Args:
-            length: steps of each sequence; default None: as many as the longest has.
-            names: inputs and outputs that are sequences, (time, ...) an example; default None:
-                those of different lengths, and those with a mask for each step.
-            align: "start" (default) puts the padding behind a sequence, "end" before it.
+            length: steps of each padded sequence; default None: the longest length.
+            names: inputs and outputs that are sequences, (time, ...) per example; default None:
+                those of different lengths and those with a mask per step.
+            align: "start" (default) pads at the end, "end" pads at the start.
 
         Raises:
-            ConfigurationError: if `names` are none of the data's, or are needed.
+            ConfigurationError: if `names` is invalid, or is needed but not given.
             DataError: if a sequence is longer than `length`.
         """
         return padded(self, length, names=names, align=align)
 
     def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
-        """Have Spark keep the examples once they are computed; returns this data set.
+        """Persist the RDD at its first computation, as `RDD.persist`; returns this data set.
 
-        Call it before anything is derived from this data set, and `unpersist` in the end.
+        Call it before deriving other data sets from this one, and call `unpersist` at the end.
 
         Args:
-            level: one of Spark's storage levels, such as "MEMORY_ONLY" or "DISK_ONLY"; default
-                "MEMORY_AND_DISK". Python's data is always serialized: "_SER" changes nothing.
+            level: a Spark storage level such as "MEMORY_ONLY" or "DISK_ONLY"; default
+                "MEMORY_AND_DISK". Python data is always serialized, so "_SER" has no effect.
 
         Raises:
-            ConfigurationError: if there is no such level.
+            ConfigurationError: if the level is unknown.
         """
         wanted = storage_level(level)
         if self.rdd.is_cached and self.rdd.getStorageLevel() != wanted:
@@ -364,15 +364,15 @@ class DistributedDataSet:
         return self
 
     def unpersist(self, *, blocking: bool = False) -> Self:
-        """Have Spark drop what `persist` keeps, waiting for it if `blocking`; returns this."""
+        """Unpersist the RDD, waiting for completion if `blocking`; returns this data set."""
         self.rdd.unpersist(blocking)
         return self
 
     def collect(self) -> DataSet:
-        """All examples on the driver, in order; for data that fits there.
+        """Return all examples in order, in the driver's memory.
 
         Raises:
-            DataError: if there are none.
+            DataError: if there are no examples.
         """
         chunks = collect(self.spark, self.rdd, description="collect examples")
         return DataSet.concatenate([from_bytes(chunk) for chunk in chunks])

@@ -1,10 +1,10 @@
-"""An export at a URL: finding one, publishing one as a whole, deleting it.
+"""Exports: find, publish atomically, delete.
 
     URL/manifest.json                                          written last
     URL/_minibatches-5f0c…/part-00003/0000/minibatch-000017.arrow
 
-The folder of files has a new name each time and begins with "_", which readers of folders leave
-out: files count only once a manifest names them.
+Each export uses a new folder name. It begins with "_", so folder readers ignore it; its files are
+visible only once a manifest names them.
 """
 
 import contextlib
@@ -32,22 +32,22 @@ from sparkwright.storage.listing import list_entries, list_files
 from ._manifest import MANIFEST_NAME, Manifest, MinibatchFile
 
 _FOLDER = re.compile(r"_minibatches-[0-9a-f]{12}/?")
-# With what a driver leaves that is killed while it writes the manifest.
+# Includes the temporary manifest of a driver killed while writing it.
 _UNFINISHED = re.compile(rf"{_FOLDER.pattern}|\.{re.escape(MANIFEST_NAME)}\.[0-9a-f]{{8}}\.tmp")
 _CLEANING_S = 10.0
 _TRY_S = 0.2
-# Spark gives the Python of a killed task two seconds.
+# Spark gives a killed task's Python process two seconds: 12 tries of 0.2 s.
 _QUIET_TRIES = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportedDataSet:
-    """Minibatches in files.
+    """An export: minibatches in files.
 
     Attributes:
         url: the export's folder.
-        manifest: what it holds.
-        reused: whether it was there already, of the same data, and nothing was written.
+        manifest: the content of the manifest.
+        reused: whether an existing export of the same data was kept and nothing was written.
     """
 
     url: str
@@ -56,7 +56,7 @@ class ExportedDataSet:
 
     @property
     def examples(self) -> int:
-        """Examples in all files."""
+        """Number of examples in all files."""
         return self.manifest.examples
 
     @property
@@ -76,18 +76,18 @@ class ExportedDataSet:
 
 
 class NewExport:
-    """An export that is being written; with an error, what was written is removed.
+    """Context manager for writing an export; on an error it removes the written files.
 
     Attributes:
         url: the export's folder.
-        name: of its folder of files.
-        folder: URL of its folder of files.
+        name: name of the folder of files.
+        folder: URL of the folder of files.
     """
 
     def __init__(self, url: str, *, by_tasks: bool = False) -> None:
-        """Choose a name; nothing is written.
+        """Choose a folder name; nothing is written.
 
-        Spark's tasks end a while after their job has failed: say with `by_tasks` if they write.
+        Set `by_tasks` if Spark tasks write the files: they may still write after their job failed.
         """
         self.url = url
         self.name = f"_minibatches-{uuid.uuid4().hex[:12]}"
@@ -100,7 +100,7 @@ class NewExport:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
-            # No error of the cleaning may replace the error that caused it.
+            # A cleanup error must not replace the original error.
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 if not self.is_published():
                     remove_until_gone(self.folder, quiet_tries=self._quiet_tries)
@@ -115,10 +115,10 @@ class NewExport:
         return present is not None and present.manifest.folder == self.name
 
     def publish(self, *, files: Iterable[MinibatchFile], **content: Any) -> ExportedDataSet:
-        """Write the manifest: this export replaces the one that was there when it began.
+        """Write the manifest, replacing the export that existed when this one began.
 
         Args:
-            files: what was written, in order.
+            files: the written files, in order.
             content: other fields of the manifest: `columns`, `batch_size` and so on.
         """
         import pyarrow as pa
@@ -136,10 +136,10 @@ class NewExport:
             versions={"sparkwright": __version__, "pyarrow": pa.__version__},
         )
         write_bytes(join(self.url, MANIFEST_NAME), manifest.to_json().encode())
-        with contextlib.suppress(OSError):  # it is published, whatever happens to these
+        with contextlib.suppress(OSError):  # the export is published already
             _remove_half_manifests(self.url)
         if self._replaces is not None:
-            # The one before may have been damaged; then its files are found by their names only.
+            # If the old manifest is damaged, its folder is unknown and stays.
             with contextlib.suppress(DataError):
                 old = Manifest.from_json(self._replaces, url=self.url).folder
                 if _FOLDER.fullmatch(old):
@@ -148,7 +148,7 @@ class NewExport:
 
 
 def find_export(url: str) -> ExportedDataSet | None:
-    """The export at `url`, or None if there is no manifest."""
+    """Return the export at `url`, or None if there is no manifest."""
     content = _manifest_bytes(url)
     if content is None:
         return None
@@ -159,13 +159,13 @@ def find_export(url: str) -> ExportedDataSet | None:
 def reusable_export(
     url: str, *, fingerprint: str | None, batch_size: int, reuse: bool, overwrite: bool
 ) -> ExportedDataSet | None:
-    """The export at `url` if it is of this data; None if one may be written there."""
+    """Return the export at `url` if it can be reused; None if a new one may be written."""
     entries = list_entries(url)
     others = [e for e in entries if e != MANIFEST_NAME and not _UNFINISHED.fullmatch(e)]
     if others:
         raise ConfigurationError(
-            "an export needs a folder of its own, empty or not there yet. Received: "
-            f"url={url!r}, where there is {others[:3]}. Choose another URL."
+            "an export needs a folder of its own, empty or new. Received: "
+            f"url={url!r}, which contains {others[:3]}. Choose another URL."
         )
     if MANIFEST_NAME not in entries:
         return None
@@ -181,7 +181,7 @@ def reusable_export(
         return None
     raise ConfigurationError(
         "an export is replaced only on request. Received: "
-        f"url={url!r}, where there is one: {different or 'reuse=False'}. Use `overwrite=True` or "
+        f"url={url!r}, an existing export: {different or 'reuse=False'}. Use `overwrite=True` or "
         "another URL."
     )
 
@@ -189,16 +189,16 @@ def reusable_export(
 def _difference(
     present: ExportedDataSet, *, fingerprint: str | None, batch_size: int
 ) -> str | None:
-    """Why the export is not of this data; None if it is."""
+    """Return why the export cannot be reused for this data; None if it can."""
     manifest = present.manifest
     if manifest.batch_size != batch_size:
-        return f"it has batch_size={manifest.batch_size}, asked for is {batch_size}"
+        return f"it has batch_size={manifest.batch_size}, but batch_size={batch_size} was requested"
     if fingerprint is None:
-        return "whether it is of the same data is unknown, as the data has no fingerprint"
+        return "the data has no fingerprint to compare"
     if manifest.fingerprint is None:
-        return "which data it is of is unknown, or files have been removed from it"
+        return "it has no fingerprint, or files have been removed from it"
     if manifest.fingerprint != fingerprint:
-        return "it is of other data, or prepared in another way"
+        return "it holds other data, or the same data prepared differently"
     folder = join(present.url, manifest.folder)
     stored = list_files(folder) if list_entries(folder) else []
     found = {file.url: file.size_bytes for file in stored}
@@ -208,20 +208,20 @@ def _difference(
 
 
 def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> bool:
-    """Remove an export: its manifest first, then its files and what interrupted ones left there.
+    """Delete an export: its manifest, its files and the files of interrupted exports.
 
-    Files that no export wrote stay.
+    Other files in the folder stay.
 
     Args:
         url: the export's folder.
-        unfinished: remove also if no export has been finished there; default False.
+        unfinished: delete an unfinished export, too; default False.
 
     Returns:
-        Whether there was anything to remove.
+        Whether anything was deleted.
 
     Raises:
         ConfigurationError: if the folder holds no export.
-        OSError: whatever the store says.
+        OSError: if the store fails.
     """
     url = os.fspath(url)
     entries = list_entries(url)
@@ -234,18 +234,18 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
             find_export(url)
         except DataError as error:
             if not folders:  # a manifest.json of another program
-                raise ConfigurationError(f"only exports are deleted. Received: {error}") from None
+                raise ConfigurationError(f"`url` must be an export. Received: {error}") from None
         remove(join(url, MANIFEST_NAME))
     elif not left:
         raise ConfigurationError(
-            "only exports are deleted: folders with a manifest. Received: "
-            f"url={url!r}, with {entries[:3]}."
+            "`url` must be an export, a folder with a manifest. Received: "
+            f"url={url!r}, which contains {entries[:3]}."
         )
     elif not unfinished:
         raise ConfigurationError(
-            "an export is deleted once it is finished. Received: "
-            f"url={url!r}, with what an export has left that was interrupted, or that is still "
-            "being written. If none is, use `unfinished=True`."
+            "only a finished export is deleted by default. Received: "
+            f"url={url!r}, with files of an export that was interrupted or is still being written. "
+            "If none is being written, use `unfinished=True`."
         )
     _remove_half_manifests(url)
     for folder in folders:
@@ -255,15 +255,15 @@ def delete_export(url: str | os.PathLike[str], *, unfinished: bool = False) -> b
 
 
 def remove_until_gone(folder: str, *, quiet_tries: int) -> None:
-    """Remove a folder, and again until nothing is there `quiet_tries` times in a row.
+    """Remove a folder repeatedly, until it is empty `quiet_tries` times in a row.
 
-    Tasks that are being killed may still write to it. After ten seconds the rest stays: no reader
-    sees it, and `delete_export` removes it.
+    Tasks being killed may still write to it. After ten seconds the remaining files stay; readers
+    ignore them, and `delete_export` removes them.
     """
     end = time.monotonic() + _CLEANING_S
     quiet = 0
     while quiet < quiet_tries and time.monotonic() < end:
-        # "Not empty", when a task writes while the folder is being removed.
+        # Removal fails with "not empty" if a task writes at the same time.
         with contextlib.suppress(OSError):
             remove_tree(folder)
         time.sleep(_TRY_S)

@@ -1,8 +1,8 @@
-"""File batches: ZIP archives of a few original files each, and where these came from.
+"""File batches: ZIP archives of original files with their URIs.
 
-Many small files are slow to list and to open; a batch is one file for many. An archive holds
-`originalUris.txt`, one URI a line, and `file_0.jpg`, `file_1.jpg`, … in the same order. This is the
-layout of Deeplearning4j's FileBatch, which reads what is written here, and the other way round.
+Many small files are slow to list and open; a batch packs them into one file. An archive holds
+`originalUris.txt`, one URI per line, and `file_0.jpg`, `file_1.jpg`, … in the same order. The
+format is compatible with Deeplearning4j's FileBatch, in both directions.
 """
 
 import io
@@ -19,7 +19,7 @@ from sparkwright.storage.archive import DAMAGE, read_entry
 from sparkwright.storage.files import read_bytes
 
 INDEX = "originalUris.txt"
-# Limits of readers, so that no small archive fills the memory.
+# Limits of readers, so that a small archive cannot exhaust the memory.
 ENTRY_BYTES = 256 << 20
 BATCH_BYTES = 1 << 30
 ENTRIES = 9_999  # Java's reader takes 10,000 with the index
@@ -29,11 +29,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileBatch:
-    """The bytes of some files, and the URIs that they came from.
+    """The contents of some files with their original URIs.
 
     Attributes:
-        uris: of the original files, percent-encoded, such as `file:/data/cat/a%20b.jpg`.
-        contents: their bytes, in the same order.
+        uris: percent-encoded URIs of the original files, such as `file:/data/cat/a%20b.jpg`.
+        contents: bytes of the files, in the same order.
 
     Example:
         >>> batch = FileBatch(uris=("file:/data/a%20cat/1.jpg",), contents=(b"bytes",))
@@ -64,14 +64,14 @@ class FileBatch:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Return the URIs as paths and URLs, as `list_paths` names files."""
+        """Return the URIs as paths and URLs, in the format of `list_paths`."""
         return tuple(map(url_of, self.uris))
 
     def to_bytes(self) -> bytes:
-        """Return the ZIP archive; files are stored: most formats are compressed already.
+        """Return the ZIP archive, uncompressed, as most file formats are compressed already.
 
         Raises:
-            DataError: if it would be larger than readers accept.
+            DataError: if it exceeds the limits of readers.
         """
         check_sizes([len(content) for content in self.contents], what="a file batch")
         archive = io.BytesIO()
@@ -83,14 +83,14 @@ class FileBatch:
 
     @classmethod
     def from_bytes(cls, content: bytes, *, url: str = "the archive") -> "FileBatch":
-        """Read what `to_bytes` returned.
+        """Read an archive; the inverse of `to_bytes`.
 
         Args:
             content: the archive.
-            url: its name in messages.
+            url: name of the archive in messages.
 
         Raises:
-            DataError: naming `url`, if it is no such archive, or damaged, or too large.
+            DataError: naming `url`, if it is not a file batch, or is damaged or too large.
         """
         uris: list[str] = []
         contents: list[bytes] = []
@@ -103,19 +103,19 @@ class FileBatch:
 
 
 def read_file_batch(url: str) -> FileBatch:
-    """Read one batch.
+    """Read one file batch.
 
     Raises:
-        DataError: naming `url`, if it is none, or damaged.
-        OSError: if it cannot be read, naming `url`.
+        DataError: naming `url`, if it is not a file batch, or is damaged.
+        OSError: naming `url`, if it cannot be read.
     """
     return FileBatch.from_bytes(read_bytes(url), url=url)
 
 
 def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataError]]:
-    """Yield (URI, entry's name, bytes) of each file of an archive, one after the other.
+    """Yield (URI, entry name, bytes) of each file of an archive, in order.
 
-    An unreadable file is yielded as the error that names it; those after it are read.
+    For an unreadable file, a DataError that names it takes the place of the bytes.
     """
     with _opened(io.BytesIO(content), f"{url} with {len(content):,} bytes") as archive:
         for uri, entry in _checked(archive, url):
@@ -131,7 +131,7 @@ def iterate(content: bytes, url: str) -> Iterator[tuple[str, str, bytes | DataEr
 
 
 def uris_in(file: BinaryIO, url: str) -> list[str]:
-    """Return the URIs alone, without reading the files; needs `seek`."""
+    """Return the URIs without reading the files; `file` must be seekable."""
     with _opened(file, url) as archive:
         return [uri for uri, _ in _checked(archive, url)]
 
@@ -151,7 +151,7 @@ def _opened(file: BinaryIO, received: str) -> Generator[zipfile.ZipFile]:
 
 
 def _checked(archive: zipfile.ZipFile, url: str) -> list[tuple[str, zipfile.ZipInfo]]:
-    """Return URIs and entries in order, after all checks that need no file's content."""
+    """Validate an archive without reading its files; return URIs and entries in order."""
     entries = {entry.filename: entry for entry in archive.infolist()}
     index = entries.pop(INDEX, None)
     for group in (entries.values(), [index] if index else []):
@@ -174,7 +174,7 @@ def _checked(archive: zipfile.ZipFile, url: str) -> list[tuple[str, zipfile.ZipI
 
 
 def uri_of(url: str) -> str:
-    """Return a path or URL as a URI that Java reads.
+    """Return a path or URL as a URI that Java accepts.
 
     Example:
         >>> uri_of("/data/a cat/1.jpg"), uri_of("s3://bucket/a#1.jpg")
@@ -184,12 +184,12 @@ def uri_of(url: str) -> str:
     if separator and scheme != "file":
         return f"{scheme}://{_quoted(rest)}"
     path = rest if separator else url
-    # After two slashes Java would look for a host.
+    # Java would parse a host after two slashes.
     return f"file:{_quoted(re.sub('^/+', '/', path))}"
 
 
 def url_of(uri: str) -> str:
-    """Return the path or URL of a URI; one without scheme is a path already.
+    """Return the path or URL of a URI; a URI without scheme is a path.
 
     Example:
         >>> url_of("file:///data/a%20cat/1.jpg"), url_of("s3://bucket/a%231.jpg")
@@ -204,7 +204,7 @@ def url_of(uri: str) -> str:
 
 
 def check_sizes(sizes: Sequence[int], *, what: str) -> None:
-    """Raise if readers would refuse an archive of files of these sizes."""
+    """Raise if an archive of files of these sizes exceeds the limits of readers."""
     if len(sizes) > ENTRIES or max(sizes, default=0) > ENTRY_BYTES or sum(sizes) > BATCH_BYTES:
         raise DataError(
             f"{what} must hold at most {ENTRIES:,} files of {ENTRY_BYTES >> 20} MiB each and "
@@ -214,7 +214,7 @@ def check_sizes(sizes: Sequence[int], *, what: str) -> None:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    # A fixed time: equal files make equal archives.
+    # A fixed time stamp makes archives of equal files equal.
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
@@ -225,5 +225,5 @@ def _extension(uri: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    # The characters that a path of a Java URI may hold.
+    # Characters allowed in the path of a Java URI.
     return quote(path, safe="/!*'():@&=+$,;", errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Missing numbers of tables filled with the mean or the median of the training data."""
+"""Impute missing numbers of tables with the mean or median of the training data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,26 +21,26 @@ from .dataset import Array, DataSet
 
 Table = TypeVar("Table", DistributedDataSet, LocalTable)
 Numbers = Mapping[str, NDArray[np.float64]]
-# Width in bits of the three digits of a float32, the highest first, and how far they are shifted.
+# (width, shift) in bits of the three radix digits of a float32 key, the highest first.
 _DIGITS = ((11, 21), (11, 10), (10, 0))
 
 
 def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ...]:
-    """Put the mean or median of the training data in place of missing numbers among the features.
+    """Fill missing feature values with the column's mean or median of the training data.
 
-    Read tables with `missing=float("nan")` first, and split them. The numbers are kept in the
-    `schema` of what is returned, and with the model: other data is filled with the same ones.
+    First read the table with `missing=float("nan")`, and split it. The fill values are stored in
+    the `schema` of the results and with the model, so later data is filled with the same values.
 
     Args:
-        train: of which the numbers are taken; one pass over it, for the median three.
+        train: training data; the mean needs one pass over it, the median three.
         others: further parts of the same table, such as test data.
-        by: "mean" or "median", exactly that of the values that are there, each column for itself.
+        by: "mean" or "median", computed exactly from the present values of each column.
 
     Returns:
         `train` and `others` without missing numbers.
 
     Raises:
-        DataError: if the data comes from no table, or a column holds no number at all.
+        DataError: if the data does not come from a table, or a column has no numbers.
 
     Example:
         >>> import pandas as pd
@@ -55,7 +55,7 @@ def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ..
     schema = train.schema
     if schema is None:
         raise DataError(
-            "missing values are filled in tables. Received: data without a schema. Read it with "
+            "only tables can be filled. Received: data without a schema. Read it with "
             "`from_csv`, `from_parquet`, `from_arrow` or `read_pandas`."
         )
     wanted = {name: columns for name in schema.features if (columns := schema.numbers(name))}
@@ -71,7 +71,7 @@ def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ..
     if empty:
         raise DataError(
             f"a column that is filled with its {by} must hold a number. Received: none in "
-            f"{listed(empty)}. Leave it out."
+            f"{listed(empty)}. Exclude it."
         )
     known = replace(schema, missing=by, fills=fills)
     return tuple(_filled(part, known) for part in (train, *others))
@@ -87,7 +87,7 @@ def _filled(part: Any, schema: TableSchema) -> Any:
 
 
 def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
-    """The examples with the schema's numbers in place of NaN among the features."""
+    """Replace NaN among the features by the schema's fill values."""
     columns = data.columns()
     for name in schema.features:
         names = schema.numbers(name)
@@ -124,9 +124,9 @@ def _means(data: Any, inputs: Sequence[str]) -> Numbers:
 
 
 def _medians(data: Any, inputs: Sequence[str]) -> Numbers:
-    """Select the two middle numbers digit by digit: exact, whatever the partitions."""
+    """Find the exact medians by radix selection of the two middle numbers."""
     chosen: dict[str, Any] = {}  # the digits so far, as numbers, (2, columns)
-    ranks: dict[str, Any] = {}  # of the middle ones among the numbers that begin like that
+    ranks: dict[str, Any] = {}  # of the middle numbers among those with these digits
     for width, shift in _DIGITS:
         counts = _reduce(data, partial(_digits, inputs, dict(chosen), width, shift), _sum) or {}
         for name, found in counts.items():
@@ -140,7 +140,7 @@ def _medians(data: Any, inputs: Sequence[str]) -> Numbers:
             ranks[name] = ranks[name] - taken
             chosen[name] = (chosen[name] << width) | digit
     numbers = {name: _from_keys(keys).mean(axis=0) for name, keys in chosen.items()}
-    # Without any number the digits are those of the largest key, a NaN.
+    # For a column without numbers, the result is the largest key, which is NaN.
     return numbers
 
 
@@ -153,7 +153,7 @@ def _digits(
     _partition: int,
     _start: int,
 ) -> dict[str, NDArray[np.int64]]:
-    """Input -> (2, columns, 2**width) how often each next digit follows those chosen so far."""
+    """Return input -> (2, columns, 2**width) counts of each next digit after the chosen ones."""
     found: dict[str, NDArray[np.int64]] = {}
     for name in inputs:
         array = _flat(chunk, name)
@@ -173,7 +173,7 @@ def _sum(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keys(numbers: Array) -> NDArray[np.int64]:
-    """Integers of 32 bits in the order of float32 numbers."""
+    """Convert float32 numbers to 32-bit integers with the same sort order."""
     bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32).astype(np.int64)
     return np.where(bits >> 31, (1 << 32) - 1 - bits, bits | 1 << 31)
 

@@ -1,4 +1,4 @@
-"""What a normalizer has to know of the data, found in one pass, and what it keeps of it."""
+"""Fit the statistics of normalizers in one pass over the data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,20 +14,20 @@ from ._reducing import fold
 from .dataset import Array, DataSet
 from .texts import is_text
 
-# Positions of the last axis or names of columns, of every input or of the named ones; None: all.
+# Positions on the last axis or column names, for all inputs or by input; None: all columns.
 Columns = Sequence[int | str] | Mapping[str, Sequence[int | str] | None] | None
 Labels = bool | str | Sequence[str]
 
 
 class FittedColumns(NamedTuple):
-    """What was found about one array: the moments of its columns, and which were chosen."""
+    """The moments of one array's columns, and the chosen columns."""
 
     per: Per
     moments: Moments
-    columns: tuple[int, ...] | None  # positions of the last axis; None: all
+    columns: tuple[int, ...] | None  # positions on the last axis; None: all
 
-    def over_chosen(self, values: Array, otherwise: float) -> Floats:
-        """`values` of the columns; `otherwise` where they were not chosen."""
+    def where_chosen(self, values: Array, otherwise: float) -> Floats:
+        """Return `values` at the chosen columns and `otherwise` at the other columns."""
         if self.columns is None:
             return values
         return np.where(np.isin(np.arange(values.shape[-1]), self.columns), values, otherwise)
@@ -36,10 +36,10 @@ class FittedColumns(NamedTuple):
 def fit_columns(
     data: Any, *, labels: Labels, columns: Columns, per: str
 ) -> dict[str, dict[str, FittedColumns]]:
-    """Count, mean, deviation and range of features and labels; see `Standardize.fit`.
+    """Compute count, mean, std and range of features and labels; see `Standardize.fit`.
 
     Returns:
-        "features" and "labels" -> name -> what was found.
+        "features" and "labels" -> name -> fitted columns.
     """
     places = _by_position(columns, getattr(data, "schema", None))
     summarize = partial(_summary_of, labels=_label_names(labels), columns=places, per=per)
@@ -50,11 +50,11 @@ def fit_columns(
     else:
         raise DataError(
             "a normalizer is fitted to a DataSet or a DistributedDataSet. Received: "
-            f"{type(data).__name__}. Of arrays make one: `DataSet(features, labels)`; of a table "
-            "that was read here, it is `table.data`."
+            f"{type(data).__name__}. For arrays, pass `DataSet(features, labels)`; for a local "
+            "table, pass `table.data`."
         )
     if not found:
-        raise DataError("a normalizer needs at least one example to be fitted to. Received: none.")
+        raise DataError("a normalizer needs at least one example to fit. Received: none.")
     fitted: dict[str, dict[str, FittedColumns]] = {"features": {}, "labels": {}}
     for flat, readings in found.items():
         group, _, name = flat.partition("/")
@@ -67,19 +67,19 @@ def fit_columns(
 
 
 def _by_position(columns: Columns, schema: Any) -> Columns:
-    """`columns` with positions in place of the names that `schema` knows."""
+    """Replace the column names in `columns` by their positions in `schema`."""
     inputs: Any = getattr(schema, "features", ())
     known = {name: list(schema.feature_names(name)) for name in inputs}
     if isinstance(columns, Mapping):
         return {
-            name: chosen and _places(chosen, known.get(name, []))
+            name: chosen and _name_positions(chosen, known.get(name, []))
             for name, chosen in columns.items()
         }
     chosen = [columns] if isinstance(columns, str) else list(columns or ())
     if not any(isinstance(column, str) for column in chosen):
         return columns
-    _places(chosen, [column for names in known.values() for column in names])
-    # A position is one of each input, as it is where no names are given.
+    _name_positions(chosen, [column for names in known.values() for column in names])
+    # A position applies to each input, as it does without names.
     numbers = [column for column in chosen if not isinstance(column, str)]
     found = {
         name: [place for place, column in enumerate(names) if column in chosen] + numbers
@@ -88,12 +88,12 @@ def _by_position(columns: Columns, schema: Any) -> Columns:
     return {name: places for name, places in found.items() if places}
 
 
-def _places(chosen: Sequence[int | str], names: Sequence[str]) -> list[int]:
+def _name_positions(chosen: Sequence[int | str], names: Sequence[str]) -> list[int]:
     unknown = [column for column in chosen if isinstance(column, str) and column not in names]
     if unknown:
         raise ConfigurationError(
-            f"`columns` must be positions on the last axis, or among {list(names)}, the names that "
-            f"are known. Received: {unknown}."
+            "`columns` must be positions on the last axis, or column names among "
+            f"{list(names)}. Received: {unknown}."
         )
     return [names.index(c) if isinstance(c, str) else c for c in chosen]
 
@@ -118,14 +118,14 @@ def _summary_of(
     columns: Any,
     per: str,
 ) -> dict[str, dict[Per, Moments]]:
-    """Flat name -> reading -> moments of the columns in one chunk."""
+    """Return flat name -> reading -> moments of the columns of one chunk."""
     numbers = [name for name, array in chunk.features.items() if not is_text(array)]
     inputs = columns if isinstance(columns, Mapping) else dict.fromkeys(numbers, columns)
     outputs = list(chunk.labels) if labels is True else list(labels or ())
-    _refuse_unknown("`columns`", "numeric inputs", list(inputs), numbers)
-    _refuse_unknown("`labels`", "outputs", outputs, list(chunk.labels))
+    _check_known("`columns`", "numeric inputs", list(inputs), numbers)
+    _check_known("`labels`", "outputs", outputs, list(chunk.labels))
     if labels is True and not outputs:
-        raise DataError("`labels=True` needs labels. Received: a data set without any.")
+        raise DataError("`labels=True` needs labels. Received: a data set without labels.")
     for name in outputs:
         if chunk.labels[name].dtype.kind in "biu":
             raise DataError(
@@ -138,7 +138,7 @@ def _summary_of(
     found: dict[str, dict[Per, Moments]] = {}
     for flat, places in chosen.items():
         readings = readings_of(chunk, flat, per)
-        # Chosen positions on the last axis are columns.
+        # Chosen positions refer to the last axis: the "feature" reading.
         readings = readings if places is None else readings[-1:]
         found[flat] = {reading: _moments(chunk, flat, reading, places) for reading in readings}
     return found
@@ -150,7 +150,7 @@ def _moments(chunk: DataSet, flat: str, per: Per, chosen: Sequence[int] | None) 
     positions = _positions(flat, chosen, shape[-1])
     valid = None
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
-        valid = finite  # columns that are left alone may hold anything
+        valid = finite  # columns that are not chosen may hold any number
         for column in np.flatnonzero(~finite.all(axis=0)).tolist():
             if positions is None or column % shape[-1] in positions:
                 raise _not_finite(flat, column, values[:, column])
@@ -163,7 +163,7 @@ def _not_finite(flat: str, column: int, values: Array) -> DataError:
     return DataError(
         f"a normalizer can be fitted only to finite numbers. Received: {missing} NaN and "
         f"{infinite} infinite of {len(values)} numbers in {group} {name!r}, column {column}. Fill "
-        "or drop them where the data is read, mask them, or leave the column out with `columns`."
+        "or drop them when reading the data, mask them, or exclude the column with `columns`."
     )
 
 
@@ -174,19 +174,19 @@ def _positions(flat: str, chosen: Sequence[int] | None, count: int) -> tuple[int
     wrong = wrong or [c for c in chosen if not -count <= c < count]
     if wrong or not len(chosen):
         raise ConfigurationError(
-            f"`columns` must be positions of the last axis, which has {count} for {flat!r}. "
+            f"`columns` must be positions on the last axis, which has {count} for {flat!r}. "
             f"Received: {list(chosen)}."
         )
     return tuple(sorted({int(c) % count for c in chosen}))
 
 
-def _refuse_unknown(option: str, what: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(option: str, what: str, names: Sequence[str], known: Sequence[str]) -> None:
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise DataError(f"{option} must name {what} of the data, {known}. Received: {unknown}.")
 
 
-# -- what normalizers keep of an array: JSON-able, floats survive exactly
+# -- fitted statistics of an array, JSON-serializable without loss
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -195,7 +195,7 @@ class _FittedArray:
     columns: tuple[int, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return a JSON-serializable dict."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
@@ -204,7 +204,7 @@ class _FittedArray:
 
     @classmethod
     def from_dict(cls, settings: Any) -> Self:
-        """The inverse of `to_dict`; raises whatever Python raises for other settings."""
+        """Create from `to_dict`; invalid settings raise Python's own errors."""
         numbers = dict(settings)
         per, columns = numbers.pop("per"), numbers.pop("columns", None)
         arrays = {name: np.asarray(value, np.float64) for name, value in numbers.items()}
@@ -214,13 +214,13 @@ class _FittedArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class MeanAndStd(_FittedArray):
-    """Mean and deviation of the columns of one array.
+    """Mean and standard deviation of the columns of one array.
 
     Attributes:
-        per: "feature", "element" or "value": what a column is.
-        columns: positions of the last axis that were chosen; None: all.
+        per: unit of the statistics: "feature", "element" or "value".
+        columns: chosen positions on the last axis; None: all.
         mean: float64, (columns,), or the shape of an example, or (1,).
-        std: likewise, of the population; 1 where all numbers are equal.
+        std: population standard deviation, shaped as `mean`; 1 where all numbers are equal.
     """
 
     mean: Floats
@@ -228,25 +228,25 @@ class MeanAndStd(_FittedArray):
 
     @classmethod
     def of(cls, found: FittedColumns) -> "MeanAndStd":
-        """What was found in the data."""
+        """Create from fitted columns."""
         std = found.moments.std
         return cls(
             per=found.per,
-            mean=found.over_chosen(found.moments.mean, 0.0),
-            std=found.over_chosen(np.where(std > 0, std, 1.0), 1.0),
+            mean=found.where_chosen(found.moments.mean, 0.0),
+            std=found.where_chosen(np.where(std > 0, std, 1.0), 1.0),
             columns=found.columns,
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Range(_FittedArray):
-    """Smallest and largest number of the columns of one array.
+    """Minimum and maximum of the columns of one array.
 
     Attributes:
-        per: "feature", "element" or "value": what a column is.
-        columns: positions of the last axis that were chosen; None: all.
+        per: unit of the statistics: "feature", "element" or "value".
+        columns: chosen positions on the last axis; None: all.
         minimum: float64, (columns,), or the shape of an example, or (1,).
-        maximum: likewise.
+        maximum: float64, shaped as `minimum`.
     """
 
     minimum: Floats
@@ -254,22 +254,22 @@ class Range(_FittedArray):
 
     @classmethod
     def of(cls, found: FittedColumns) -> "Range":
-        """What was found in the data."""
-        # Masked altogether: no range, so nothing to divide by.
+        """Create from fitted columns."""
+        # A fully masked column has no range.
         some = found.moments.count > 0
         return cls(
             per=found.per,
-            minimum=found.over_chosen(np.where(some, found.moments.minimum, 0.0), 0.0),
-            maximum=found.over_chosen(np.where(some, found.moments.maximum, 0.0), 1.0),
+            minimum=found.where_chosen(np.where(some, found.moments.minimum, 0.0), 0.0),
+            maximum=found.where_chosen(np.where(some, found.moments.maximum, 0.0), 1.0),
             columns=found.columns,
         )
 
 
 def read_arrays(kind: type[Any], settings: Any) -> dict[str, Any]:
-    """The inverse of `to_dict` for the arrays of a normalizer, by name."""
+    """Create a normalizer's fitted arrays, by name, from their `to_dict` settings."""
     if not isinstance(settings, Mapping):
         raise ConfigurationError(
-            f"a normalizer's arrays must be a dict by name. Received: {settings!r:.200}."
+            f"a normalizer's arrays must be a dict: name -> settings. Received: {settings!r:.200}."
         )
     found: dict[str, Any] = {}
     for name, values in settings.items():

@@ -1,4 +1,4 @@
-"""Arrays of the driver, distributed: the user's, or a small set of real images."""
+"""Distribute arrays of the driver, or a small bundled set of images."""
 
 import hashlib
 import math
@@ -38,17 +38,18 @@ def from_arrays(
 
     Args:
         spark: the session.
-        features: (n, ...) array, or a dict input name -> array; or a whole DataSet, alone.
-        labels: likewise per output; default None.
+        features: (n, ...) array, or a dict input name -> array; or a DataSet, without the other
+            arrays.
+        labels: (n, ...) array, or a dict output name -> array; default None.
         features_masks: (n, time) arrays per input, 0 where a step is padding; default None.
-        labels_masks: (n,) or (n, time) arrays per output, 0 where not to count; default None.
+        labels_masks: (n,) or (n, time) arrays per output, 0 where a label is ignored; default None.
         weights: (n,) weight of each example in the loss; default None.
-        partitions: how many; default None: Spark's default parallelism, or more for arrays of
-            which a partition would hold over 16 MB. A task carries its partition with it, and
-            larger ones can take all memory of the driver's Java side.
+        partitions: number of partitions; default None: Spark's default parallelism, or more so
+            that a partition is at most about 16 MiB. Partitions are sent with their tasks, so
+            larger ones can exhaust the memory of the driver's JVM.
 
     Raises:
-        DataError: if the arrays do not fit together.
+        DataError: if the arrays are invalid, as in `DataSet`.
     """
     dataset: Any = features
     if not isinstance(features, DataSet):
@@ -66,17 +67,17 @@ def from_arrays(
 
 @session_first
 def digits(spark: "SparkSession", *, partitions: int | None = None) -> DistributedDataSet:
-    """1,797 real handwritten digits, (28, 28, 1) float32 from 0 to 1, with labels 0 to 9.
+    """Return 1,797 handwritten digits, (28, 28, 1) float32 from 0 to 1, with labels 0 to 9.
 
-    scikit-learn's bundled set (UCI "Optical Recognition of Handwritten Digits", test part), whose
-    8x8 images are enlarged by linear interpolation. The order is shuffled once, with a fixed seed.
+    The data is scikit-learn's `load_digits` (UCI "Optical Recognition of Handwritten Digits", test
+    part), with 8x8 images enlarged by linear interpolation and shuffled with a fixed seed.
 
     Args:
         spark: the session.
-        partitions: default None: Spark's default parallelism.
+        partitions: number of partitions; default None: Spark's default parallelism.
     """
     data = from_arrays(spark, load_digits(), partitions=partitions)
-    # Bundled: what it is depends on scikit-learn and on the code alone.
+    # The data depends only on the version of scikit-learn and this code.
     import sklearn
 
     content = f"digits 28x28 {sklearn.__version__} {data.rdd.getNumPartitions()}"
@@ -90,8 +91,8 @@ def load_digits() -> DataSet:
         from sklearn import datasets
     except ImportError:
         raise ConfigurationError(
-            "`digits` are part of scikit-learn, which is not installed. Install "
-            "`sparkwright[notebook]`, or use `from_arrays` with data of your own."
+            "`digits` needs scikit-learn. Received: it is not installed. Install "
+            "`sparkwright[notebook]`, or use `from_arrays` with your own data."
         ) from None
 
     bunch: Any = datasets.load_digits()
@@ -103,6 +104,6 @@ def load_digits() -> DataSet:
 
 
 def _interpolation(source: int, target: int) -> Any:
-    """(target, source) matrix of linear interpolation between pixel centers."""
+    """Return the (target, source) matrix of linear interpolation between pixel centers."""
     at = (np.arange(target) + 0.5) * source / target - 0.5
     return np.stack([np.interp(at, np.arange(source), one) for one in np.eye(source)], axis=1)

@@ -1,4 +1,4 @@
-"""Images out of file batches, distributed; a loader of one batch; and packing batches."""
+"""Read images from file batches, distributed or one batch at a time, and write batches."""
 
 import contextlib
 import re
@@ -55,27 +55,27 @@ def from_image_batches(
     partitions: int | None = None,
     **options: Unpack[ImageArguments],
 ) -> DistributedDataSet:
-    """Read images packed by `write_file_batches`, as `from_images` would have read them.
+    """Read images packed by `write_file_batches`, as `from_images` reads the original files.
 
-    Labels come from the original files' URLs. Archives are read in the order of their URLs, files
-    in the order of each archive.
+    Labels come from the original files' URLs. Archives are read in the order of their URLs, and
+    files in the order of their archive.
 
     Args:
         spark: the session.
         url: a folder with archives (`*.zip`), one archive, or a pattern.
-        recursive: with sub-folders (default).
+        recursive: include subfolders; default True.
         on_error: as in `from_images`; an archive without readable index counts as one item.
         partitions: as in `from_images`.
         options: `size`, `channels`, `label`, `classes`, `one_hot`, `scale`, `resize`, `upright`,
             `draft`, `augment` and `threads` as in `from_images`. `label` may not be a `MaskFile`; a
-            function receives the original URL, decoded. Without `classes` a Spark job reads the
-            URLs in the archives' indices.
+            function receives the original URL, decoded. Without `classes`, a Spark job collects
+            them from the archives' indices.
 
     Raises:
         ConfigurationError: if an option is invalid.
         DataError: if there is no archive, or if the URLs hold fewer than two classes; later, on
             executors, if a file is unusable.
-        FileNotFoundError: if there is nothing at `url`.
+        FileNotFoundError: if `url` does not exist.
     """
     reader = _batch_reader(options)
     check_on_error(on_error)
@@ -83,12 +83,12 @@ def from_image_batches(
     if not files:
         raise DataError(
             f"there must be at least one archive. Received: url={url!r}, where no file ends in "
-            "`.zip`. Write some: `write_file_batches`."
+            "`.zip`. Write archives with `write_file_batches`."
         )
     groups = url_groups(spark, files, partitions)
     if reader.encoder.classes is None and is_in_path(reader.label):
         found, example = _classes_in(spark, groups, reader.label)
-        if example:  # otherwise no archive is readable, and reading reports why
+        if example:  # otherwise no archive is readable, which is reported when reading
             check_found_classes(found, reader.label, url, example)
         reader = reader.with_classes(found)
     return read_groups(
@@ -102,7 +102,7 @@ def from_image_batches(
 
 
 class ImageBatchLoader:
-    """Reads one archive as one DataSet: a loader for minibatches that are file batches.
+    """Loader that reads one file batch as one DataSet, for use with minibatch sources.
 
     Example:
         >>> loader = ImageBatchLoader(size=(64, 64), classes=["cat", "dog"])
@@ -111,17 +111,17 @@ class ImageBatchLoader:
     """
 
     def __init__(self, *, on_error: OnError = "raise", **options: Unpack[ImageArguments]) -> None:
-        """Check the options, which are those of `from_image_batches`.
+        """Validate the options, which are those of `from_image_batches`.
 
         Raises:
-            ConfigurationError: if one is invalid, or if the URLs hold the labels and there are no
-                `classes`.
+            ConfigurationError: if an option is invalid, or if `classes` is missing while labels
+                come from the URLs.
         """
         self._reader = _batch_reader(options)
         check_on_error(on_error)
         if self._reader.encoder.classes is None and is_in_path(self._reader.label):
             raise ConfigurationError(
-                "`classes` must be given, because one archive does not hold them all. "
+                "`classes` must be given, because one archive may not contain all classes. "
                 "Received: classes=None."
             )
         self._on_error: OnError = on_error
@@ -136,7 +136,7 @@ class ImageBatchLoader:
             source: a URL, or an object with `url` and `read()`.
 
         Raises:
-            DataError: if a file is unusable, or none is left.
+            DataError: if a file is unusable, or if all files were skipped.
         """
         url = source if isinstance(source, str) else str(source.url)
         content = read_bytes(url) if isinstance(source, str) else bytes(source.read())
@@ -176,7 +176,7 @@ def _batch_reader(options: ImageArguments) -> ImageReader:
     reader = ImageReader.of(**options)
     if isinstance(reader.label, MaskFile):
         raise ConfigurationError(
-            "`label` must not be a MaskFile with file batches, which hold no masks. Use "
+            "`label` must not be a MaskFile, because file batches do not hold masks. Use "
             f"`from_images`, or a function. Received: label={reader.label!r}."
         )
     return reader
@@ -185,7 +185,7 @@ def _batch_reader(options: ImageArguments) -> ImageReader:
 def _classes_in(
     spark: "SparkSession", groups: Sequence[Sequence[str]], label: Label
 ) -> tuple[tuple[str, ...], str]:
-    """Return the labels in the indices of all archives, and the URL of an image, if any."""
+    """Collect the labels from the indices of all archives; also return the URL of an image."""
 
     def labels_of(urls: Sequence[str]) -> tuple[tuple[str, ...], str]:
         originals: list[str] = []
@@ -213,18 +213,18 @@ def write_file_batches(
     overwrite: bool = False,
     partitions: int | None = None,
 ) -> list[str]:
-    """Pack files, as they are, into archives `batch-000000.zip`, `batch-000001.zip`, ….
+    """Pack files unchanged into archives `batch-000000.zip`, `batch-000001.zip`, ….
 
     Args:
         source_url: a folder, a file or a pattern.
-        out_url: a folder for the archives; with `spark`, one that all executors see.
-        batch_size: files an archive, 1 to 9,999; the last may hold fewer. Default 32.
-        spark: pack on the executors; default None: on this machine.
-        extensions: endings of the files to pack, in any case; default None: all files.
-        recursive: with sub-folders (default).
-        seed: shuffles the files, so that each batch has some of all folders; default 0. None:
-            sorted by URL.
-        overwrite: replace the batches that are in `out_url`, once all is written; default False.
+        out_url: a folder for the archives; with `spark`, all executors must be able to reach it.
+        batch_size: files per archive, 1 to 9,999; the last may hold fewer. Default 32.
+        spark: session to pack on the executors; default None: pack on this machine.
+        extensions: file extensions to pack, case-insensitive; default None: all files.
+        recursive: include subfolders; default True.
+        seed: seed for shuffling the files, so that batches mix folders; default 0. None: sort by
+            URL.
+        overwrite: replace existing batches in `out_url` after all are written; default False.
         partitions: tasks of the Spark job; default None: Spark's default parallelism.
 
     Returns:
@@ -232,18 +232,18 @@ def write_file_batches(
 
     Raises:
         ConfigurationError: if an option is invalid, or `out_url` holds batches already.
-        DataError: if there is no file, or a batch would be larger than readers accept.
+        DataError: if there is no file, or a batch exceeds the limits of readers.
         OSError: if a file cannot be read or written, naming it.
     """
     check_count("batch_size", batch_size, maximum=ENTRIES)
     check_count("partitions", partitions, optional=True)
     files = list_files(source_url, extensions=extensions, recursive=recursive)
-    out_url = absolute(out_url)  # executors may work in other folders
+    out_url = absolute(out_url)  # executors may have another working folder
     files = [file for file in files if not _is_batch_in(out_url, file.url)]
     if not files:
         raise DataError(
-            f"there must be at least one file to pack. Received: source_url={source_url!r}, "
-            f"extensions={extensions!r}."
+            "there must be at least one file to pack. Received: "
+            f"source_url={source_url!r}, extensions={extensions!r}."
         )
     old = [name for name in list_folder(out_url) if _BATCH.fullmatch(name)]
     if old and not overwrite:
@@ -260,9 +260,9 @@ def write_file_batches(
         work.append((f"batch-{start // batch_size:06d}.zip", [file.url for file in batch]))
     names = [name for name, _ in work]
     present = exists(out_url)
-    # Hidden until all are written: old archives stay if anything fails.
+    # A hidden folder until all are written, so that old archives are kept on a failure.
     new = join(out_url, f".batches.{uuid.uuid4().hex}")
-    pack = partial(_packed, folder=new)
+    pack = partial(_write_archives, folder=new)
     try:
         if spark is None:
             written = list(pack(work))
@@ -284,8 +284,8 @@ def write_file_batches(
     return [join(out_url, name) for name in names]
 
 
-def _packed(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:
-    """Write the archives; a second attempt of a task writes the same over it."""
+def _write_archives(work: Iterable[tuple[str, list[str]]], folder: str) -> Iterator[str]:
+    """Write the archives; a retried task overwrites them with the same content."""
     for name, urls in work:
         contents = tuple(map(read_bytes, urls))
         batch = FileBatch(uris=tuple(map(uri_of, urls)), contents=contents)

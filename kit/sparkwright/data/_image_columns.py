@@ -1,4 +1,4 @@
-"""Columns of images in DataFrames: rows of Spark's image source, and bytes of files."""
+"""Image columns of DataFrames: structs of Spark's image source, and encoded bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,18 @@ from .dataset import Array
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of the file, beside the bytes that `binaryFile` reads; only for messages.
+# The path column of the `binaryFile` source; only used in messages.
 PATH = "path"
 _FIELDS = {"origin", "height", "width", "nChannels", "mode", "data"}
-# OpenCV's number of a type, of bytes alone: the order of its channels in Pillow's.
+# OpenCV type number of 8-bit images -> channel order that converts to Pillow's.
 _ORDERS = {0: [0], 16: [2, 1, 0], 24: [2, 1, 0, 3]}
 
 
 def image_inputs(frame: "DataFrame", features: Mapping[str, Sequence[str]]) -> set[str]:
-    """The columns of features that hold images: structs of Spark's image source, or bytes.
+    """Return the feature columns that hold images: structs of Spark's image source, or bytes.
 
     Raises:
-        DataError: if an input has other columns beside.
+        DataError: if an input combines an image column with other columns.
     """
     from pyspark.sql.types import BinaryType, StructType
 
@@ -39,33 +39,33 @@ def image_inputs(frame: "DataFrame", features: Mapping[str, Sequence[str]]) -> s
     for name, columns in features.items():
         if len(columns) > 1 and images.intersection(columns):
             raise DataError(
-                f"a column of images must be an input of its own. Received: {list(columns)} in "
+                f"a column of images must be a separate input. Received: {list(columns)} in "
                 f'input {name!r}. Name several inputs: `features={{"image": "…", "numbers": […]}}`.'
             )
     return images.intersection(n for columns in features.values() for n in columns)
 
 
 def image_options(size: Any, images: set[str], **options: Any) -> ImageOptions:
-    """Return the options of columns of images; raise ConfigurationError if they have no size."""
+    """Return the options of image columns; raise ConfigurationError if `size` is None."""
     if size is None:
         raise ConfigurationError(
-            f"columns of images need one size. Received: {sorted(images)}, and size=None. Give it: "
+            f"columns of images need one size. Received: {sorted(images)}, and size=None. Set it: "
             "`from_dataframe(frame, …, size=(height, width))`."
         )
     return ImageOptions(size=size, **options)
 
 
 def rows_at_once(options: ImageOptions) -> int:
-    """How many images to decode at a time, so that a task holds a chunk of pixels."""
+    """Return the number of images per chunk, to decode at a time."""
     height, width = options.size
     return max(1, CHUNK_BYTES // (height * width * options.channels * (4 if options.scale else 1)))
 
 
 def images_of(batch: Any, name: str, options: ImageOptions) -> Array:
-    """Return (rows, height, width, channels) of a column of a record batch.
+    """Decode a column of a record batch to (rows, height, width, channels).
 
     Raises:
-        DataError: naming the column, and the image's file where the batch has it.
+        DataError: naming the column, and the image's file if known.
     """
     pixels: list[Array] = []
     for row in batch.select([n for n in batch.schema.names if n in (name, PATH)]).to_pylist():

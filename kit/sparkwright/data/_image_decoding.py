@@ -1,4 +1,4 @@
-"""One encoded image to pixels, by Pillow."""
+"""Decode images to pixels with Pillow."""
 
 import io
 from collections.abc import Generator
@@ -17,22 +17,21 @@ if TYPE_CHECKING:
     from PIL import Image
 
 IMAGE_EXTENSIONS = ("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp")
-# Only these are ever tried, whatever a file's name is: some of Pillow's other formats start
-# programs (EPS: Ghostscript).
+# Only these formats are tried, because some others start programs (EPS: Ghostscript).
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 
 
 @configuration
 class ImageOptions(Configuration):
-    """How an encoded image becomes an array."""
+    """Options of decoding an image to an array."""
 
     size: tuple[int, int] = option(form=False, help="(height, width) in pixels.")
     channels: int = option(default=3, choices=(3, 1), help="3 (RGB) or 1 (gray).")
     scale: bool = option(default=True, help="float32 from 0 to 1; otherwise uint8 from 0 to 255.")
     resize: str = option(default="bilinear", choices=_FILTERS, help="Pillow's filter.")
-    upright: bool = option(default=False, help="Rotate by the EXIF orientation.")
-    draft: bool = option(default=False, help="Decode JPEGs at a half, a quarter or an eighth.")
+    upright: bool = option(default=False, help="Rotate according to the EXIF orientation.")
+    draft: bool = option(default=False, help="Decode large JPEGs at reduced size: faster.")
 
     def _check(self) -> None:
         size: Any = self.size
@@ -47,9 +46,9 @@ class ImageOptions(Configuration):
 def decode(content: bytes, where: str, options: ImageOptions) -> Array:
     """Return the pixels of an encoded image, (height, width, channels) uint8.
 
-    The same as Pillow's `Image.open(…).convert("RGB").resize((width, height), …)`, or "L" for gray.
-    So transparency is dropped, a palette and CMYK become colors, and of several frames the first
-    is taken. Gray of 16 bits keeps its upper 8, as Pillow does with colors of 16 bits.
+    Equals Pillow's `Image.open(…).convert("RGB").resize((width, height), …)`, or "L" for gray:
+    transparency is dropped, palettes and CMYK are converted, and only the first frame is used.
+    16-bit gray is reduced to its upper 8 bits, as Pillow does for 16-bit colors.
     """
     from PIL import Image, ImageOps
 
@@ -57,7 +56,7 @@ def decode(content: bytes, where: str, options: ImageOptions) -> Array:
     mode = "RGB" if options.channels == 3 else "L"
     with _opened(content, where) as image:
         if options.draft:
-            # Twice the wanted size at least, so that the filter has something to do.
+            # At least twice the target size, so that the resize filter stays effective.
             image.draft(mode, (2 * width, 2 * height))
         image.load()
         found = ImageOps.exif_transpose(image) if options.upright else image
@@ -66,14 +65,14 @@ def decode(content: bytes, where: str, options: ImageOptions) -> Array:
         if found.mode in ("I", "F"):
             raise UnusableItem(
                 "unusable depth",
-                "an image must have 8 or 16 bits a channel, so that its range is known. "
+                "an image must have 8 or 16 bits per channel, so that its range is known. "
                 f"Received: {where} with mode={found.mode!r}. Convert it first.",
             )
         return fitted(found, options)
 
 
 def fitted(image: "Image.Image", options: ImageOptions) -> Array:
-    """Return an open image with the channels and the size of `options`, as `decode` does."""
+    """Convert an open image to the channels and size of `options`."""
     from PIL import Image
 
     height, width = options.size
@@ -85,9 +84,10 @@ def fitted(image: "Image.Image", options: ImageOptions) -> Array:
 
 
 def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bool) -> Array:
-    """Return the values of a mask of one channel or a palette, resized by nearest neighbor.
+    """Return the values of a single-channel or palette mask, resized by nearest neighbor.
 
-    They are (height, width) int32; with `binary` (height, width, 1) float32, 1 above value 0.
+    The result is (height, width) int32; with `binary`, (height, width, 1) float32, 1 where the
+    value is above 0.
     """
     from PIL import Image
 
@@ -104,12 +104,12 @@ def decode_mask(content: bytes, where: str, size: tuple[int, int], *, binary: bo
 
 
 def scaled(pixels: Array) -> Array:
-    """Return uint8 from 0 to 255 as float32 from 0 to 1."""
+    """Scale uint8 from 0 to 255 to float32 from 0 to 1."""
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
 def prepare() -> None:
-    """Load Pillow's formats, once a process, before threads need them."""
+    """Load Pillow's formats once per process, before threads use them."""
     from PIL import Image
 
     Image.preinit()
@@ -118,7 +118,7 @@ def prepare() -> None:
 
 @contextmanager
 def _opened(content: bytes, where: str) -> "Generator[Image.Image]":
-    """Open an image, its header read; within the block, any error means that it is damaged."""
+    """Open an image and read its header; errors within the block mean that it is damaged."""
     from PIL import Image
 
     if not content:
@@ -153,6 +153,6 @@ def _opened(content: bytes, where: str) -> "Generator[Image.Image]":
 def _too_large(where: str, limit: int | None, found: str) -> UnusableItem:
     return UnusableItem(
         "too many pixels",
-        f"an image must have at most {limit:,} pixels, to limit the memory of small files. "
+        f"an image must have at most {limit:,} pixels, as protection from decompression bombs. "
         f"Received: {where}, {found.rstrip('.')}. Make it smaller first.",
     )

@@ -1,4 +1,4 @@
-"""Labels of images: the folder, a part of the name, a function, or a mask file beside them."""
+"""Image labels from the folder, a part of the file name, a function, or a mask file."""
 
 import contextlib
 import re
@@ -20,7 +20,7 @@ from .wording import shortened
 
 @configuration
 class PatternLabel(Configuration):
-    r"""The label is a part of the file's name (without folder and extension).
+    r"""Use a part of the file name, without folder and extension, as label.
 
     Example:
         >>> PatternLabel(pattern="_").of("/data/cat_017.jpg")
@@ -30,14 +30,15 @@ class PatternLabel(Configuration):
     """
 
     pattern: str = option(
-        help="Regular expression. With `position` the name is split wherever it matches."
+        help="Regular expression. With `position`, the name is split at its matches."
     )
-    position: int = option(default=0, help="Number of the part, from 0, or from -1 at the end.")
+    position: int = option(
+        default=0, help="Index of the part, from 0, or from -1 for the last part."
+    )
     group: int | str | None = option(
         default=None,
         form=False,
-        help="Number or name of a group of `pattern`, which is searched in the name; instead of "
-        "splitting.",
+        help="Number or name of a group of `pattern`. The name is then searched, not split.",
     )
 
     def _check(self) -> None:
@@ -70,7 +71,7 @@ class PatternLabel(Configuration):
             if -len(parts) <= self.position < len(parts):
                 found = parts[self.position]
         if not found:
-            why = "it has no such part" if match else "the pattern is not in the name"
+            why = "it has no such part" if match else "the pattern does not match the name"
             raise UnusableItem(
                 "no label",
                 f"the name of each image must hold its label. Received: {url} with {self}; {why}. "
@@ -81,23 +82,23 @@ class PatternLabel(Configuration):
 
 @configuration
 class MaskFile(Configuration):
-    """The label is an image beside the image: one class a pixel, for segmentation.
+    """Use a mask file with one class per pixel as label, for segmentation.
 
-    `photos/a.jpg` has the mask `photos/a.png`; with `folder="masks"`, `masks/a.png`; with
-    `suffix="_mask"`, `photos/a_mask.png`. Masks must have one channel, or a palette whose indices
-    are the classes; they are resized by nearest neighbor. Images with the same ending as their
-    masks need `folder` or `suffix`.
+    By default, the mask of `photos/a.jpg` is `photos/a.png`; with `folder="masks"` it is
+    `masks/a.png`, with `suffix="_mask"` it is `photos/a_mask.png`. Masks must have one channel, or
+    a palette whose indices are the classes; they are resized by nearest neighbor. If images and
+    masks have the same extension, set `folder` or `suffix`.
     """
 
     folder: str | None = option(
-        default=None, none_text="the image's own", help="Name of the folder beside the image's."
+        default=None, none_text="the image's own", help="Name of a sibling of the image's folder."
     )
-    suffix: str = option(default="", help="Text behind the image's name in the mask's name.")
+    suffix: str = option(default="", help="Text appended to the image's name, as in `_mask`.")
     extension: str = option(default="png", help="Extension of the masks.")
     binary: bool = option(
         default=False,
-        help="False: (height, width) int32 of the values. True: (height, width, 1) float32, 1 "
-        "where the value is above 0.",
+        help="False: (height, width) int32 values. True: (height, width, 1) float32, 1 where "
+        "the value is above 0.",
     )
 
     def of(self, url: str) -> str:
@@ -112,7 +113,7 @@ Label: TypeAlias = Literal["parent"] | PatternLabel | MaskFile | Callable[[str],
 
 
 def check_label(label: Any) -> None:
-    """Raise if `label` is no source of labels."""
+    """Raise if `label` is invalid."""
     known = label is None or label == "parent" or isinstance(label, PatternLabel | MaskFile)
     if not known and (isinstance(label, str | type) or not callable(label)):
         raise ConfigurationError(
@@ -122,7 +123,7 @@ def check_label(label: Any) -> None:
 
 
 def is_in_path(label: Label) -> bool:
-    """Whether the class is known from the URL alone, without calling the user's function."""
+    """Whether labels come from the URL alone, without a user function."""
     return label == "parent" or isinstance(label, PatternLabel)
 
 
@@ -136,7 +137,7 @@ def found_label(label: Label, url: str) -> Any:
             raise UnusableItem(
                 "no label",
                 "the folder of each image must be its label. Received: "
-                f"{url}, which has no folder. Use another `label`.",
+                f"{url} without a folder. Use another `label`.",
             )
         return parent
     assert callable(label)
@@ -153,7 +154,7 @@ def found_label(label: Label, url: str) -> Any:
 
 
 def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
-    """Return all labels in the URLs, sorted; the reader reports URLs without one.
+    """Return the distinct labels of the URLs, sorted; URLs without a label are ignored.
 
     Example:
         >>> collect_classes("parent", ["/a/dog/1.png", "/a/cat/1.png", "/a/cat/2.png"])
@@ -167,13 +168,13 @@ def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_found_classes(found: tuple[str, ...], label: Label, place: str, example: str) -> None:
-    """Raise unless `collect_classes` has found two classes at least.
+    """Raise unless `collect_classes` found at least two classes.
 
     Args:
-        found: its result.
+        found: the classes found.
         label: the source of the labels.
         place: the location of the images, for the message.
-        example: the URL of one of them.
+        example: the URL of one image, for the message.
     """
     if len(found) > 1:
         return
@@ -187,23 +188,23 @@ def check_found_classes(found: tuple[str, ...], label: Label, place: str, exampl
     raise DataError(
         "the paths of images must hold at least two classes. Received: "
         f"{received}, in {place} with label={label!r}. If names begin with the class, as in "
-        '`cat_017.jpg`: `label=PatternLabel(pattern="_")`. If these images are all of one class: '
-        "`classes=[…]`, the names of all classes. Without labels: `label=None`."
+        '`cat_017.jpg`, use `label=PatternLabel(pattern="_")`. If all images have the same class, '
+        "list all classes: `classes=[…]`. Without labels, use `label=None`."
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabelEncoder:
-    """Converts labels to numbers: with `classes` to theirs, with `one_hot` to float32 rows."""
+    """Encoder of labels: class names become numbers, or float32 rows with `one_hot`."""
 
     classes: tuple[str, ...] | None
     one_hot: bool
 
     def encode(self, found: Any, url: str) -> Array:
-        """Return one example's label: a scalar int32 or float32, or an array.
+        """Encode one example's label: a scalar int32 or float32, or an array.
 
-        Text becomes its class number; 64-bit numbers become 32-bit ones. With `classes` a whole
-        float, such as 1.0, is a class number too; with `one_hot` nothing else is a label.
+        Text becomes its class number; 64-bit numbers become 32-bit. With `classes`, an integral
+        float such as 1.0 is a class number, too. With `one_hot`, all labels must be classes.
         """
         classes = self.classes
         if isinstance(found, str):
@@ -221,9 +222,9 @@ class LabelEncoder:
         if classes is not None and (self.one_hot or array.ndim == 0):
             raise UnusableItem(
                 "unusable label",
-                "where there are `classes`, a label must be a class name or its number"
+                "with `classes`, a label must be a class name or its number"
                 f"{', not an array, with `one_hot=True`' if self.one_hot else ''}. "
-                f"Received: {found!r:.80} for {url}. Or leave `classes` and `one_hot` out.",
+                f"Received: {found!r:.80} for {url}. Otherwise omit `classes` and `one_hot`.",
             )
         if array.dtype.kind not in "biuf" or not array.size:
             raise UnusableItem(
@@ -247,7 +248,7 @@ class LabelEncoder:
         if self.classes is None:
             raise UnusableItem(
                 "unusable label",
-                "a `label` function that returns names needs `classes`, the list of all of them. "
+                "a `label` function that returns names needs `classes`, the list of all names. "
                 f"Received: {name!r} for {url}.",
             )
         if name not in self.classes:
@@ -274,7 +275,7 @@ class LabelEncoder:
 def check_classes(
     classes: Sequence[str] | None, *, label: Label, one_hot: bool
 ) -> tuple[str, ...] | None:
-    """Return `classes` as a tuple."""
+    """Validate `classes`; return them as a tuple."""
     known = None
     if classes is not None:
         listed = isinstance(classes, Iterable) and not isinstance(classes, str)
@@ -282,7 +283,7 @@ def check_classes(
         texts = all(isinstance(name, str) and name for name in known)
         if not known or not texts or len(set(known)) < len(known):
             raise ConfigurationError(
-                '`classes` must be a list of different names, as ["cat", "dog"], or None: those '
+                '`classes` must be a list of unique names, such as ["cat", "dog"], or None: those '
                 f"in the paths. Received: classes={classes!r}."
             )
     if one_hot and (isinstance(label, MaskFile) or (known is None and not is_in_path(label))):

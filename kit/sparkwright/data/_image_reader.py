@@ -1,4 +1,4 @@
-"""What executors do with images: read, decode, label, augment, in blocks of examples."""
+"""Read, decode, label and augment images on executors, in blocks of examples."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -22,7 +22,7 @@ from .pieces import SkipLog
 
 
 class ImageArguments(TypedDict, total=False):
-    """The options that all sources of images share, as `from_images` documents them."""
+    """The options shared by all image sources, documented at `from_images`."""
 
     size: Required[tuple[int, int]]
     channels: int
@@ -38,20 +38,20 @@ class ImageArguments(TypedDict, total=False):
 
 
 class EncodedImage(NamedTuple):
-    """An image that is still to be decoded."""
+    """An encoded image."""
 
-    url: str  # its location, or the original one of a packed image: the source of its label
-    where: str  # its name in messages
-    content: bytes | None = None  # the file; None: it is still to be read from `url`
+    url: str  # location of the original file; the source of the label
+    where: str  # name in messages
+    content: bytes | None = None  # content of the file; None: read from `url` when decoded
 
 
-# Pixels of an image and its label, once or once a variant; or why there are none.
+# (pixels, label) of an image or of each variant, or the reason why it is unusable.
 _Decoded = list[tuple[Array, Any]] | UnusableItem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageReader:
-    """The options of reading, which executors receive."""
+    """Image reader with its options; serialized to executors."""
 
     options: ImageOptions
     label: Label
@@ -70,7 +70,7 @@ class ImageReader:
         threads: int = 4,
         **options: Any,
     ) -> "ImageReader":
-        """Check the options that all sources of images share."""
+        """Create from the options shared by all image sources; validates them."""
         checked = ImageOptions(**options)
         check_label(label)
         names = check_classes(classes, label=label, one_hot=one_hot)
@@ -85,7 +85,7 @@ class ImageReader:
         return cls(options=checked, label=label, encoder=encoder, augment=augment, threads=threads)
 
     def with_classes(self, classes: tuple[str, ...] | None) -> "ImageReader":
-        """Return the same with the classes found in the paths."""
+        """Return a copy with the classes found in the paths."""
         return replace(self, encoder=replace(self.encoder, classes=classes))
 
     def class_names(self) -> dict[str, Sequence[str]]:
@@ -101,8 +101,8 @@ class ImageReader:
         """Yield the examples of `images`, in order, in blocks of about two chunks."""
         prepare()
         found = read_ahead(images, self._decoded, threads=self.threads, ahead=4 * self.threads)
-        # Closed explicitly: the garbage collector might join the threads while Python's own locks
-        # of threads are held, and hang.
+        # Closed explicitly: garbage collection might join the threads while holding Python's
+        # thread locks, and deadlock.
         with closing(found) as decoded:
             yield from self._blocks(decoded, log)
 
@@ -131,7 +131,7 @@ class ImageReader:
 
     @property
     def _block_rows(self) -> int:
-        # Two chunks' worth: a single one would be cut in two again if it is one example too large.
+        # Two chunks: a block slightly larger than one chunk would be cut in two.
         height, width = self.options.size
         if self.augment is not None:
             height, width = self.augment.output_size((height, width))
@@ -145,7 +145,7 @@ class ImageReader:
         return DataSet(features, None if self.label is None else np.stack(labels))
 
     def _decoded(self, image: EncodedImage) -> tuple[EncodedImage, _Decoded]:
-        """Decode an image, on a thread; the calling thread reports an unusable one."""
+        """Decode an image on a worker thread; return the error if it is unusable."""
         known = image._replace(content=None)  # release the bytes
         try:
             content = _content(image.url) if image.content is None else image.content
@@ -165,7 +165,7 @@ class ImageReader:
             raise UnusableItem(
                 "unusable mask",
                 f"a mask must be another file than its image. Received: {url} for both, with "
-                f'{self.label}. Tell them apart: `MaskFile(suffix="_mask")`, or '
+                f'{self.label}. Use, for example, `MaskFile(suffix="_mask")` or '
                 '`MaskFile(folder="masks")`.',
             )
         mask = decode_mask(_content(url), url, self.options.size, binary=self.label.binary)
@@ -184,13 +184,13 @@ def _content(url: str) -> bytes:
         return read_bytes(url)
     except OSError as error:
         raise UnusableItem(
-            "unreadable file", f"an image must be a file that can be read. Received: {error}"
+            "unreadable file", f"an image must be a readable file. Received: {error}"
         ) from error
 
 
 def _unequal(image: EncodedImage, label: Array, first: Array) -> str:
     return (
-        "the labels of all images must have one shape and one type. Received: "
+        "the labels of all images must have the same shape and dtype. Received: "
         f"{label.dtype}{list(label.shape)} for {image.where}, {first.dtype}{list(first.shape)} for "
-        "an image before it."
+        "an earlier image."
     )

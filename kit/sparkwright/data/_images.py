@@ -1,4 +1,4 @@
-"""Folders of image files, distributed."""
+"""Read folders of image files, on Spark or locally."""
 
 import hashlib
 import json
@@ -47,40 +47,40 @@ def from_images(
 ) -> DistributedDataSet:
     """Read image files as (n, height, width, channels) features, with labels.
 
-    The driver lists the files; executors read and decode them whenever the data is needed. The
-    pixels are those of Pillow on one machine.
+    The driver lists the files; executors read and decode them at each pass over the data. Pixels
+    are identical to those of Pillow.
 
     Args:
         spark: the session.
-        url: a folder, a file, or a pattern, in any file system that fsspec knows.
-        size: (height, width) in pixels that every image is stretched to.
+        url: a folder, a file, or a pattern, in any file system that fsspec supports.
+        size: (height, width) in pixels; every image is resized to it, ignoring its aspect ratio.
         channels: 3 (default, RGB) or 1 (gray).
         label: "parent" (default): the name of the file's folder; `PatternLabel`: a part of its
-            name; `MaskFile`: an image beside it; None: no labels. Or a function of the URL that
-            returns a class name, a number or an array; it runs on the executors.
-        classes: their names in the order of their numbers; default None: all in the URLs, sorted.
+            name; `MaskFile`: a mask file; None: no labels. Or a function of the URL that returns a
+            class name, a number or an array; it runs on the executors.
+        classes: class names in the order of their numbers; default None: all in the URLs, sorted.
         one_hot: (n, classes) float32 instead of (n,) int32; default False.
         scale: True (default): float32 from 0 to 1. False: uint8, a quarter of the memory.
         resize: "nearest", "box", "bilinear" (default), "hamming", "bicubic" or "lanczos".
-        upright: rotate photos by their EXIF orientation; default False: pixels as stored.
-        draft: decode JPEGs at a half, a quarter or an eighth of their size if that is still at
-            least twice `size`: faster, but other pixels. Default False.
+        upright: rotate according to the EXIF orientation; default False: pixels as stored.
+        draft: decode JPEGs at 1/2, 1/4 or 1/8 of their size if that is still at least twice
+            `size`: faster, with slightly different pixels. Default False.
         augment: random variants of each image; default None.
-        extensions: extensions of files to read, in any case.
-        recursive: with sub-folders (default).
-        seed: shuffles the files once, so that each partition has images of all folders; default 0.
-            None: sorted by URL.
-        on_error: "raise" (default): the first unusable file is an error that names it. "skip":
-            such files are left out, and counted in `skipped()`.
-        partitions: how many; default None: Spark's default parallelism, or more if a partition
-            would hold more than 128 MiB of files.
-        threads: how many decode at the same time in each task; default 4.
+        extensions: file extensions to read, case-insensitive.
+        recursive: include subfolders; default True.
+        seed: seed for shuffling the files once, so that partitions mix folders; default 0. None:
+            sort by URL.
+        on_error: "raise" (default) raises at the first unusable file. "skip" skips unusable files
+            and counts them in `skipped()`.
+        partitions: number of partitions; default None: Spark's default parallelism, or more so
+            that a partition has at most 128 MiB of files.
+        threads: decoding threads per task; default 4.
 
     Raises:
         ConfigurationError: if an option is invalid.
         DataError: if there is no image, or if the paths hold fewer than two classes; later, on
             executors, if a file is unusable.
-        FileNotFoundError: if there is nothing at `url`.
+        FileNotFoundError: if `url` does not exist.
     """
     check_on_error(on_error)
     reader, listed, files = _prepared(ImageReader.of(**options), url, extensions, recursive, seed)
@@ -104,9 +104,9 @@ def read_images(
     on_error: OnError = "raise",
     **options: Unpack[ImageArguments],
 ) -> LocalData:
-    """The same examples as `from_images`, with its arguments, read here without Spark.
+    """Read the examples of `from_images` locally, without Spark.
 
-    `ParallelWrapper` takes the result as it is; `data` is the DataSet.
+    Pass the result to `ParallelWrapper`; its `data` is the DataSet.
 
     Raises:
         Exception: as `from_images`.
@@ -121,7 +121,7 @@ def read_images(
 def _prepared(
     reader: ImageReader, url: str, extensions: Sequence[str], recursive: bool, seed: int | None
 ) -> tuple[ImageReader, list[StoredFile], list[StoredFile]]:
-    """The reader with its classes, all files, and the images in the order of reading."""
+    """Return the reader with its classes, all files, and the images in reading order."""
     listed = list_files(url, extensions=extensions, recursive=recursive)
     files = without_masks(listed, reader.label)
     if not files:
@@ -150,12 +150,12 @@ def url_groups(
 def fingerprint_of(
     reader: ImageReader, files: Sequence[StoredFile], *options: object
 ) -> str | None:
-    """Return a digest of all files and options; None if labels depend on anything else."""
+    """Return a digest of all files and options; None if labels depend on other inputs."""
     label = reader.label
     if isinstance(label, MaskFile):
         known = {file.url for file in files}
         if not all(label.of(image.url) in known for image in without_masks(files, label)):
-            return None  # masks elsewhere may change
+            return None  # masks outside of the listed files may change
     elif callable(label):
         return None
     described = {
@@ -171,7 +171,7 @@ def fingerprint_of(
 
 
 def without_masks(files: Sequence[Stored], label: Label) -> list[Stored]:
-    """Leave out files that are masks of others; the reader refuses an image that is its own."""
+    """Exclude files that are masks of other files; the reader rejects an image as its own mask."""
     if not isinstance(label, MaskFile):
         return list(files)
     pairs = [(file.url, label.of(file.url)) for file in files]

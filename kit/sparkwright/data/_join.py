@@ -1,4 +1,4 @@
-"""Several tables joined by key into examples with named inputs and outputs."""
+"""Join several tables by key into examples with named inputs and outputs."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,8 +10,8 @@ from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.data._alignment import Alignment, check_alignment
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._distributed import DistributedDataSet
-from sparkwright.data._join_frames import column_types, joined_batches, opened
-from sparkwright.data._join_plan import planned
+from sparkwright.data._join_frames import column_types, joined_batches, source_frame
+from sparkwright.data._join_plan import make_plan
 from sparkwright.data._join_reader import JoinReader
 from sparkwright.data._join_sources import Source
 from sparkwright.data._survey import Survey
@@ -40,47 +40,47 @@ def join(
     on_error: OnError = "raise",
     partitions: int | None = None,
 ) -> DistributedDataSet:
-    """One example for each key, of all `sources`, in the order of the keys.
+    """Join `sources` by key into one example per key, in the order of the keys.
 
-    Features are float32: (n, columns) of records, (n, time, columns) of sequences. A label that is
-    one column by itself is (n,), or (n, time); float32, or int32 where the column holds integers. A
-    list of columns has an axis more and is float32. `OneHot` and `ClassIndex` say how columns of
-    classes are meant. Sequences of different length are filled up with zeros, with masks.
+    Features are float32: (n, columns) for records, (n, time, columns) for sequences. A label given
+    as a single column is (n,) or (n, time); it is int32 for integer columns, else float32. A list
+    of columns adds a last axis and is float32. `OneHot` and `ClassIndex` encode columns of classes.
+    Sequences of different lengths are padded with zeros and get masks.
 
     Args:
         spark: the session.
         sources: name -> `records(…)` or `sequences(…)`.
-        features: input name -> (source name, columns): a name, an index, a `slice` or `range` of
-            indices, `OneHot(…)`, `ClassIndex(…)`, or a list of these.
-        labels: output name -> likewise; default none.
-        missing: keys that a source lacks: "error" (default), or "drop": left out and counted.
-        duplicates: a source of records that has a key more than once: "error" (default), or which
-            row counts, "first" or "last" in the order of reading.
-        align: sequences of different sources: "equal_length" (default) refuses labels with other
-            lengths than the features, and fills up each source at the end; "start" and "end" bring
-            all sources to one length, padding at the end or at the start.
-        length: steps of all sequences; default None: the longest found.
-        truncate: cut what is longer than `length`; default False: an error.
-        on_error: "raise" (default), or "skip": leave keys with bad values out and count them.
-        partitions: how many; default None: Spark's choice.
+        features: input name -> (source name, columns). Columns are a name, an index, a `slice` or
+            `range` of indices, `OneHot(…)`, `ClassIndex(…)`, or a list of these.
+        labels: output name -> (source name, columns), as `features`; default none.
+        missing: keys missing in a source: "error" (default) raises, "drop" drops and counts them.
+        duplicates: duplicate keys in a source of records: "error" (default) raises; "first" or
+            "last" keeps that row, in reading order.
+        align: alignment of sequences of different sources. "equal_length" (default) requires
+            labels as long as the features, and pads each source at the end. "start" and "end" pad
+            all sources to one length, at the end or at the start.
+        length: steps of all sequences; default None: the longest length.
+        truncate: truncate sequences longer than `length`; default False: raise.
+        on_error: "raise" (default), or "skip": skip and count keys with invalid values.
+        partitions: number of partitions; default None: Spark's choice.
 
     Raises:
         ConfigurationError: if an option is invalid.
-        DataError: naming source, key and column; with `missing="error"` the first keys that a
-            source lacks.
+        DataError: naming source, key and column, if a value is invalid; listing the first keys
+            that are missing or duplicate.
     """
     _check(sources, features, missing, duplicates)
     check_on_error(on_error)
     check_alignment(align, length)
     check_partitions(partitions)
-    frames = {name: opened(spark, source) for name, source in sources.items()}
+    frames = {name: source_frame(spark, source) for name, source in sources.items()}
     types = {name: column_types(frame) for name, frame in frames.items()}
     sources = {name: each.of_columns(list(types[name]), name) for name, each in sources.items()}
-    plan = planned(sources, types, features, labels or {})
+    plan = make_plan(sources, types, features, labels or {})
     reader = JoinReader(
         plan=plan, missing=missing, duplicates=duplicates, align=align, truncate=truncate
     )
-    # Spark shuffles here, once: every later pass reads what lies sorted on the executors.
+    # The only shuffle: later passes read the sorted data from the executors.
     batches = run_job(
         spark,
         lambda: joined_batches(
@@ -94,7 +94,7 @@ def join(
     to_find = plan.to_infer() or (plan.sequences and length is None)
     if to_find or "error" in (missing, duplicates):
         surveys = batches.mapPartitions(partial(_survey, reader=reader, on_error=on_error))
-        found = collect(spark, surveys, description="look into the join")
+        found = collect(spark, surveys, description="survey the join")
         reader = reader.completed(sum(found, Survey()))
     return read_groups(
         spark,
@@ -118,7 +118,7 @@ def _check(
             f"Received: {shortened(wrong) or 'none'}."
         )
     if not features:
-        raise ConfigurationError("`features` must have an input at least. Received: features={}.")
+        raise ConfigurationError("`features` must have at least one input. Received: features={}.")
 
 
 def _survey(batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError) -> Iterator[Survey]:
@@ -126,7 +126,7 @@ def _survey(batches: Iterable[bytes], *, reader: JoinReader, on_error: OnError) 
 
 
 def _fingerprint(sources: Mapping[str, Source], reader: JoinReader, on_error: str) -> str | None:
-    """Known where all sources are files."""
+    """Return the fingerprint; None unless all sources are files."""
     files: list[Any] = []
     for name, source in sources.items():
         if not isinstance(source.where, str):

@@ -1,4 +1,4 @@
-"""Sources grouped by key and joined by Spark SQL, in the order of the keys, as Arrow batches."""
+"""Group and join sources by key with Spark SQL; return Arrow batches sorted by key."""
 
 import pickle
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# Types of columns of CSV files, and how their values look; the first that fits all is taken.
+# Type of a CSV column -> pattern of its values; the first type that fits all values is used.
 _TYPES = {
     "bigint": r"^\s*[+-]?\d+\s*$",
     "double": r"^(?i)\s*([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?|nan)\s*$",
@@ -32,14 +32,14 @@ _TYPES = {
 _FAULT, _FILE = "sparkwright_fault", "sparkwright_file"
 
 
-def opened(spark: "SparkSession", source: Source) -> "DataFrame":
-    """The source's DataFrame."""
+def source_frame(spark: "SparkSession", source: Source) -> "DataFrame":
+    """Return the source's DataFrame."""
     is_table = not isinstance(source.where, str)
     return source.where if is_table else _csv(spark, source.where, source.form)
 
 
 def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
-    """CSV files with columns of the narrowest types that hold all of their values."""
+    """Read CSV files; each column gets the narrowest type that holds all of its values."""
     from pyspark.sql import functions as F
 
     try:
@@ -65,7 +65,7 @@ def _csv(spark: "SparkSession", url: str, form: CsvFormat) -> "DataFrame":
         for c in columns
         for kind, look in _TYPES.items()
     ]
-    found = run_job(spark, text.agg(*fitting).first, description=f"look into {url}")
+    found = run_job(spark, text.agg(*fitting).first, description=f"infer column types of {url}")
     assert found is not None
     fits = iter(found)
     kinds = [
@@ -83,7 +83,7 @@ def _rows_of_pieces(batches: Iterator[Any], *, reader: CsvReader) -> Iterator[An
 
 
 def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
-    """Texts of a piece; where something is wrong, `_FAULT` says it beside what can be read."""
+    """Yield tables of a piece's text; an invalid row has a message in its `_FAULT` column."""
     import pyarrow as pa
 
     names = reader.names
@@ -104,7 +104,7 @@ def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
             for fault in found.faults:
                 for record in fault.rows.tolist():
                     line = place(line_count(content[: found.starts[record]]))
-                    # The key, which may be there, tells whose values are lost.
+                    # Keep the fields: the key, if present, identifies the lost row.
                     text = found.text(record).decode(errors="backslashreplace")
                     row = [*reader.form.fields(text), *[None] * len(names)][: len(names)]
                     wrong.append([*row, f"{fault.reason}: {line}: {fault.message(record)}"])
@@ -118,12 +118,12 @@ def tables_of(piece: Piece, reader: CsvReader) -> Iterator[Any]:
 
 
 def column_types(frame: "DataFrame") -> dict[str, str]:
-    """Column -> Spark's name of its type, of the columns that are the user's."""
+    """Return column -> Spark type, without internal columns."""
     return {name: kind for name, kind in frame.dtypes if name not in (_FAULT, _FILE)}
 
 
 def key_types(frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source]) -> list[str]:
-    """Spark's types of the key's columns, integers of any width being one."""
+    """Return the Spark types of the key columns; all integer types count as bigint."""
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
         types = dict(frames[name].dtypes)
@@ -131,12 +131,12 @@ def key_types(frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source]) 
     first = next(iter(found.values()))
     if any(types != first for types in found.values()):
         raise ConfigurationError(
-            "the keys of all sources must be of the same types. Received: "
+            "the keys of all sources must have the same types. Received: "
             + "; ".join(
                 f"{', '.join(sources[name].key)} of {name!r}: {', '.join(types)}"
                 for name, types in found.items()
             )
-            + ". Cast them first. A key of CSV files is text if one of its values is no number."
+            + ". Cast them first. A CSV key column is text if any value is not a number."
         )
     return first
 
@@ -149,18 +149,20 @@ def joined_batches(
     last: bool,
     partitions: int | None,
 ) -> "RDD[bytes]":
-    """RDD of Arrow IPC streams: a row for each key that any source has, sorted by key.
+    """Return an RDD of Arrow IPC streams with one row per key of any source, sorted by key.
 
-    Columns are `k0`, … of the key. Of source i, `n{i}`: its rows, null where it lacks the key;
-    `x{i}`, `f{i}`: what is wrong with a row, as "reason: message", and with how many; and
-    `c{i}_{j}`, field j: a value, or a list of steps. Rows without a key are counted, their fields
-    are not kept.
+    The key columns are `k0`, `k1`, …. Each source i has these columns:
+    - `n{i}`: number of rows of the key, null if the source lacks the key
+    - `x{i}`: fault of one row as "reason: message"; `f{i}`: number of faulty rows
+    - `c{i}_{j}`: field j, a value or a list of steps
+
+    Rows without a key are counted, without their fields.
     """
     from pyspark.sql import functions as F
 
     types = key_types(frames, sources)
     keys = [f"k{k}" for k in range(len(types))]
-    # One shuffle of all sources together: joins of grouped sources would be one more for each.
+    # A union needs one shuffle; joining grouped sources would need one more per source.
     rows = reduce(
         lambda above, below: above.unionByName(below, allowMissingColumns=True),
         (
@@ -199,7 +201,7 @@ def _rows(
     index: int,
     types: list[str],
 ) -> "DataFrame":
-    """The source's rows: key, a struct `s{i}` that sorts as its steps do, and what is wrong."""
+    """Select a source's rows: key, struct `s{i}` sorted like the steps, fault message."""
     from pyspark.sql import functions as F
 
     kinds = dict(frame.dtypes)
@@ -222,7 +224,7 @@ def _rows(
     return frame.select(
         *keys,
         F.lit(1).alias(f"n{index}"),
-        # All rows without a key would come together in one row of the result.
+        # The fields of rows without a key would all be collected in one row of the result.
         F.when(keyed, F.struct(*named, number, *values)).alias(f"s{index}"),
         F.coalesce(*faults, F.lit(None).cast("string")).alias(f"x{index}"),
     )
@@ -231,9 +233,9 @@ def _rows(
 def _order(
     kinds: Mapping[str, str], name: str, source: Source
 ) -> "tuple[list[Column], list[Column]]":
-    """Columns that sort steps, and texts about values that cannot; null where all is well.
+    """Return columns to sort steps by, and fault messages of invalid values, null if valid.
 
-    A column of a CSV file that holds one text is text for Spark: as such 10 would come before 2.
+    A CSV column with a single text value has Spark's string type, which sorts 10 before 2.
     """
     from pyspark.sql import functions as F
 
@@ -258,23 +260,23 @@ def _order(
             F.substring(column, 1, 60),
             F.lit(f" in column {column_name!r} of "),
             F.col(_FILE),
-            F.lit(". To sort by text, read the files with Spark and give the DataFrame."),
+            F.lit(". To sort by text, read the files with Spark and pass the DataFrame."),
         )
         faults.append(F.when(column.isNotNull() & (number.isNull() | F.isnan(number)), received))
-        # Integers beyond 2**53 may be the same as float64.
+        # Different integers above 2**53 may be equal as float64.
         order += [number, F.coalesce(_try_cast(column, "bigint"), _try_cast(number, "bigint"))]
     return order, faults
 
 
 def _try_cast(column: Any, kind: str) -> Any:
-    """`column` as another type, null where that is impossible."""
-    # PySpark 3.5 has `cast` alone, which does so unless `spark.sql.ansi.enabled` is set.
+    """Cast a column; values that cannot be cast become null."""
+    # PySpark 3.5 lacks `try_cast`; its `cast` gives null unless `spark.sql.ansi.enabled` is set.
     cast = column.try_cast if hasattr(type(column), "try_cast") else column.cast
     return cast(kind)
 
 
 def _quoted(name: str) -> str:
-    """A column's name as Spark takes it, whatever is in it."""
+    """Quote a column name for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,4 +1,4 @@
-"""Which columns of which source become which array of the joined examples."""
+"""Plan of a join: the source and columns of each array of the examples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ class Slot:
 
     Attributes:
         group: "features" or "labels".
-        name: of the input or output.
+        name: name of the input or output.
         source: index into the sources.
-        parts: what stands side by side in its last axis, each with an index into the fields.
-        flat: the last axis goes: it is one number.
+        parts: (index into the fields, part) of each part concatenated along the last axis.
+        flat: whether to drop the last axis, which has length 1.
     """
 
     group: str
@@ -35,13 +35,13 @@ class Slot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A whole join.
+    """The plan of a join.
 
     Attributes:
-        sources: their names.
-        sequential: of each source, whether it has sequences.
-        fields: of each source, the columns to fetch, and Spark's types to cast them to.
-        slots: the arrays to make.
+        sources: names of the sources.
+        sequential: whether each source has sequences.
+        fields: per source, (column to fetch, Spark type to cast it to).
+        slots: the arrays to create.
     """
 
     sources: tuple[str, ...]
@@ -51,11 +51,11 @@ class Plan:
 
     @property
     def sequences(self) -> list[int]:
-        """The sources that have sequences."""
+        """Indices of the sources with sequences."""
         return [index for index, is_sequence in enumerate(self.sequential) if is_sequence]
 
     def to_infer(self) -> set[tuple[int, int]]:
-        """(source, field) of the classes that are still to be found."""
+        """Return (source, field) of the columns whose classes must be inferred."""
         return {
             (slot.source, at)
             for slot in self.slots
@@ -64,7 +64,7 @@ class Plan:
         }
 
     def with_classes(self, found: Mapping[tuple[int, int], tuple[str, ...]]) -> "Plan":
-        """This plan with the classes of (source, field) filled in."""
+        """Return a copy of this plan with inferred classes, by (source, field)."""
 
         def filled(slot: Slot) -> Slot:
             parts = tuple(
@@ -78,19 +78,19 @@ class Plan:
         return replace(self, slots=tuple(map(filled, self.slots)))
 
     def class_names(self) -> dict[str, tuple[str, ...]]:
-        """Output name -> names of its classes, where it is one column of classes with names."""
+        """Return output name -> class names of outputs that are a single column of classes."""
         alone = {s.name: s.parts[0][1].classes for s in self.slots if len(s.parts) == 1}
         labels = {slot.name for slot in self.slots if slot.group == "labels"}
         return {n: c for n, c in alone.items() if n in labels and isinstance(c, tuple)}
 
 
-def planned(
+def make_plan(
     sources: Mapping[str, Source],
     types: Mapping[str, Mapping[str, str]],
     features: Mapping[str, Any],
     labels: Mapping[str, Any],
 ) -> Plan:
-    """Resolve what the user wrote; `types` are Spark's names of those of each source's columns."""
+    """Create a plan from the user's options; `types` is source -> column -> Spark type."""
     names = list(sources)
     fields: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
     slots: list[Slot] = []
@@ -98,9 +98,9 @@ def planned(
         for slot_name, given in wanted.items():
             source, choice = _of_source(group, slot_name, given, names)
             option = f"{group}[{slot_name!r}]"
-            bare = isinstance(choice, str | int | ClassColumn)
-            many = [choice] if bare or isinstance(choice, slice | range) else list(choice)
-            alone = bare and group == "labels"
+            is_single = isinstance(choice, str | int | ClassColumn)
+            many = [choice] if is_single or isinstance(choice, slice | range) else list(choice)
+            alone = is_single and group == "labels"
             parts: list[tuple[int, Part]] = []
             for item in many:
                 for kind, part in _parts(item, types[source], option, source, alone=alone):
@@ -109,12 +109,12 @@ def planned(
                     parts.append((fields[source].index(field), part))
             if not parts:
                 raise ConfigurationError(
-                    f"`{option}` must have a column at least. Received: {choice!r}."
+                    f"`{option}` must have at least one column. Received: {choice!r}."
                 )
             arrays = any(part.shape is not None for _, part in parts)
             if sources[source].is_sequence and arrays:
                 raise DataError(
-                    f"`{option}` must be numbers or classes, one a step. Received: a column of "
+                    f"`{option}` must be numbers or classes, one per step. Received: a column of "
                     f"arrays of {source!r}."
                 )
             flat = alone and len(parts) == 1 and not (parts[0][1].hot or arrays)
@@ -153,7 +153,7 @@ def _of_source(group: str, name: str, given: Any, sources: Sequence[str]) -> tup
 def _parts(
     item: Any, types: Mapping[str, str], option: str, source: str, *, alone: bool
 ) -> list[tuple[str, Part]]:
-    """Spark's type to cast each column to, and what becomes of it."""
+    """Return (Spark type to cast to, part) of each selected column."""
     chosen = item.column if isinstance(item, ClassColumn) else item
     columns = select_columns(list(types), [chosen], option=f"{option} of {source}")
     return [_part(item, name, types[name], option, alone=alone) for name in columns]
@@ -173,10 +173,10 @@ def _part(item: Any, column: str, kind: str, option: str, *, alone: bool) -> tup
     elif _is_number(kind):
         return "float", Part(column=column)
     elif is_text:
-        # Perhaps numbers all the same: one bad line makes a column of a CSV file text.
+        # May hold numbers: a single invalid line turns a CSV column into text.
         return "string", Part(column=column)
     elif kind.startswith("array<") and _is_number(kind[len("array<") : -1]):
-        return "array<float>", Part(column=column, shape=())  # known with the first array
+        return "array<float>", Part(column=column, shape=())  # set from the first array
     raise DataError(
         f"`{option}` must be columns of numbers, or of classes in `OneHot` or `ClassIndex`. "
         f"Received: column {column!r} of type {kind}."

@@ -1,4 +1,4 @@
-"""Joined rows, as Arrow batches, made examples: what executors do for `join`."""
+"""Convert joined rows from Arrow batches to examples, on executors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._arrow_columns import Mask
-from sparkwright.data._column_choice import in_order
+from sparkwright.data._column_choice import sort_values
 from sparkwright.data._csv_parse import conversion_fault, to_numbers
 from sparkwright.data._join_plan import Plan, Slot
 from sparkwright.data._skipped import Skipped
@@ -20,22 +20,22 @@ from sparkwright.data.wording import clipped
 from sparkwright.errors import DataError
 
 _DATASET_BYTES = 4 << 20
-_REMEDY = "Of classes, use `OneHot` or `ClassIndex`."
+_REMEDY = "For classes, use `OneHot` or `ClassIndex`."
 _NAMED = 5  # keys that an error lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JoinReader:
-    """Makes examples of joined rows.
+    """Reader of joined rows.
 
     Attributes:
-        plan: which column becomes what.
-        missing: "drop" or "error": keys that a source lacks.
-        duplicates: "error", or "first", "last": which row of a key has been chosen.
-        align: how sequences of different sources belong together.
-        lengths: source -> steps of its sequences; empty while they are being found out.
-        masked: whether the sequences of a source have masks.
-        truncate: whether longer sequences are cut.
+        plan: the plan of the join.
+        missing: handling of keys missing in a source, "drop" or "error".
+        duplicates: handling of duplicate keys: "error", "first" or "last".
+        align: alignment of sequences of different sources.
+        lengths: source -> steps of its sequences; empty before the survey.
+        masked: the sources whose sequences have masks.
+        truncate: whether to truncate longer sequences.
     """
 
     plan: Plan
@@ -47,9 +47,9 @@ class JoinReader:
     truncate: bool = False
 
     def survey(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[Survey]:
-        """What has to be known before rows can be read; one for each partition.
+        """Yield one survey of the partition: classes, lengths, missing and duplicate keys.
 
-        Rows that will be left out do not count.
+        Rows that will be skipped are excluded.
         """
         found = Survey()
         for batch in batches:
@@ -76,17 +76,17 @@ class JoinReader:
         yield found
 
     def completed(self, found: Survey) -> "JoinReader":
-        """This reader with the classes and lengths of a survey; DataError if keys do not fit."""
+        """Return a reader with a survey's classes and lengths; DataError if keys are invalid."""
         self._check_keys(found.lacking, found.repeated)
         if not found.examples:
             raise DataError(
-                "there must be a key that is in every source, with rows that can be used. "
-                "Received: none."
+                "at least one key with valid rows must be in every source. Received: none. Check "
+                "the `key` of each source."
             )
         for (i, j), values in found.classes.items():
             column = self.plan.fields[i][j][0]
             check_found(values, f"in column {column!r} of source {self.plan.sources[i]!r}")
-        plan = self.plan.with_classes({at: in_order(v) for at, v in found.classes.items()})
+        plan = self.plan.with_classes({at: sort_values(v) for at, v in found.classes.items()})
         names = [str(i) for i in self.plan.sequences]
         alone = self.align == "equal_length"
         ranges = {int(n): found.length_of([n] if alone else names) for n in names}
@@ -98,7 +98,7 @@ class JoinReader:
         )
 
     def __call__(self, batches: Iterable[bytes], log: SkipLog) -> Iterator[DataSet]:
-        """The examples of a partition, in the order of their keys."""
+        """Yield the examples of a partition, in the order of their keys."""
         row_bytes = 4 * sum(self._width(slot) for slot in self.plan.slots)
         at_once = max(1, _DATASET_BYTES // row_bytes)
         for batch in batches:
@@ -115,7 +115,7 @@ class JoinReader:
         return width * self.lengths.get(slot.source, 1)
 
     def _complete(self, rows: Any, log: SkipLog) -> Any:
-        """The rows that have a key and all of the sources, each once."""
+        """Return the rows with a key, present in all sources and unique in sources of records."""
         rows = rows.filter(_readable(rows, self.plan, log))
         lacking = _lacking(rows, self.plan)
         self._check_keys(_noted(rows, lacking), _noted(rows, _repeated(rows, self.plan)))
@@ -124,7 +124,7 @@ class JoinReader:
                 reason="missing key",
                 rows=at,
                 message=lambda _row, what=what: what,
-                is_wanted=True,  # by `missing="drop"`, whatever `on_error` says
+                is_wanted=True,  # with `missing="drop"`, regardless of `on_error`
             )
             for what, at in lacking.items()
         ]
@@ -134,11 +134,11 @@ class JoinReader:
         if self.missing == "error" and lacking.total:
             raise DataError(
                 f"every key must be in every source. Received: {_counted(lacking)}. "
-                'Use `missing="drop"` to leave such keys out.'
+                'Use `missing="drop"` to drop such keys.'
             )
         if self.duplicates == "error" and repeated.total:
             raise DataError(
-                f"a source of records must have a key once. Received: {_counted(repeated)}. "
+                f"a source of records must have each key once. Received: {_counted(repeated)}. "
                 'Use `duplicates="first"` or "last", or `sequences` for the source.'
             )
 
@@ -167,7 +167,7 @@ class JoinReader:
             {s.source for s in plan.slots if s.group == group and plan.sequential[s.source]}
             for group in ("labels", "features")
         )
-        # First, because lengths that were found are those of sequences that agree.
+        # Checked first, because the survey's lengths exclude sequences that differ.
         pairs = {(a, b) for a in labels - features for b in features}
         for ours, theirs in pairs if self.align == "equal_length" else ():
             a, b = steps[ours], steps[theirs]
@@ -178,7 +178,7 @@ class JoinReader:
                     message=lambda row, a=a, b=b, ours=names[ours], theirs=names[theirs]: (
                         "labels and features of a sequence must have as many steps. Received: "
                         f"{a[row]} of {ours!r}, {b[row]} of {theirs!r}. "
-                        'Use `align="start"` or `align="end"` if they belong together nevertheless.'
+                        'Use `align="start"` or `align="end"` to pad them to one length.'
                     ),
                 )
             )
@@ -188,7 +188,7 @@ class JoinReader:
                     reason="too long",
                     rows=np.flatnonzero(steps[source] > length),
                     message=lambda row, source=source, length=length: (
-                        f"sequences must have at most {length} steps, as `length` says. Received: "
+                        f"sequences must have at most {length} steps (`length`). Received: "
                         f"{steps[source][row]} of source {names[source]!r}. Use a larger `length`, "
                         "or `truncate=True`."
                     ),
@@ -198,14 +198,14 @@ class JoinReader:
 
 
 def _reported(faults: list[Fault], rows: Any, log: SkipLog) -> Mask:
-    """(n,) bool, False for rows with faults, which are logged with their keys."""
+    """Log faults with their keys; return (n,) bool, True for rows without faults."""
     faults = [fault for fault in faults if fault.rows.size]
     good = report(faults, rows.num_rows, lambda row: f"key {key_text(rows, row)}", log)
     return np.ones(rows.num_rows, np.bool_) if good is None else good
 
 
 def _values(rows: Any, plan: Plan, slot: Slot) -> tuple[Array, list[Fault]]:
-    """(rows or steps, width) of a slot, and what is wrong with rows."""
+    """Return the (rows or steps, width) values of a slot, and the faults of rows."""
     owner = np.arange(rows.num_rows)
     if plan.sequential[slot.source]:
         owner = np.repeat(owner, rows.column(f"n{slot.source}").to_numpy())
@@ -222,7 +222,7 @@ def _values(rows: Any, plan: Plan, slot: Slot) -> tuple[Array, list[Fault]]:
 
 
 def _of_rows(fault: Fault, owner: Array, source: str) -> Fault:
-    """A fault of steps as one of the rows that they belong to."""
+    """Convert a fault of steps to a fault of their rows."""
     owners, first = np.unique(owner[fault.rows], return_index=True)
     step_of = dict(zip(owners.tolist(), fault.rows[first].tolist(), strict=True))
     message = fault.message
@@ -232,7 +232,7 @@ def _of_rows(fault: Fault, owner: Array, source: str) -> Fault:
 
 
 def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
-    """(n, width) float32 or int32 of an Arrow array, and what is wrong with its values."""
+    """Convert an Arrow array to (n, width) float32 or int32; also return its faults."""
     import pyarrow as pa
 
     faults: list[Fault] = []
@@ -243,7 +243,7 @@ def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
         if bad.any():
             ids = np.arange(len(text))
             faults.append(conversion_fault(part.column, text, bad, ids=ids, remedy=_REMEDY))
-            # Converted, they are nulls.
+            # Conversion turned invalid values into nulls.
             column = pa.array(np.where(bad, 0.0, column.fill_null(np.nan).to_numpy(False)))
     if part.shape is not None:
         lengths = column.value_lengths().drop_null()
@@ -253,7 +253,7 @@ def part_values(column: Any, part: Part) -> tuple[Array, list[Fault]]:
 
 
 def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
-    """(n,) bool: rows with a key of which no source says that something is wrong."""
+    """Return (n,) bool, True for rows with a key and without a fault in any source."""
     keyless = np.zeros(rows.num_rows, np.bool_)
     for name in rows.column_names:
         if name.startswith("k"):
@@ -272,7 +272,7 @@ def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
                     message=lambda row, notes=notes: notes[row][2],
                 )
             )
-        # Here single rows are left out, elsewhere all rows of a key.
+        # Rows without a key are skipped one by one; other faults skip all rows of a key.
         for row in np.flatnonzero(keyless).tolist():
             found, broken = (rows.column(f"{what}{i}")[row].as_py() or 0 for what in "nf")
             if broken:
@@ -288,7 +288,7 @@ def _readable(rows: Any, plan: Plan, log: SkipLog) -> Mask:
 
 
 def _lacking(rows: Any, plan: Plan) -> dict[str, Array]:
-    """What sources lack -> indices of the rows whose keys just these sources lack."""
+    """Return reason -> rows whose keys are missing in exactly the sources of the reason."""
     code = np.zeros(rows.num_rows, np.int64)
     for i in range(len(plan.sources)):
         code |= rows.column(f"n{i}").is_null().to_numpy().astype(np.int64) << i
@@ -300,7 +300,7 @@ def _lacking(rows: Any, plan: Plan) -> dict[str, Array]:
 
 
 def _repeated(rows: Any, plan: Plan) -> dict[str, Array]:
-    """What is more than once -> indices of the rows whose keys a source of records repeats."""
+    """Return reason -> rows whose keys are duplicate in a source of records."""
     found: dict[str, Array] = {}
     for i, name in enumerate(plan.sources):
         at = np.flatnonzero(rows.column(f"n{i}").fill_null(1).to_numpy() > 1)
@@ -310,7 +310,7 @@ def _repeated(rows: Any, plan: Plan) -> dict[str, Array]:
 
 
 def _noted(rows: Any, found: Mapping[str, Array]) -> Skipped:
-    """Rows by reason, with the first few keys in the order of the rows."""
+    """Count rows by reason, with the first few keys."""
     first = sorted((int(i), what) for what, at in found.items() for i in at[:_NAMED])[:_NAMED]
     return Skipped(
         counts={what: len(at) for what, at in found.items()},
@@ -324,14 +324,14 @@ def _counted(found: Skipped) -> str:
 
 
 def key_text(rows: Any, row: int) -> str:
-    """A row's key for a message."""
+    """Return a row's key for messages."""
     keys = [name for name in rows.column_names if name.startswith("k")]
     values = [rows.column(name)[row].as_py() for name in keys]
     return ", ".join(clipped(str(value)) for value in values)
 
 
 def field_values(rows: Any, source: int, index: int, *, flat: bool = True) -> Any:
-    """The Arrow array of a field: a value a row; of sequences, if `flat`, a value a step."""
+    """Return the Arrow array of a field: one value per row, or per step of sequences if `flat`."""
     import pyarrow as pa
 
     column = rows.column(f"c{source}_{index}")

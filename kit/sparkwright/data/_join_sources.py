@@ -1,4 +1,4 @@
-"""What `join` puts together: sources of records and of sequences, columns that mean classes."""
+"""Sources of `join`: records, sequences and columns of classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +14,13 @@ Columns = str | int | Sequence[str | int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A table with a key: one row a key, or the steps of one sequence a key.
+    """A table with a key: one row per key, or one sequence of steps per key.
 
     Attributes:
         where: a Spark DataFrame, or the URL of CSV files.
-        key: its columns that say what belongs together: names, or indices.
+        key: names or indices of the key columns.
         order: columns that sort the steps of a sequence; empty for records.
-        form: how CSV files are written.
+        form: dialect of the CSV files.
     """
 
     where: Any
@@ -30,14 +30,14 @@ class Source:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether a key has many rows, its steps."""
+        """Whether each key has a sequence of rows."""
         return bool(self.order)
 
     def of_columns(self, columns: Sequence[str], name: str) -> "Source":
-        """This source, called `name`, with the names of its columns in place of their indices.
+        """Return a copy with column names instead of indices; `name` is used in messages.
 
         Raises:
-            ConfigurationError: if there is no such column.
+            ConfigurationError: if a column does not exist.
         """
         key, order = (
             select_columns(columns, given, option=f"sources[{name!r}].{option}")
@@ -47,18 +47,17 @@ class Source:
 
 
 def records(where: Any, *, key: Columns, header: bool = True, delimiter: str = ",") -> Source:
-    """A table with one row a key, for `join`.
+    """Describe a table with one row per key, for `join`.
 
     Args:
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files.
-        key: the column that says what belongs together, or several: names, or indices from 0, or
-            from -1 at the end.
-        header: whether CSV files have a line with names; default True. Otherwise columns are
+        key: the key column or columns: names, or indices from 0, or from -1 at the end.
+        header: whether CSV files have a header line; default True. Otherwise columns are named
             `column_0`, `column_1`, …
-        delimiter: between the fields of CSV files; default a comma.
+        delimiter: delimiter of CSV files; default a comma.
 
     Raises:
-        ConfigurationError: naming the option.
+        ConfigurationError: if an option is invalid.
     """
     return _source(where, header, delimiter, key=_names("key", key))
 
@@ -71,20 +70,18 @@ def sequences(
     header: bool = True,
     delimiter: str = ",",
 ) -> Source:
-    """A table with many rows a key, the steps of its sequence, for `join`.
+    """Describe a table with a sequence of rows (steps) per key, for `join`.
 
     Args:
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files.
-        key: the column that says what belongs together, or several: names, or indices from 0, or
-            from -1 at the end.
-        order: the column by which steps are sorted, or several, likewise. Steps that are alike in
-            it stay in the order in which they are read. In CSV files: numbers, dates or times; a
-            DataFrame's text sorts as text.
-        header: whether CSV files have a line with names; default True.
-        delimiter: between the fields of CSV files; default a comma.
+        key: the key column or columns: names, or indices from 0, or from -1 at the end.
+        order: the column or columns that sort the steps, as `key`; equal steps keep their reading
+            order. In CSV files: numbers, dates or times; text of a DataFrame sorts as text.
+        header: whether CSV files have a header line; default True.
+        delimiter: delimiter of CSV files; default a comma.
 
     Raises:
-        ConfigurationError: naming the option.
+        ConfigurationError: if an option is invalid.
     """
     names = {"key": _names("key", key), "order": _names("order", order)}
     return _source(where, header, delimiter, **names)
@@ -92,13 +89,13 @@ def sequences(
 
 @dataclass(frozen=True, slots=True)
 class ClassColumn:
-    """A column of classes: its name or index, and which classes there are."""
+    """A column of classes, by name or index, with its classes."""
 
     column: str | int
     classes: Classes = "infer"
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Validate the options."""
         if isinstance(self.column, bool) or not isinstance(self.column, str | int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"`{type(self).__name__}` takes the name or the index of one column. "
@@ -108,12 +105,12 @@ class ClassColumn:
 
 
 class OneHot(ClassColumn):
-    """A column of classes as a vector of zeros with a one at the class.
+    """A column of classes, one-hot encoded.
 
     Attributes:
-        column: its name, or its index.
-        classes: how many (the column then holds numbers from 0), their names as they stand in the
-            column, or "infer" (default): the values found, in order.
+        column: name or index of the column.
+        classes: number of classes (the column then holds class numbers from 0), list of class
+            names, or "infer" (default): the sorted values of the column.
 
     Example:
         >>> OneHot("segment", ["basic", "gold"])
@@ -124,10 +121,10 @@ class OneHot(ClassColumn):
 
 
 class ClassIndex(ClassColumn):
-    """A column of classes as int32 numbers of the classes, from 0.
+    """A column of classes, encoded as int32 class numbers from 0.
 
     Attributes:
-        column: its name, or its index.
+        column: name or index of the column.
         classes: as for `OneHot`.
     """
 
@@ -139,7 +136,7 @@ def _names(option: str, value: Any) -> tuple[str | int, ...]:
     names: tuple[Any, ...] = (value,) if alone else tuple(value or ())
     if not names or not all(n if isinstance(n, str) else type(n) is int for n in names):
         raise ConfigurationError(
-            f"`{option}` must be the name or the index of a column, or several. "
+            f"`{option}` must be the name or index of a column, or a list of these. "
             f"Received: {option}={value!r}."
         )
     return names
@@ -149,7 +146,7 @@ def _source(where: Any, header: Any, delimiter: Any, **names: tuple[str | int, .
     if not (isinstance(where, str) or hasattr(where, "mapInArrow")):
         raise ConfigurationError(
             "a source must be a Spark DataFrame or the URL of CSV files. "
-            f"Received: a {type(where).__name__}. A pandas table becomes a DataFrame by "
+            f"Received: a {type(where).__name__}. Convert a pandas DataFrame with "
             "`spark.createDataFrame`."
         )
     form = CsvFormat(header=header, delimiter=delimiter)

@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from sparkwright.data._browsing import Entry, browse, entries_of, within
+from sparkwright.data._browsing import Entry, browse, entries_of, run_with_timeout
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
-from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, ImageLook, look_at
+from sparkwright.data._data_preview import (
+    ColumnLook,
+    DataPreview,
+    DataProblem,
+    ImageLook,
+    summarize_column,
+)
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_labels import (
     UnusableItem,
@@ -77,7 +83,7 @@ def preview(
     if source.info.needs_url and not source.url.strip():
         return DataPreview(source=source, note="Enter the location of the data.")
     what = source.url or "the bundled digits"
-    return within(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
+    return run_with_timeout(timeout_s, lambda: _looked(source, rows, sample_bytes), what)
 
 
 def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
@@ -89,7 +95,7 @@ def guess_source(url: str, *, timeout_s: float = 20.0) -> DataSource:
         RunTimeoutError: if the store does not answer in time.
     """
     place = url.strip()
-    return within(timeout_s, lambda: _guessed(place), place)
+    return run_with_timeout(timeout_s, lambda: _guessed(place), place)
 
 
 def _guessed(url: str) -> DataSource:
@@ -192,7 +198,9 @@ def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]
         shapes = {np.shape(value) for value in values if value is not None}
         missing = sum(value is None for value in values)
         if all(math.prod(shape) == 1 for shape in shapes):
-            look = look_at(name, [None if value is None else _text(value) for value in values])
+            look = summarize_column(
+                name, [None if value is None else _text(value) for value in values]
+            )
         else:
             shape = shapes.pop() if len(shapes) == 1 else None
             count = len(values) - missing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.data._alignment import Alignment, check_alignment
-from sparkwright.data._column_choice import in_order, select_columns
+from sparkwright.data._column_choice import select_columns, sort_values
 from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
@@ -291,7 +291,7 @@ def completed(reader: SequenceReader, found: Survey, url: str) -> SequenceReader
     if reader.to_infer:
         classes = found.classes["labels"]
         check_found(classes, f"at {url}")
-        reader = reader.with_classes(in_order(classes))
+        reader = reader.with_classes(sort_values(classes))
     if reader.length:
         return reader
     lengths = found.length_of([""])

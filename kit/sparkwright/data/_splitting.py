@@ -26,8 +26,8 @@ from ._splits import (
     stratified_sizes,
 )
 from .chunks import errors_as_chunks, from_bytes, joined_chunks, row_count, to_bytes
-from .classes import added, class_of_each_example, class_output, counted
-from .dataset import DataSet, check_whole
+from .classes import add_counts, class_of_each_example, class_output, count_classes
+from .dataset import DataSet, check_integer
 from .shuffling import place
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _BLOCK_BYTES = 8 << 20  # of a shuffle: what is permuted in memory at once
 
 def split_randomly(data: Data, weights: Sequence[float], *, exact: bool, seed: int) -> list[Data]:
     """See `DistributedDataSet.random_split`."""
-    check_whole("seed", seed, minimum=0)
+    check_integer("seed", seed, minimum=0)
     shares = check_weights(weights)
     if exact:
         return _split_to_sizes(data, apportion(data.count(), weights), seed=seed)
@@ -58,20 +58,20 @@ def split_randomly(data: Data, weights: Sequence[float], *, exact: bool, seed: i
 
 def split_to_equal_sizes(data: Data, examples_per_part: int, *, seed: int) -> list[Data]:
     """See `DistributedDataSet.balanced_split`."""
-    check_whole("seed", seed, minimum=0)
-    check_whole("examples_per_part", examples_per_part)
+    check_integer("seed", seed, minimum=0)
+    check_integer("examples_per_part", examples_per_part)
     return _split_to_sizes(data, equal_sizes(data.count(), examples_per_part), seed=seed)
 
 
 def sample(data: Data, size: int | None, fraction: float | None, *, seed: int) -> Data:
     """See `DistributedDataSet.sample`."""
-    check_whole("seed", seed, minimum=0)
+    check_integer("seed", seed, minimum=0)
     if (size is None) == (fraction is None):
         raise ConfigurationError(
             f"give either `size` or `fraction`. Received: size={size!r}, fraction={fraction!r}."
         )
     if size is not None:
-        check_whole("size", size, minimum=0)
+        check_integer("size", size, minimum=0)
     check_number("fraction", fraction, minimum=0, maximum=1, optional=True)
     count = data.count()
     drawn = round(count * fraction) if fraction is not None else int(size or 0)
@@ -87,14 +87,17 @@ def split_stratified(
     data: Data, weights: Sequence[float], *, label: str | None, seed: int
 ) -> list[Data]:
     """See `DistributedDataSet.stratified_split`."""
-    check_whole("seed", seed, minimum=0)
+    check_integer("seed", seed, minimum=0)
     shares = check_weights(weights)
 
     def classes_of(chunk: DataSet) -> NDArray[np.int64]:
         return class_of_each_example(chunk, class_output(chunk, label))
 
     found = reduce_partitions(
-        data, lambda chunk, *_: counted(classes_of(chunk)), added, description="count classes"
+        data,
+        lambda chunk, *_: count_classes(classes_of(chunk)),
+        add_counts,
+        description="count classes",
     )
     counts = [known or {} for known in found]
     classes = sorted({number for known in counts for number in known})
@@ -110,9 +113,9 @@ def split_stratified(
 
 def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
     """See `DistributedDataSet.shuffle`."""
-    check_whole("seed", seed, minimum=0)
+    check_integer("seed", seed, minimum=0)
     if partitions is not None:
-        check_whole("partitions", partitions)
+        check_integer("partitions", partitions)
     counts = data.partition_counts()
     wanted = partitions or max(1, len(counts))
     total_bytes = sum(counts) * _example_bytes(data) if sum(counts) else 0

@@ -14,7 +14,7 @@ from sparkwright.options import check_count
 
 from ._moments import Per, merge_readings
 from ._reducing import Merge, Summarize, Summary, merge_all, reduce_all, reduce_partitions
-from .classes import added, balance_of, class_output, titled
+from .classes import add_counts, class_counts, class_output, named_counts
 from .column_statistics import (
     QUANTILES,
     ArraySummary,
@@ -168,17 +168,17 @@ def label_balance_of(
     """See `DistributedDataSet.label_balance`."""
     found = _reduced(
         data,
-        lambda chunk, *_: balance_of(chunk, class_output(chunk, label)),
-        added,
+        lambda chunk, *_: class_counts(chunk, class_output(chunk, label)),
+        add_counts,
         per_partition=per_partition,
         description="count labels",
     )
     names = data.class_names.get(label) if label else next(iter(data.class_names.values()), None)
-    total = merge_all(found, added) or {}
+    total = merge_all(found, add_counts) or {}
     if not per_partition:
-        return titled(total, total, names)
+        return named_counts(total, total, names)
     # A class that some partition lacks has 0 there.
-    return [titled(counts or {}, total, names) for counts in found]
+    return [named_counts(counts or {}, total, names) for counts in found]
 
 
 def _reduced(

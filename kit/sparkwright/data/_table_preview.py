@@ -13,7 +13,7 @@ from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import ColumnChoice
 from sparkwright.data._columnar import ColumnarReader, is_nested, open_arrow, open_parquet
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
-from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, look_at
+from sparkwright.data._data_preview import ColumnLook, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema, listed
@@ -236,7 +236,7 @@ class _Beginning:
         return [
             replace(self.arrays[name], shape=shapes.get(name))
             if name in self.arrays
-            else look_at(name, texts)
+            else summarize_column(name, texts)
             for name, texts in self.values.items()
         ]
 

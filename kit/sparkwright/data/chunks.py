@@ -1,4 +1,4 @@
-"""DataSets as chunks: cut and joined to about a megabyte, and as Arrow between Spark tasks."""
+"""Chunks: DataSets of about 1 MiB, serialized as Arrow streams between Spark tasks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
@@ -11,7 +11,7 @@ from sparkwright.errors import DataError
 from ._tensors import ROWS, columns_of, to_batch
 from .dataset import DataSet
 
-# Chunks are large enough that Spark's cost a record does not matter, small enough to stream.
+# Large enough that Spark's overhead per record is negligible, small enough to stream.
 CHUNK_BYTES = 1 << 20
 _ERROR = b"sparkwright.error\n"  # no Arrow stream starts with it
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 def to_bytes(dataset: DataSet) -> bytes:
-    """One Arrow IPC stream with one record batch; each row's array is a fixed-shape tensor."""
+    """Serialize to an Arrow IPC stream of one record batch; rows are fixed-shape tensors."""
     import pyarrow as pa
 
     batch = to_batch(dataset.columns(), len(dataset))
@@ -30,14 +30,14 @@ def to_bytes(dataset: DataSet) -> bytes:
 
 
 def error_to_bytes(error: DataError) -> bytes:
-    """A chunk that carries `error`: `from_bytes` and `row_count` raise it."""
+    """Serialize `error` as a chunk; `from_bytes` and `row_count` raise it."""
     return _ERROR + str(error).encode()
 
 
 def errors_as_chunks(function: Callable[P, Iterable[bytes]]) -> Callable[P, Iterator[bytes]]:
-    """Yield a DataError of a generator of chunks as its last chunk, for functions in Spark tasks.
+    """Decorate a generator of chunks in Spark tasks: yield its DataError as the last chunk.
 
-    Spark runs a task three times more after any exception, although invalid data stays invalid.
+    Spark retries a task three times after any exception, which does not help with invalid data.
     """
 
     @wraps(function)
@@ -51,15 +51,15 @@ def errors_as_chunks(function: Callable[P, Iterable[bytes]]) -> Callable[P, Iter
 
 
 def from_bytes(content: bytes) -> DataSet:
-    """The inverse of `to_bytes`; the arrays are read-only views of `content`.
+    """Deserialize a chunk; the arrays are read-only views of `content`.
 
     Raises:
-        DataError: the error that the chunk carries instead of examples.
+        DataError: the error of a chunk made by `error_to_bytes`.
     """
     import pyarrow as pa
 
     _raise_error(content)
-    # The stream's first message is its schema: a marker, the length of what follows, that.
+    # The stream starts with the schema message: a marker, the message length, the message.
     end = 8 + int.from_bytes(content[4:8], "little")
     schema = _schema(bytes(content[:end]))
     batch = pa.ipc.read_record_batch(pa.py_buffer(content)[end:], schema)
@@ -68,14 +68,14 @@ def from_bytes(content: bytes) -> DataSet:
 
 @lru_cache(64)
 def _schema(message: bytes) -> Any:
-    """Chunks of one size begin alike, and parsing a schema takes longer than finding the arrays."""
+    """Cached: most chunks share a schema, and parsing it takes longer than reading the arrays."""
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(message))
 
 
 def row_count(content: bytes) -> int:
-    """How many examples `content` holds, from its schema alone; raises as `from_bytes`."""
+    """Return the number of examples, read from the schema; raises as `from_bytes`."""
     import pyarrow as pa
 
     _raise_error(content)
@@ -89,7 +89,7 @@ def _raise_error(content: bytes) -> None:
 
 
 def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
-    """`dataset` in consecutive pieces of about `size_bytes`, of one example at least."""
+    """Cut into consecutive DataSets of about `size_bytes`, each of at least one example."""
     if not len(dataset):
         return
     row_bytes = dataset.size_bytes / len(dataset)
@@ -97,12 +97,12 @@ def cut(dataset: DataSet, size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
 
 
 def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
-    """Cut and join into DataSets of exactly `batch_size` examples, the last one smaller.
+    """Regroup into DataSets of exactly `batch_size` examples; the last one may be smaller.
 
-    Order is kept; nothing is lost or doubled. Holds one minibatch and one of `datasets` at a time.
+    The order is kept. Memory holds one minibatch and one of `datasets` at a time.
 
     Raises:
-        DataError: if they differ in columns, dtypes or shapes.
+        DataError: if `datasets` differ in columns, dtypes or shapes.
 
     Example:
         >>> import numpy as np
@@ -128,9 +128,9 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
 
 
 def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
-    """Small DataSets joined, large ones cut, to pieces of about a chunk; order is kept.
+    """Join small DataSets and cut large ones to about the size of a chunk, in order.
 
-    Neighbors of different columns or shapes, as sequences of different length, stay apart.
+    Neighbors with different columns or shapes, such as sequence lengths, are not joined.
     """
     for _, alike in groupby(datasets, key=attrgetter("layout")):
         waiting: list[DataSet] = []
@@ -146,5 +146,5 @@ def joined_chunks(datasets: Iterable[DataSet]) -> Iterator[DataSet]:
 
 
 def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
-    """`joined_chunks` as bytes."""
+    """Regroup with `joined_chunks` and serialize."""
     return map(to_bytes, joined_chunks(datasets))

@@ -1,4 +1,4 @@
-"""Labels and values of columns as class numbers, whichever way they are written."""
+"""Convert labels and column values to class numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ Classes = int | Sequence[str] | Literal["infer"]
 
 
 def class_output(dataset: DataSet, output: str | None) -> str:
-    """The name of the labels to use: `output`, or the only one."""
+    """Return `output`, or the name of the only output if `output` is None."""
     names = list(dataset.labels)
     if output is None and len(names) == 1:
         return names[0]
@@ -29,14 +29,14 @@ def class_output(dataset: DataSet, output: str | None) -> str:
 
 
 def label_classes(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int | None]:
-    """The class of each label of an output; masked ones are left out.
+    """Return the class of each label of an output, without masked labels.
 
-    Integers, and floats that are whole numbers in an axis of length 1 or none, are class numbers.
+    Integers are class numbers; so are integral floats without a last axis or with one of length 1.
     Other floats are one-hot along the last axis.
 
     Returns:
-        (labels,) int64: one for each example, or for each step of sequences; the number of classes
-        if they are one-hot, else None.
+        (labels,) int64, one per example or per sequence step; the number of classes for one-hot
+        labels, else None.
     """
     labels = dataset.labels[output]
     mask = dataset.labels_masks.get(output)
@@ -58,43 +58,43 @@ def label_classes(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int
 
 
 def class_of_each_example(dataset: DataSet, output: str) -> NDArray[np.int64]:
-    """(n,) int64 class of each example."""
+    """Return the class of each example, (n,) int64."""
     numbers, _ = label_classes(DataSet(dataset.features, {output: dataset.labels[output]}), output)
     if len(numbers) != len(dataset):
         raise DataError(
-            "a stratified split needs one class an example. Received: output "
-            f"{output!r} with shape {dataset.labels[output].shape[1:]} an example."
+            "a stratified split needs one class per example. Received: output "
+            f"{output!r} with shape {dataset.labels[output].shape[1:]} per example."
         )
     return numbers
 
 
-def balance_of(dataset: DataSet, output: str) -> dict[int, int]:
-    """Class -> how many labels; 0 for classes of one-hot labels that do not occur."""
+def class_counts(dataset: DataSet, output: str) -> dict[int, int]:
+    """Return class -> number of labels; one-hot classes that do not occur count 0."""
     numbers, one_hot = label_classes(dataset, output)
-    return dict.fromkeys(range(one_hot or 0), 0) | counted(numbers)
+    return dict.fromkeys(range(one_hot or 0), 0) | count_classes(numbers)
 
 
-def counted(numbers: NDArray[np.int64]) -> dict[int, int]:
-    """Class -> how often it occurs."""
+def count_classes(numbers: NDArray[np.int64]) -> dict[int, int]:
+    """Return class -> number of occurrences."""
     classes, counts = np.unique(numbers, return_counts=True)
     return dict(zip(classes.tolist(), counts.tolist(), strict=True))
 
 
-def added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
-    """The counts of both together."""
+def add_counts(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+    """Return the sum of both counts."""
     total = {number: first.get(number, 0) + second.get(number, 0) for number in first | second}
     if len(total) > MOST_CLASSES:
         raise DataError(
-            f"labels with more than {MOST_CLASSES:,} different values are no classes. Received: "
+            f"labels with more than {MOST_CLASSES:,} different values cannot be classes. Received: "
             f"at least {len(total):,}."
         )
     return total
 
 
-def titled(
+def named_counts(
     counts: Mapping[int, int], known: Iterable[int], names: Sequence[str] | None
 ) -> dict[Any, int]:
-    """The counts of the `known` classes by name, or by number where names do not fit."""
+    """Return the counts of the `known` classes by name, or by number if a name is missing."""
     numbers = sorted(known)
     if names is None or any(not 0 <= number < len(names) for number in numbers):
         return {number: counts.get(number, 0) for number in numbers}
@@ -104,7 +104,7 @@ def titled(
 def _no_classes(output: str, labels: Array, found: str) -> DataError:
     return DataError(
         f"labels must be classes here: whole numbers, or one-hot. Received: {found} in output "
-        f"{output!r} of dtype {labels.dtype} and shape {labels.shape[1:]} an example."
+        f"{output!r} of dtype {labels.dtype} and shape {labels.shape[1:]} per example."
     )
 
 
@@ -112,7 +112,7 @@ def _no_classes(output: str, labels: Array, found: str) -> DataError:
 
 
 def check_classes(option: str, classes: Any) -> None:
-    """Refuse anything but a number of classes, their names, or "infer"."""
+    """Raise unless `classes` is a number of classes, a list of names, or "infer"."""
     number = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 2
     names = (
         isinstance(classes, Sequence)
@@ -128,7 +128,7 @@ def check_classes(option: str, classes: Any) -> None:
 
 
 def one_hot(numbers: Array, classes: int) -> Array:
-    """(..., classes) float32 with a 1 at each number."""
+    """Return class numbers one-hot encoded, (..., classes) float32."""
     hot = np.zeros((*numbers.shape, classes), np.float32)
     np.put_along_axis(hot, numbers[..., None].astype(np.int64), 1, axis=-1)
     return hot

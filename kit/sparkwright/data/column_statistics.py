@@ -1,4 +1,4 @@
-"""Statistics of the columns of an array: summarized by chunk, merged, then shown."""
+"""Statistics of the columns of an array: summarized per chunk, then merged."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from ._moments import Moments, Per, column_values, mask_of, readings_of
 from .dataset import Array, DataSet
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-# A sample of very wide rows is smaller: about this many numbers, 100 rows at least.
+# Limits the sample of very wide rows to about this many numbers, but at least 100 rows.
 _SAMPLE_NUMBERS = 2_000_000
 Integers = NDArray[np.int64]
 Priorities = NDArray[np.uint64]
@@ -22,9 +22,9 @@ Priorities = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowSample:
-    """At most `size` rows of those seen: the ones with the smallest of seeded random priorities.
+    """A sample of at most `size` rows: those with the smallest seeded pseudo-random priorities.
 
-    A row's priority depends on its place alone, so any grouping of merges gives the same sample.
+    A row's priority depends only on its position, so the order of merges does not matter.
 
     References:
         E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
@@ -36,7 +36,7 @@ class RowSample:
 
     @classmethod
     def of(cls, values: Array, priorities: Priorities, size: int) -> "RowSample":
-        """The rows of (n, columns) `values` whose (n,) priorities are smallest."""
+        """Keep the rows of (n, columns) `values` with the smallest (n,) priorities."""
         if len(priorities) > size:
             chosen = np.argpartition(priorities, size - 1)[:size]
             values, priorities = values[chosen], priorities[chosen]
@@ -44,7 +44,7 @@ class RowSample:
         return cls(size, priorities[order], values[order])
 
     def merge(self, other: "RowSample") -> "RowSample":
-        """The sample of both together."""
+        """Return the sample of the union of both."""
         count = len(other.priorities)
         if len(self.priorities) == self.size:
             count = int(np.searchsorted(other.priorities, self.priorities[-1]))
@@ -58,24 +58,24 @@ class RowSample:
 
 
 def priorities_of(numbers: Integers, *, seed: int, partition: int) -> Priorities:
-    """(n,) pseudo-random priorities of the rows with these numbers in their partition."""
+    """Return (n,) pseudo-random priorities of rows, given their numbers in the partition."""
     start = np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
     stream = split_mix(split_mix(start) + np.uint64(partition))
     return split_mix(stream + numbers.astype(np.uint64))
 
 
 def split_mix(state: Priorities) -> Priorities:
-    """SplitMix64: the next number of each state, which looks random."""
+    """Return the next pseudo-random number of each state of SplitMix64."""
     return mixed(state + np.uint64(0x9E3779B97F4A7C15))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ArraySummary:
-    """What is known of one array's columns, so far."""
+    """A mergeable summary of one array's columns."""
 
     rows: int  # numbers in each column
-    counts: Integers  # (3, columns) of them NaN, infinite and 0
-    moments: Moments  # of the finite ones
+    counts: Integers  # (3, columns) counts of NaN, infinite numbers and zeros
+    moments: Moments  # of the finite numbers
     sample: RowSample
 
     @property
@@ -84,7 +84,7 @@ class ArraySummary:
         return self.moments.shape
 
     def merge(self, other: "ArraySummary") -> "ArraySummary":
-        """The summary of both together, which have the same columns."""
+        """Return the summary of the union of both, which must have the same columns."""
         return ArraySummary(
             rows=self.rows + other.rows,
             counts=self.counts + other.counts,
@@ -96,7 +96,7 @@ class ArraySummary:
 def summaries_of(
     chunk: DataSet, flat_name: str, *, partition: int, start: int, size: int, seed: int
 ) -> dict[Per, ArraySummary]:
-    """A summary for each reading of an array, the best first; masked steps do not count."""
+    """Summarize each reading of an array, the preferred first; masked steps are excluded."""
     array, mask = chunk.columns()[flat_name], mask_of(chunk, flat_name)
     found: dict[Per, ArraySummary] = {}
     for per in readings_of(chunk, flat_name, "feature"):
@@ -127,16 +127,16 @@ def summaries_of(
 
 
 def _counted(which: NDArray[np.bool_]) -> Integers:
-    """(columns,) True values of each column of (n, columns)."""
+    """Count the True values of each column: (n, columns) -> (columns,)."""
     return np.count_nonzero(np.ascontiguousarray(which.T), axis=1).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Histogram:
-    """How often numbers fall into each of some bins of equal width.
+    """Counts of numbers in bins of equal width.
 
     Attributes:
-        edges: bins + 1 increasing numbers; a bin holds its left edge, the last one both.
+        edges: bins + 1 increasing numbers; a bin includes its left edge, the last bin both edges.
         counts: numbers in each bin.
     """
 
@@ -146,23 +146,24 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnStatistics:
-    """Statistics of one column, over its finite numbers unless said otherwise.
+    """Statistics of one column, over its finite numbers unless noted.
 
     Attributes:
         array: "features/..." or "labels/..." with the name of the input or output.
-        position: on the last axis; 0 for an array without one.
-        name: of the column, if known; else "".
-        count: finite numbers.
-        missing: numbers that are NaN.
-        infinite: numbers that are infinite.
-        zeros: numbers that are 0.
-        minimum: None without finite numbers, and so are the next four.
-        maximum: see `minimum`.
-        mean: in float64.
-        std: deviation of the population, as `np.std`.
-        quantiles: probability -> number, by linear interpolation, as `np.quantile`.
-        quantiles_exact: whether they come from all numbers; else from a random sample.
-        histogram: None if it was not asked for, or without finite numbers.
+        position: position on the last axis; 0 for an array without one.
+        name: name of the column if known; else "".
+        count: number of finite numbers.
+        missing: number of NaN.
+        infinite: number of infinite numbers.
+        zeros: number of zeros.
+        minimum: smallest number; None without finite numbers.
+        maximum: largest number; None without finite numbers.
+        mean: computed in float64; None without finite numbers.
+        std: population standard deviation, as `np.std`; None without finite numbers.
+        quantiles: probability -> number, by linear interpolation as in `np.quantile`; empty
+            without finite numbers.
+        quantiles_exact: whether the quantiles use all numbers; else a random sample.
+        histogram: None if not requested, or without finite numbers.
     """
 
     array: str
@@ -181,7 +182,7 @@ class ColumnStatistics:
     histogram: Histogram | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return a JSON-serializable dict."""
         return asdict(self) | {
             "quantiles": {str(at): value for at, value in self.quantiles.items()}
         }
@@ -195,7 +196,7 @@ def column_statistics(
     histograms: Integers | None = None,
     edges: Sequence[NDArray[np.float64]] = (),
 ) -> list[ColumnStatistics]:
-    """The statistics of each column; of `names`, `histograms` and `edges` each has one for each."""
+    """Return the statistics of each column; `names`, `histograms`, `edges` have one per column."""
     moments, sample = summary.moments, summary.sample
     known = list(names) if len(names) == moments.count.size else [""] * moments.count.size
     found: list[ColumnStatistics] = []
@@ -234,7 +235,7 @@ def column_statistics(
 
 
 def bin_edges(summary: ArraySummary, bins: int) -> list[NDArray[np.float64]]:
-    """(bins + 1,) float64 edges of each column's histogram, from its smallest to its largest."""
+    """Return the (bins + 1,) float64 histogram edges of each column, from minimum to maximum."""
     limits = zip(summary.moments.minimum.tolist(), summary.moments.maximum.tolist(), strict=True)
     none = np.zeros(0)
     return [
@@ -246,11 +247,11 @@ def bin_edges(summary: ArraySummary, bins: int) -> list[NDArray[np.float64]]:
 def histogram_counts(
     chunk: DataSet, flat_name: str, edges: Sequence[NDArray[np.float64]], *, per: Per
 ) -> Integers:
-    """(columns, bins) numbers of a chunk in each bin."""
+    """Count the numbers of a chunk in each bin, (columns, bins)."""
     columns = np.ascontiguousarray(column_values(chunk, flat_name, per).T, np.float64)
     return np.stack(
         [
-            # By number of bins and range, which is faster than by edges, and gives the same.
+            # Passing bins and range is faster than passing edges, with the same result.
             np.histogram(column[np.isfinite(column)], len(e) - 1, (e[0], e[-1]))[0]
             for column, e in zip(columns, edges, strict=True)
         ]

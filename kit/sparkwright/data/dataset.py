@@ -19,15 +19,15 @@ _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 class DataSet:
     """Examples for a network with one or several inputs and outputs.
 
-    Every array's first axis counts examples. Arrays are kept as given (no copy, unless their bytes
-    are in the other machine order); treat them as read-only. Features may be text: they become
-    object arrays of `str`.
+    The first axis of every array is the example axis. Arrays are not copied, unless their byte
+    order is not the native one; treat them as read-only. Text features become object arrays of
+    `str`.
 
     Attributes:
         features: input name -> (n, ...) array.
-        labels: output name -> (n, ...) array; empty when there are none.
+        labels: output name -> (n, ...) array; empty without labels.
         features_masks: input name -> (n, time) array, 0 where a step is padding.
-        labels_masks: output name -> (n,) or (n, time) array, 0 where a label must not count.
+        labels_masks: output name -> (n,) or (n, time) array, 0 where a label is ignored.
         weights: (n,) float32 weight of each example in the loss, or None.
 
     Example:
@@ -47,11 +47,12 @@ class DataSet:
         labels_masks: Mapping[str, Any] | Any | None = None,
         weights: Any | None = None,
     ) -> None:
-        """Check that all arrays hold the same number of examples.
+        """Validate the arrays.
 
         Raises:
-            DataError: if they do not, if there is no feature, or if an array holds anything but
-                numbers (features: or text without missing values), or an example nothing at all.
+            DataError: if the arrays differ in their number of examples, if `features` is empty, if
+                an array is not numeric (features may also be text without missing values), or if
+                an axis other than the first has length 0.
         """
         self.features = _named(features, "features", texts=True)
         self.labels = _named(labels, "labels")
@@ -80,21 +81,21 @@ class DataSet:
 
     @property
     def layout(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
-        """Flat column name -> (dtype, shape of one example): what joined DataSets must share."""
+        """Flat column name -> (dtype, shape of one example); `concatenate` needs equal layouts."""
         return {name: (a.dtype, a.shape[1:]) for name, a in self.columns().items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Flat column name -> shape of the whole array, the number of examples first."""
+        """Flat column name -> shape of the array, including the example axis."""
         return {name: a.shape for name, a in self.columns().items()}
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all arrays together; of text, those of its UTF-8, and 8 for each text."""
+        """Total size of all arrays in bytes; a text counts as its UTF-8 bytes plus 8."""
         return sum(map(size_bytes, self.columns().values()))
 
     def columns(self) -> dict[str, Array]:
-        """All arrays under flat names such as `features/image`, in a fixed order."""
+        """Return all arrays under flat names such as `features/image`, in a fixed order."""
         flat: dict[str, Array] = {}
         for group in _GROUPS:
             for name, array in getattr(self, group).items():
@@ -105,10 +106,10 @@ class DataSet:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Array]) -> "DataSet":
-        """The inverse of `columns`.
+        """Create a DataSet from flat names and arrays; the inverse of `columns`.
 
         Raises:
-            DataError: if a name belongs to no group.
+            DataError: if a name does not start with a group such as `features/`.
         """
         groups: dict[str, Any] = {group: {} for group in _GROUPS}
         for flat, array in columns.items():
@@ -125,15 +126,15 @@ class DataSet:
         return cls(**groups)
 
     def take(self, rows: Array | slice) -> "DataSet":
-        """The examples that `rows` (indices, a boolean mask or a slice) selects."""
+        """Return the examples selected by `rows`: indices, a boolean mask or a slice."""
         return DataSet.from_columns({name: a[rows] for name, a in self.columns().items()})
 
     @classmethod
     def concatenate(cls, parts: "Sequence[DataSet]") -> "DataSet":
-        """All examples of `parts`, in order.
+        """Concatenate the examples of `parts`, in order.
 
         Raises:
-            DataError: if `parts` is empty or the parts differ in columns or shapes.
+            DataError: if `parts` is empty or the parts differ in columns, dtypes or shapes.
         """
         if not parts:
             raise DataError("`concatenate` needs at least one DataSet. Received: parts=[].")
@@ -152,14 +153,14 @@ class DataSet:
 
     @classmethod
     def merge(cls, parts: "Sequence[DataSet]") -> "DataSet":
-        """All examples of `parts`, in order; sequences of different length are padded.
+        """Concatenate `parts`, padding sequences to the longest length.
 
-        Shorter sequences get zeros at their end and a mask, True where a step is real. A part
-        without a mask or weights gets ones where another part has them. `concatenate` pads nothing.
+        Shorter sequences get zeros at their end and a mask that is True at real steps. If only some
+        parts have a mask or weights, the other parts get ones. `concatenate` does not pad.
 
         Raises:
-            DataError: if `parts` is empty, or the parts differ in names, dtypes, or in shapes by
-                more than the length of sequences.
+            DataError: if `parts` is empty, or the parts differ in names, dtypes, or shapes other
+                than the sequence length.
 
         Example:
             >>> short, long = DataSet(np.ones((1, 2, 3))), DataSet(np.ones((1, 4, 3)))
@@ -172,30 +173,30 @@ class DataSet:
         return cls.concatenate([cls.from_columns(columns) for columns in aligned_columns(parts)])
 
     def batches(self, size: int) -> "Iterator[DataSet]":
-        """Consecutive DataSets of `size` examples; the last one may be smaller.
+        """Yield consecutive DataSets of `size` examples; the last one may be smaller.
 
         Raises:
             ConfigurationError: if `size` is below 1.
         """
-        check_whole("size", size)
+        check_integer("size", size)
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 
     def split(self) -> "list[DataSet]":
-        """A DataSet for each example, in order; views, no copies."""
+        """Return one DataSet per example, in order, as views without copying."""
         return list(self.batches(1))
 
     def shuffle(self, seed: int) -> "DataSet":
-        """The same examples in an order that follows from `seed`.
+        """Return the examples in a random order determined by `seed`.
 
         Raises:
-            ConfigurationError: if `seed` is no integer of at least 0.
+            ConfigurationError: if `seed` is not an integer of at least 0.
         """
-        check_whole("seed", seed, minimum=0)
+        check_integer("seed", seed, minimum=0)
         return self.take(np.random.default_rng(seed).permutation(len(self)))
 
     def equals(self, other: "DataSet") -> bool:
-        """Whether both hold the same columns, dtypes and values; NaN equals NaN here."""
+        """Whether both have equal columns, dtypes and values; NaN equals NaN."""
         mine, theirs = self.columns(), other.columns()
         return list(mine) == list(theirs) and all(
             array.dtype == theirs[name].dtype
@@ -204,23 +205,23 @@ class DataSet:
         )
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table: a column for each array, its rows fixed-shape tensors.
+        """Return a pyarrow.Table with one column per array; its rows are fixed-shape tensors.
 
-        Numbers in row-major order are shared, not copied; text is copied as strings.
+        Row-major numeric arrays are shared without copying; text is copied as strings.
         """
         return to_table(self.columns(), len(self))
 
     @classmethod
     def from_arrow(cls, table: Any) -> "DataSet":
-        """The inverse of `to_arrow`, sharing memory where the table is in one piece.
+        """Create a DataSet from Arrow; shares memory if the table has a single chunk.
 
         Args:
-            table: a pyarrow.Table or RecordBatch of numbers, fixed-size lists of numbers or
-                fixed-shape tensors, or of strings or fixed-size lists of them, with column names
-                as `columns` gives them.
+            table: a pyarrow.Table or RecordBatch. Its columns are numbers, fixed-size lists of
+                numbers, fixed-shape tensors, strings or fixed-size lists of strings. Their names
+                are flat names, as in `columns`.
 
         Raises:
-            DataError: naming the column, for missing values and for anything but numbers and text.
+            DataError: naming the column, if a value is missing or is neither a number nor text.
         """
         return cls.concatenate([cls.from_columns(c) for c in columns_of_batches(table)])
 
@@ -229,8 +230,8 @@ class DataSet:
 MultiDataSet = DataSet
 
 
-def check_whole(name: str, value: Any, *, minimum: int = 1) -> None:
-    """Raise unless an argument is an integer of at least `minimum`, Python's or NumPy's."""
+def check_integer(name: str, value: Any, *, minimum: int = 1) -> None:
+    """Raise unless `value` is a Python or NumPy integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ConfigurationError(
             f"`{name}` must be an integer of at least {minimum}. Received: {name}={value!r}."
@@ -256,7 +257,7 @@ def _checked(name: str, array: Array, *, texts: bool = False) -> Array:
             "one axis (the examples), and other axes longer than 0. Received: "
             f"{name!r} with shape {array.shape} and dtype {array.dtype}."
             + (
-                " Number classes: `np.unique(labels, return_inverse=True)`."
+                " Convert classes to integers: `np.unique(labels, return_inverse=True)`."
                 if is_text and not texts
                 else ""
             )

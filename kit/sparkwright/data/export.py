@@ -1,8 +1,8 @@
-"""Writing examples as files of exactly one minibatch each: on Spark, or on one machine.
+"""Export examples as files of exactly one minibatch, on Spark or on one machine.
 
-On Spark, tasks write the full minibatches of their partitions, and what is left of each as a file
-of its own. A second, small job joins these leftovers. So every file holds as many examples as asked
-for, but for a last one, and only names and numbers pass through the driver.
+On Spark, each task writes the full minibatches of its partition and one file with the leftover
+examples. A second, small job joins the leftovers into minibatches. Every file but the last has
+`batch_size` examples, and only file names and counts pass through the driver.
 """
 
 import contextlib
@@ -85,26 +85,25 @@ def to_minibatch_files(
     files_per_folder: int = _FILES_PER_FOLDER,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> ExportedDataSet:
-    """Write examples as files of exactly `batch_size`, as `DistributedDataSet.export` does.
+    """Export local data as files of exactly `batch_size` examples; only the last may be smaller.
 
-    Only the last file may be smaller; order is kept. Holds a minibatch and a batch at a time.
+    The order is kept. Memory holds one minibatch and one batch at a time.
 
     Args:
-        data: a DataSet, a (features, labels) or (features, labels, weights) tuple of arrays, or
-            anything that yields them batch by batch: a list, a generator, a `tf.data.Dataset`, a
+        data: a DataSet, a (features, labels) or (features, labels, weights) tuple of arrays, or an
+            iterable of these as batches: a list, a generator, a `tf.data.Dataset`, a
             `keras.utils.PyDataset`. Features and labels may be dicts: name -> array. A tuple of
-            DataSets counts as a list; a list of two or three bare arrays, which may be meant in
-            either way, is refused.
-        url: a folder of its own, local or of any store.
-        batch_size: examples a file.
-        overwrite: replace an export that is there; default False.
-        files_per_folder: at most so many files in a sub-folder; default 1000.
+            DataSets is a list of batches. A list of two or three arrays is ambiguous and raises.
+        url: an empty or new folder, local or in any store.
+        batch_size: examples per file.
+        overwrite: replace an existing export; default False.
+        files_per_folder: largest number of files in a subfolder; default 1000.
         class_names: output name -> names of its classes; default none.
 
     Raises:
-        ConfigurationError: if something is at `url` already.
-        DataError: if the batches do not fit together, or there is none.
-        OSError: whatever the store says, naming the URL.
+        ConfigurationError: if `url` exists and is not an export to overwrite.
+        DataError: if `data` is empty or its batches differ in columns, dtypes or shapes.
+        OSError: if the store fails, naming the URL.
 
     Example:
         sw.data.to_minibatch_files((images, labels), "exports/train", batch_size=32)
@@ -131,7 +130,7 @@ def _place(
     reuse: bool,
     fingerprint: str | None = None,
 ) -> tuple[str, ExportedDataSet | None]:
-    """The whole URL, and the export that is there if it can be reused."""
+    """Return the absolute URL, and the existing export if it can be reused."""
     check_count("batch_size", batch_size)
     check_count("files_per_folder", files_per_folder)
     place = absolute(os.fspath(url)).rstrip("/")
@@ -142,7 +141,7 @@ def _place(
 
 
 class _Writer:
-    """Writes DataSets of one layout as `folder/part/0000/minibatch-000000.arrow` and so on."""
+    """Writer of DataSets of one layout to `folder/part/0000/minibatch-000000.arrow`, ..."""
 
     def __init__(self, folder: str, part: str, *, files_per_folder: int, start: int = 0) -> None:
         self.files: list[MinibatchFile] = []
@@ -151,7 +150,7 @@ class _Writer:
         self._files_per_folder = files_per_folder
 
     def write(self, datasets: Iterable[DataSet], batch_size: int) -> DataSet | None:
-        """Write all full minibatches; return what is left."""
+        """Write all full minibatches; return the leftover examples."""
         for minibatch in batched(map(self._checked, datasets), batch_size):
             if len(minibatch) < batch_size:
                 return minibatch
@@ -178,7 +177,7 @@ class _Writer:
 
 
 def _common_columns(found: Iterable[Columns | None]) -> Columns:
-    """The columns that all parts have; parts without examples, None, do not count."""
+    """Return the columns shared by all parts; None stands for a part without examples."""
     columns: Columns | None = None
     for other in found:
         if columns is not None and other is not None and other != columns:
@@ -198,12 +197,12 @@ def _common_columns(found: Iterable[Columns | None]) -> Columns:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrittenPart:
-    """What an attempt at a task wrote of partition `number`, below a folder of its own, `name`."""
+    """The files of partition `number` that one task attempt wrote to its folder `name`."""
 
     number: int
     name: str
     files: tuple[MinibatchFile, ...]
-    left_over: int  # examples in a file of their own
+    left_over: int  # examples in the leftover file
     columns: Columns | None  # None without examples
 
 
@@ -216,14 +215,14 @@ def write_partitions(
     files_per_folder: int = _FILES_PER_FOLDER,
     leftovers_apart: bool,
 ) -> list[WrittenPart]:
-    """Write each partition's minibatches below `folder`; a Spark job.
+    """Write each partition's minibatches below `folder`, in one Spark job.
 
-    Each attempt at a task writes to a folder of its own; those whose results Spark does not take
-    are removed. With `leftovers_apart` what does not fill a minibatch stays for `_join_leftovers`;
-    else it is the partition's last file, smaller than the others.
+    Each task attempt writes to its own folder; folders of unsuccessful attempts are removed. With
+    `leftovers_apart`, examples that do not fill a minibatch are left to `_join_leftovers`.
+    Otherwise they form the partition's last, smaller file.
 
     Returns:
-        What was written, by partition.
+        The written files, ordered by partition.
     """
     write = partial(
         write_part,
@@ -238,8 +237,8 @@ def write_partitions(
     for entry in list_entries(folder):
         name = entry.rstrip("/")
         if name.startswith("part-") and name not in taken:
-            # An attempt that failed or came second. It may still write; no manifest names what
-            # is left then.
+            # A failed or speculative attempt. It may still be writing; the manifest does not name
+            # its files.
             with contextlib.suppress(OSError):
                 remove_tree(join(folder, name))
     return parts
@@ -255,7 +254,7 @@ def write_part(
     files_per_folder: int,
     leftovers_apart: bool,
 ) -> Iterator[WrittenPart]:
-    """Write a partition's minibatches below `folder`; `attempt` is by default that of the task."""
+    """Write a partition's minibatches below `folder`; `attempt` defaults to the task's attempt."""
     if attempt is None:
         from pyspark import TaskContext
 
@@ -288,7 +287,7 @@ def _join_leftovers(
     batch_size: int,
     files_per_folder: int,
 ) -> list[MinibatchFile]:
-    """Join the leftovers to minibatches, in the order of their partitions; a Spark job."""
+    """Join the leftovers into minibatches, ordered by partition, in one Spark job."""
     files = [
         FileToRead(join(folder, f"{_LEFTOVERS}/{part.name}.arrow"), examples=part.left_over)
         for part in parts
@@ -301,7 +300,7 @@ def _join_leftovers(
     context = context_of(spark)
     tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
     write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
-    written = collect(spark, tasks.map(write), description="join what is left")
+    written = collect(spark, tasks.map(write), description="join leftovers")
     remove_tree(join(folder, _LEFTOVERS))
     return written
 
@@ -309,7 +308,7 @@ def _join_leftovers(
 def write_joined(
     numbered: tuple[int, list[FileToRead]], *, folder: str, files_per_folder: int
 ) -> MinibatchFile:
-    """Write one minibatch: its number, and the pieces of leftovers that it consists of."""
+    """Write one minibatch, given as its number and its pieces of leftover files."""
     number, pieces = numbered
     reader = MinibatchReader()
     datasets: list[DataSet] = []
@@ -326,10 +325,10 @@ def write_joined(
 
 
 def datasets_of(data: Any) -> Iterator[DataSet]:
-    """What `to_minibatch_files` takes, as DataSets of any size.
+    """Convert the `data` argument of `to_minibatch_files` to DataSets of any size.
 
     Raises:
-        DataError: if it is nothing of that kind, naming the batch.
+        DataError: naming the batch, if its type is not supported.
     """
     if isinstance(data, DataSet):
         yield from cut(data)
@@ -347,18 +346,18 @@ def _batches(data: Any) -> Iterable[Any]:
         parts: list[Any] = data  # pyright: ignore[reportUnknownVariableType]
         if not any(isinstance(part, (DataSet, tuple, Mapping)) for part in parts):
             raise DataError(
-                "a list is of batches, each a DataSet or a tuple. Received: a list of "
-                f"{len(parts)} bare arrays. Give a tuple, `(features, labels)`, for one batch; or "
-                "an iterator, `iter([…])`, for batches of features alone."
+                "a list must hold batches, each a DataSet or a tuple. Received: a list of "
+                f"{len(parts)} arrays. Pass a tuple, `(features, labels)`, for one batch, or "
+                "an iterator, `iter([…])`, for batches of features only."
             )
     if hasattr(data, "__iter__"):
         return data
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        # Without `__iter__` Python would ask for items until there is an IndexError, which
-        # a class with a length need not raise.
+        # Without `__iter__`, Python iterates until an IndexError, which a class with `__len__`
+        # need not raise.
         return (data[number] for number in range(len(data)))
     raise DataError(
-        "minibatch files are written from a DataSet, arrays, or something that yields them. "
+        "`data` must be a DataSet, a tuple of arrays, or an iterable of batches. "
         f"Received: {type(data).__name__}."
     )
 

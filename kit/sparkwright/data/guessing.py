@@ -130,9 +130,11 @@ def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
     """Classification for texts and for few different whole numbers, else regression.
 
     Example:
-        >>> from sparkwright.data._data_preview import look_at
-        >>> guess_task(look_at("price", ["1.5", "2.25"])), guess_task(look_at("y", ["a", "b"]))
-        ('regression', 'classification')
+        >>> from sparkwright.data._data_preview import summarize_column
+        >>> guess_task(summarize_column("price", ["1.5", "2.25"]))
+        'regression'
+        >>> guess_task(summarize_column("y", ["a", "b"]))
+        'classification'
     """
     if column.has_decimal_commas:
         return "regression"

@@ -8,7 +8,7 @@ from sparkwright.errors import DataError
 
 from ._distributed import DistributedDataSet
 from ._reducing import reduce_all
-from .classes import added, balance_of, titled
+from .classes import add_counts, class_counts, named_counts
 from .dataset import DataSet
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
@@ -78,7 +78,7 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
 def _overview(found: _Summary, names: Mapping[str, Sequence[str]], **known: Any) -> DataOverview:
     size_bytes, columns, counts = found
     classes = {
-        name: titled(each, each, names.get(name))
+        name: named_counts(each, each, names.get(name))
         for name, each in counts.items()
         if each is not None
     }
@@ -90,7 +90,7 @@ def _summarize(data: DataSet, partition: int, first: int) -> _Summary:
     classes: _Classes = {}
     for name in data.labels:
         try:
-            classes[name] = balance_of(data, name)
+            classes[name] = class_counts(data, name)
         except DataError:
             classes[name] = None
     return data.size_bytes, layout, classes
@@ -113,7 +113,7 @@ def _merged_classes(one: _Classes, other: _Classes) -> _Classes:
         merged[name] = None
         if first is not None and second is not None:
             try:
-                merged[name] = added(first, second)
+                merged[name] = add_counts(first, second)
             except DataError:  # too many different numbers for classes
                 continue
     return merged
