@@ -155,7 +155,7 @@ def test_a_csv_file_is_guessed_and_seen_whole(tmp_path: Path) -> None:
     assert (look.feature_shape, look.class_count) == ((3,), 3)
     assert dict(look.labels) == {"x": 20, "y": 20, "z": 20}
     assert [p.sentence for p in look.problems] == [
-        "The column 'age' only numbers the rows. Exclude it."
+        "The column 'age' contains only row numbers. Exclude it."
     ]
     url = source.url if len(source.url) <= 60 else f"{source.url[:60]}…"
     assert repr(look) == f"<DataPreview of csv {url!r}: all 60 rows, 3 columns, 1 problems>"

@@ -206,7 +206,7 @@ def test_executors_that_see_another_file_are_named(spark: Any, tmp_path: Path) -
     (tmp_path / "file").write_bytes(b"1")
     url = str(tmp_path / "file")
     ask_executors(spark, url, digest_of(url))
-    with pytest.raises(sw.ConfigurationError, match="another file is there") as caught:
+    with pytest.raises(sw.ConfigurationError, match="the content differs") as caught:
         ask_executors(spark, url, "")
     assert socket.gethostname() in str(caught.value)
     # Each process has a memory of its own.

@@ -152,7 +152,7 @@ X = np.zeros((3, 2))
         ((X, np.zeros(4)), r"same number of examples.*'features/features': 3, 'labels/labels': 4"),
         ((NUMBERS, ["a"]), "3 features and 1 labels"),
         ((NUMBERS, "species"), r"Received: 'species'\..*label=…"),
-        ((X, X, X, X), "a tuple of 4. Several inputs go into a dict"),
+        ((X, X, X, X), "a tuple of 4. Pass several inputs as a dict"),
         ((X, np.zeros(3), np.ones(2)), "'weights': 2"),
         ((np.array([[1, None]]), [0]), r"dtype object\): NoneType, int\. Convert"),
         ((X, np.array(["a", "b", "a"])), "must be numeric"),

@@ -55,7 +55,7 @@ def test_what_is_skipped_is_found_without_a_pass_before(spark: Any) -> None:
 
 ACTIONS: dict[str, Callable[[DistributedDataSet, str], Any]] = {
     "count": lambda data, _: data.count(),
-    "count what is skipped": lambda data, _: data.skipped(),
+    "count skipped items": lambda data, _: data.skipped(),
     "collect": lambda data, _: data.map_chunks(lambda chunk: chunk, step="").collect(),
     "fit a normalizer": lambda data, _: sw.data.Standardize.fit(data),
     "split": lambda data, _: data.random_split([1, 1])[0].count(),

@@ -80,7 +80,7 @@ def test_texts_of_any_kind_become_str(given: Any) -> None:
     [
         (["a", None], r"without missing values .* Received: NoneType, str in 'features'"),
         (np.array(["a", float("nan")], object), "Received: float, str"),
-        (np.array(["a", 3], object), "make numbers of numbers"),
+        (np.array(["a", 3], object), "convert numbers to a numeric array"),
         ([b"\xff"], "must be UTF-8"),
     ],
 )

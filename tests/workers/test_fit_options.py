@@ -109,7 +109,7 @@ def test_classes_are_numbers_or_one_hot(labels: Any) -> None:
         (np.ones(3), r"shape \(3,\).*for 2 examples"),
         ({"other": np.ones(2)}, r"other of shape.*labels \['labels'\]"),
         ("nothing", r"sample_weight='nothing'; the data has \['features'\]"),
-        ("features", "beside those of the network"),
+        ("features", "in addition to those of the network"),
         (["a", "b"], "dtype"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The formats that a DataSource may have; their options are those of the readers' signatures."""
+"""The formats of a DataSource; their options come from the signatures of the readers."""
 
 import functools
 import inspect
@@ -45,7 +45,7 @@ SourceFormat = Literal[
 
 @configuration
 class ImageChoice(Configuration):
-    """Size and label of `from_images`, as options that forms can show."""
+    """Arguments `size` and `label` of `from_images` as options for forms."""
 
     height: int = option(
         default=64, minimum=1, unit="pixels", help="Images are resized to this size."
@@ -87,7 +87,7 @@ class ImageChoice(Configuration):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """`size` and `label` of `from_images`; ConfigurationError if the pattern is invalid."""
+        """The arguments of `from_images`; raises ConfigurationError if the pattern is invalid."""
         label: Any = "parent" if self.label_from == "folder" else None
         if self.label_from == "name":
             label = PatternLabel(pattern=self.pattern, position=self.position)
@@ -108,7 +108,7 @@ _DECLARED = {
     for declaring in (CsvFormat, ImageOptions, ImageChoice)
     for each in plain_options(declaring)
 }
-# What forms show of arguments that no configuration declares, beside type and default.
+# Labels and help texts of reader arguments that no configuration declares.
 _TEXTS: dict[str, dict[str, Any]] = {
     "align": _text(
         "Alignment of labels",
@@ -131,7 +131,7 @@ _TEXTS: dict[str, dict[str, Any]] = {
     ),
     "missing": _text(
         "Missing values",
-        "error: stop. skip: drop such rows. mean, median: fill with that of each column of the "
+        "error: stop. skip: drop such rows. mean, median: fill with each column's statistic in the "
         "training data. A number: fill with it.",
     ),
     "on_error": _text("Invalid data", "raise: stop with an error. skip: drop and count it."),
@@ -155,16 +155,16 @@ class FormatInfo:
     """A format.
 
     Attributes:
-        reader: the function of `sparkwright.data` that reads it.
-        title: a few words for a form.
-        advice: one sentence: what lies there.
-        names: the options that forms show first.
-        further: those that forms show among "More options".
-        endings: of file names that tell the format, without the dot.
-        needs_url: whether it lies somewhere.
-        columns: whether there are columns, or keys, to choose from.
-        labeled: whether the label must be chosen.
-        can_infer: whether classes can be found in a label of text.
+        reader: the function of `sparkwright.data` that reads the format.
+        title: short title for a form.
+        advice: one sentence on the expected files.
+        names: options that forms show first.
+        further: options that forms show under "More options".
+        endings: file extensions of the format, without the dot.
+        needs_url: whether the data has a URL.
+        columns: whether the data has columns, or keys, to select.
+        labeled: whether a label must be selected.
+        can_infer: whether classes can be inferred from a text label.
     """
 
     reader: Callable[..., Any]
@@ -180,7 +180,7 @@ class FormatInfo:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """The options of the reader that forms show."""
+        """The reader's options that forms show."""
         return _options(self.reader, self.names, self.further)
 
 
@@ -295,15 +295,15 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
 
 
 def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
-    """The most likely format of what lies at `url`.
+    """Guess the format of the data at `url`.
 
     Args:
         url: a file, a folder or a pattern.
-        names: of the files in the folder.
-        folders: names of the folders in it.
+        names: names of the files in the folder.
+        folders: names of its subfolders.
 
     Returns:
-        "images" for folders of folders without known files; "csv" where nothing is known.
+        The most likely format: "images" for subfolders without known files; "csv" as the fallback.
 
     Example:
         >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])
@@ -319,7 +319,7 @@ def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = (
     kinds.update(kind for kind in map(_by_ending, names) if kind is not None)
     if not kinds:
         return "images" if folders else "csv"
-    # A readme beside the data is no data.
+    # The majority decides, because folders may contain other files such as a readme.
     kind, count = kinds.most_common(1)[0]
     if kind == "csv" and count > 20 and _are_numbered(names):
         return "csv_sequences"

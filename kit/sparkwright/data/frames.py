@@ -1,4 +1,4 @@
-"""DataFrames of pandas and of Spark: which columns become what, and which cannot."""
+"""Columns of pandas and Spark DataFrames: their use as features and labels, and type checks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,37 +17,40 @@ from .texts import is_string
 
 Library = Literal["pandas", "Spark"]
 Kind = Literal["number", "decimal", "text", "time", "nested", "other"]
-# What to do about a column that is no number.
+# Remedies for non-numeric columns.
 _REMEDIES: Mapping[tuple[str, str], str] = {
-    ("pandas", "text"): "make numbers of them (`pandas.get_dummies(frame, columns=[…])`), or read "
+    (
+        "pandas",
+        "text",
+    ): "convert them to numbers (`pandas.get_dummies(frame, columns=[…])`), or read "
     "them as categories (`sparkwright.data.read_pandas(frame, labels=…, categories={name: "
     '"infer"})`)',
-    ("pandas", "time"): "make numbers of them, such as `(frame[name] - start).dt.days`",
-    ("pandas", "nested"): "make columns of their parts, as `pandas.json_normalize` does",
-    ("Spark", "text"): "make numbers of them first: Spark ML's StringIndexer, or "
-    "`pyspark.sql.functions`; from files, `from_csv` and `from_parquet` do so themselves "
-    "(`classes`, `categories`). Features may be text, a string a row, in an input of their own",
-    ("Spark", "time"): "make numbers of them, such as `frame.withColumn(name, "
+    ("pandas", "time"): "convert them to numbers, such as `(frame[name] - start).dt.days`",
+    ("pandas", "nested"): "split them into columns, such as with `pandas.json_normalize`",
+    ("Spark", "text"): "convert them to numbers first: Spark ML's StringIndexer or "
+    "`pyspark.sql.functions`; for files, `from_csv` and `from_parquet` convert them "
+    "(`classes`, `categories`). Text features, one string per row, need their own input",
+    ("Spark", "time"): "convert them to numbers, such as `frame.withColumn(name, "
     "datediff(frame[name], lit('2000-01-01')))`",
     (
         "Spark",
         "decimal",
     ): 'convert them first: `frame.withColumn(name, frame[name].cast("double"))`',
-    ("Spark", "nested"): "select their fields first, as `frame.select('*', 'name.field')`; images: "
+    ("Spark", "nested"): "select their fields first: `frame.select('*', 'name.field')`; images: "
     "`from_dataframe(frame, features=name, size=(height, width))`",
-    ("Spark", "other"): "leave them out: `features=[…]`; files of images: "
+    ("Spark", "other"): "leave them out: `features=[…]`; image files: "
     "`from_dataframe(frame, features=name, size=(height, width))`",
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameColumns:
-    """The columns of a DataFrame, as given to `fit` and `start`.
+    """The selected columns of a DataFrame: the arguments of `fit` and `start`.
 
     Attributes:
-        features: the columns of the only input, or input name -> its columns; None: all others.
-        label: the column to predict, or several; None: the column `label` if there is one.
-        weights: the column of example weights; None: there is none.
+        features: columns of the only input, or input name -> columns; None: all other columns.
+        label: the column or columns to predict; None: the column `label`, if it exists.
+        weights: the column of example weights; None: no weights.
         needs_label: whether a DataFrame without a label is an error.
     """
 
@@ -58,14 +61,14 @@ class FrameColumns:
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing is said of columns that would need a DataFrame."""
+        """Whether neither features nor label are selected."""
         return self.features is None and self.label is None
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The columns to predict of a DataFrame with `columns`.
+        """Return the label columns of a DataFrame with `columns`.
 
         Raises:
-            DataError: if a column of this choice is not there, or a label is needed.
+            DataError: if a selected column is missing, or a label is required.
         """
         label = "label" if self.label is None and "label" in columns else self.label
         names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
@@ -87,13 +90,13 @@ class FrameColumns:
 
 
 def columns_of_frame(data: Any) -> list[str] | None:
-    """The columns of a DataFrame of pandas or Spark; None: it is none."""
+    """Return the column names of a pandas or Spark DataFrame; None for other data."""
     columns = getattr(data, "columns", None)
     return None if columns is None or callable(columns) else list(map(str, columns))
 
 
 def check_validation_columns(validation: Any, schema: TableSchema | None) -> None:
-    """Raise DataError if a DataFrame that validates lacks columns of the training data."""
+    """Raise DataError if a validation DataFrame lacks columns of the training data."""
     known = columns_of_frame(validation)
     if schema is None or known is None or "features" in known:
         return
@@ -113,18 +116,18 @@ def schema_of_frame(
     values: Callable[[tuple[str, ...]], Mapping[str, Iterable[str]]],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> TableSchema:
-    """How the columns of a DataFrame become arrays; labels of text become classes.
+    """Return the schema of a DataFrame; text labels become classes.
 
     Args:
-        kinds: column -> its type in Arrow; None: it has none.
-        shown: column -> its type for messages.
-        chosen: which columns become what.
-        library: whose DataFrame it is.
-        values: columns -> the different texts of each.
-        shapes: column of arrays -> shape of one; default None: there are no such columns.
+        kinds: column -> Arrow type; None: Arrow has no such type.
+        shown: column -> type name for messages.
+        chosen: the selected columns.
+        library: library of the DataFrame.
+        values: columns -> the distinct texts of each.
+        shapes: column of arrays -> shape of each array; default None: no such columns.
 
     Raises:
-        DataError: naming the columns that are not there or cannot be trained on.
+        DataError: naming the columns that are missing or have an unsupported type.
     """
     columns = list(kinds)
     labels = chosen.labels(columns)
@@ -135,7 +138,7 @@ def schema_of_frame(
         classes="infer" if named else None,
         weights=chosen.weights,
     )
-    # Nobody asked for an input of text who named no features.
+    # Without selected features, text columns are an error rather than text inputs.
     texts = set() if chosen.features is None else text_inputs(kinds, choice.inputs(columns))
     used = [n for n in choice.used(columns) if n not in texts and not (named and n in labels)]
     refuse_unsuitable({name: kinds[name] for name in used}, shown, library=library)
@@ -147,16 +150,16 @@ def schema_of_frame(
 def refuse_unsuitable(
     kinds: Mapping[str, Any], shown: Mapping[str, str], *, library: Library, decimals: bool = True
 ) -> None:
-    """Refuse columns that hold no numbers, before anything is trained.
+    """Raise for non-numeric columns before training starts.
 
     Args:
-        kinds: column -> its type in Arrow; None: it has none.
-        shown: column -> its type for messages.
-        library: whose DataFrame it is.
-        decimals: whether decimal numbers are numbers; default True.
+        kinds: column -> Arrow type; None: Arrow has no such type.
+        shown: column -> type name for messages.
+        library: library of the DataFrame.
+        decimals: whether decimal numbers are allowed; default True.
 
     Raises:
-        DataError: naming all these columns, their types and what to do.
+        DataError: naming all these columns, their types and remedies.
     """
     allowed = ("number", "decimal") if decimals else ("number",)
     held: dict[str, Kind] = {name: kind_of(kind) for name, kind in kinds.items()}
@@ -175,7 +178,7 @@ def refuse_unsuitable(
 
 
 def kind_of(kind: Any) -> Kind:
-    """What a column of an Arrow type holds; of arrays of one type, what these hold."""
+    """Return the kind of an Arrow type; for arrays and dictionaries, that of their elements."""
     import pyarrow as pa
 
     types: Any = pa.types
@@ -195,7 +198,7 @@ def kind_of(kind: Any) -> Kind:
 
 
 def text_inputs(kinds: Mapping[str, Any], features: Mapping[str, Sequence[str]]) -> set[str]:
-    """The columns of the inputs that hold text alone."""
+    """Return the columns of all inputs that consist of text columns only."""
     inputs = [set(names) for names in features.values()]
     return {
         name
@@ -206,7 +209,7 @@ def text_inputs(kinds: Mapping[str, Any], features: Mapping[str, Sequence[str]])
 
 
 def refuse_missing(table: Any, schema: TableSchema, *, library: Library) -> None:
-    """Raise DataError naming the columns with missing values, unless the schema says what to do."""
+    """Raise DataError naming the columns with missing values if `schema.missing` is "error"."""
     if schema.missing != "error":
         return
     import pyarrow.compute
@@ -234,13 +237,13 @@ def refuse_missing(table: Any, schema: TableSchema, *, library: Library) -> None
 def examples_of(
     table: Any, schema: TableSchema, place: Callable[[int], str], log: SkipLog
 ) -> DataSet | None:
-    """The examples of an Arrow table; labels that are integers stay so. None: no row is left.
+    """Return the valid examples of an Arrow table, or None; integer labels stay integers.
 
     Args:
         table: `pyarrow.Table` or `RecordBatch`.
-        schema: what to make of it.
-        place: row -> where it is, for messages.
-        log: where rows that do not fit are reported, naming row and column.
+        schema: which columns become which arrays.
+        place: row -> its location, for messages.
+        log: receives invalid rows, naming row and column.
     """
     made, faults = to_dataset(table, schema=schema)
     labels = {output: _integers(table, names, schema) for output, names in schema.labels.items()}
@@ -252,7 +255,7 @@ def examples_of(
 
 
 def _integers(table: Any, names: Sequence[str], schema: TableSchema) -> Any:
-    """A label column of integers that are all there, as they are; None: it is none."""
+    """Return a column of integers without missing values unchanged; None for other columns."""
     import pyarrow as pa
 
     column = column_of(table, names[0])
@@ -265,5 +268,5 @@ def _integers(table: Any, names: Sequence[str], schema: TableSchema) -> Any:
 
 
 def refuse(_reason: str, message: str) -> None:
-    """For a `SkipLog`: raise, without the offer to skip."""
+    """Raise the message of a `SkipLog` without its advice on `on_error="skip"`."""
     raise DataError(message)

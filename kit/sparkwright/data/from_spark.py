@@ -1,4 +1,4 @@
-"""RDDs and Spark DataFrames of the user's own."""
+"""Readers of the user's RDDs and Spark DataFrames."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 @session_first
 def from_rdd(spark: "SparkSession", rdd: "RDD[Any]") -> DistributedDataSet:
-    """Use an RDD of DataSets, or of (features, label) pairs of one example each.
+    """Read an RDD of DataSets, or of (features, label) pairs of one example each.
 
     Args:
         spark: the session.
-        rdd: RDD of `DataSet`, or of (array-like, array-like) pairs; partitions stay as they are.
+        rdd: RDD of `DataSet`, or of (array-like, array-like) pairs; its partitions are kept.
     """
     return DistributedDataSet(spark, rdd.mapPartitions(_chunks_of))
 
@@ -57,28 +57,30 @@ def from_dataframe(
     scale: bool = True,
     resize: str = "bilinear",
 ) -> DistributedDataSet:
-    """Use columns of a Spark DataFrame, carried as Arrow.
+    """Read columns of a Spark DataFrame, transferred as Arrow.
 
-    Images are columns of `spark.read.format("image")`, or of files' bytes, as those of
-    `spark.read.format("binaryFile")`. Each is an input of its own, (n, height, width, channels).
+    Image columns are those of `spark.read.format("image")`, or hold the bytes of files, such as
+    those of `spark.read.format("binaryFile")`. Each image column must be the only column of its
+    input, which is (n, height, width, channels).
 
     Args:
-        frame: the DataFrame; partitions stay as they are.
+        frame: the DataFrame; its partitions are kept.
         features: columns of one input, or input name -> columns. Several number columns become one
             (n, columns) array; a single column of arrays, or of Spark ML's vectors, becomes
-            (n, length). Columns of strings, in an input of their own, become (n, columns) text.
-        labels: likewise per output; a single number column becomes an (n,) array.
+            (n, length). Inputs of string columns only become (n, columns) text.
+        labels: columns of one output, or output name -> columns; a single number column becomes
+            an (n,) array.
         weights: column of example weights; default None.
-        size: (height, width) in pixels that every image is stretched to; needed for images alone.
-        channels: of images: 3 (default, RGB) or 1 (gray).
-        scale: of images: True (default): float32 from 0 to 1. False: uint8.
-        resize: of images: "nearest", "box", "bilinear" (default), "hamming", "bicubic", "lanczos".
+        size: (height, width) in pixels to stretch every image to; required for images only.
+        channels: channels of images: 3 (default, RGB) or 1 (gray).
+        scale: True (default): images as float32 from 0 to 1. False: uint8.
+        resize: resampling: "nearest", "box", "bilinear" (default), "hamming", "bicubic", "lanczos".
 
     Raises:
-        ConfigurationError: if an option of images is invalid, or `size` is missing.
-        DataError: if there is no such column, or it holds no numbers, or an input mixes text and
-            numbers, or images and other columns; on the executor that meets them: missing values,
-            arrays of unequal length, damaged images.
+        ConfigurationError: if an image option is invalid, or `size` is missing.
+        DataError: if a column is missing or not numeric, or an input mixes text with numbers or
+            images with other columns. On executors: missing values, arrays of unequal length and
+            damaged images.
     """
     groups = {
         "features": _column_groups(features, "features"),
@@ -104,12 +106,12 @@ def from_dataframe(
 
 
 def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
-    """The type of each column in Arrow (None: it has none), vectors as arrays, and its name."""
+    """Return Arrow type (None: unknown; vectors as arrays) and Spark type name of each column."""
     import pyarrow as pa
     from pyspark.ml.linalg import VectorUDT
     from pyspark.sql.pandas.types import to_arrow_type
 
-    # Whose types Arrow has, but not without further ado.
+    # Types that `to_arrow_type` does not convert as needed here.
     known: dict[str, Any] = {
         "timestamp": pa.timestamp("us"),
         VectorUDT().simpleString(): pa.list_(pa.float64()),
@@ -127,19 +129,19 @@ def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
 def from_frame(
     frame: "DataFrame", chosen: FrameColumns, schema: TableSchema | None = None
 ) -> DistributedDataSet:
-    """The examples of a DataFrame whose columns are named, or known from earlier data.
+    """Read a DataFrame whose columns are selected, or known from earlier data.
 
-    Columns of single numbers are read by a `TableSchema`, as those of files are; arrays and
-    vectors by `from_dataframe`.
+    Scalar columns are read by a `TableSchema`, like those of files; arrays and vectors by
+    `from_dataframe`.
 
     Args:
         frame: the DataFrame.
-        chosen: its columns; without a choice Spark ML's `features` and `label`, or all others
-            beside `label`.
-        schema: how a table was read before, where the DataFrame has all columns of it; or None.
+        chosen: the selected columns; by default Spark ML's `features` and `label`, or `label` and
+            all other columns as features.
+        schema: schema of earlier data, used if the DataFrame has all its columns; or None.
 
     Raises:
-        DataError: on the driver, naming the columns that are not there or hold no numbers.
+        DataError: on the driver, naming the columns that are missing or not numeric.
     """
     if schema is not None and chosen.is_default and set(schema.used) <= set(frame.columns):
         return _by_schema(frame, schema)
@@ -191,7 +193,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
 def _in_arrow(
     frame: "DataFrame", examples: Callable[[Any], DataSet | None], rows: int | None = None
 ) -> DistributedDataSet:
-    """What `examples` makes of each batch, of at most `rows`, on the executors; None: nothing."""
+    """Apply `examples` on executors to each batch of at most `rows`; it may return None."""
 
     def convert(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -271,10 +273,11 @@ def _column_array(batch: Any, name: str) -> Any:
 
 
 def dense(column: Any, called: str) -> Any:
-    """(rows, ...) of an Arrow column of numbers, texts or arrays, nested or not, of one length.
+    """Return an Arrow column of numbers, texts or (nested) arrays of equal length as (rows, ...).
 
     Raises:
-        DataError: naming it as `called`, for missing values, other types, unequal lengths.
+        DataError: naming the column as `called`, for missing values, other types or unequal
+            lengths.
     """
     if not is_nested(column.type):
         return numbers_of(column, called)
@@ -294,7 +297,7 @@ def dense(column: Any, called: str) -> Any:
 
 
 def lengths_of(column: Any, called: str) -> Any:
-    """(rows,) length of each row's array; 0 for numbers. Raises as `dense`."""
+    """Return the (rows,) length of each row's array, 0 for numbers; raises like `dense`."""
     _refuse_missing(column, called)
     if not is_nested(column.type):
         return np.zeros(len(column), np.int64)
@@ -302,7 +305,7 @@ def lengths_of(column: Any, called: str) -> Any:
 
 
 def numbers_of(column: Any, called: str) -> Any:
-    """(rows,) of a column of numbers or texts. Raises as `dense`."""
+    """Return a column of numbers or texts as (rows,); raises like `dense`."""
     import pyarrow as pa
 
     _refuse_missing(column, called)

@@ -1,4 +1,4 @@
-"""Judgment of first lines and columns: CSV format, label, task, and what is odd. Pure."""
+"""Guess CSV format, label and task from the first rows, and report suspicious columns."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sparkwright.data.sources import DataSource
 
 _LABEL_NAMES = ("label", "target", "class", "y", "outcome", "species", "category", "diagnosis")
-# The first of two that do equally well: where numbers have commas, others are between them.
+# On a tie the first one wins: numbers may contain commas.
 _DELIMITERS = (";", "\t", "|", ",", " ")
 _LINES = 50
 _MOST_CLASSES = 50
@@ -22,12 +22,12 @@ _error, _warning = DataProblem.error, DataProblem.warning
 
 
 def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
-    r"""Options of a DataSource for the first bytes of a CSV file; those at defaults are left out.
+    r"""Guess the options of a DataSource from the first bytes of a CSV file; without defaults.
 
     Args:
-        content: as stored.
-        name: of the file; `.tsv` means tabs.
-        is_all: whether it is the whole file; else its last line may be cut. Default True.
+        content: the first bytes of the file.
+        name: name of the file; `.tsv` means tabs.
+        is_all: whether `content` is the whole file; else its last line may be cut. Default True.
 
     Example:
         >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
@@ -39,7 +39,7 @@ def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[st
     try:
         content.decode()
     except UnicodeDecodeError as error:
-        # A letter cut in half at the end is no other encoding.
+        # A multi-byte character may be cut at the end.
         if error.start < len(content) - 4:
             found["encoding"] = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
     block = content.decode(found.get("encoding", "utf-8"), errors="replace").encode()
@@ -56,7 +56,7 @@ def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[st
 def _best_format(
     block: bytes, delimiter: str | None, *, is_all: bool
 ) -> tuple[CsvFormat, list[list[str]]]:
-    """The format that cuts most records into the same number of fields, and the first records."""
+    """Return the format that gives most records the same number of fields, and the records."""
     best, best_score, best_rows = CsvFormat(delimiter=delimiter or ","), (0.0, 0), None
     for sign in [delimiter] if delimiter else _DELIMITERS:
         for multiline in (False, True) if b'"' in block else (False,):
@@ -69,16 +69,16 @@ def _best_format(
                 continue
             usual, records = counts.most_common(1)[0]
             score = (records / len(rows), usual)
-            # Text has commas and spaces too; only what cuts nearly all lines alike counts.
+            # Text contains commas and spaces too, so nearly all lines must have equal field counts.
             if (usual > 1 or delimiter) and score[0] >= 0.8 and score > best_score:
                 best, best_score, best_rows = form, score, rows
     return best, (best_rows or [])[:_LINES]
 
 
 def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
-    """The fields of each record but the last one that may be cut; none where a quote is open.
+    """Return the fields of each complete record; none where a quote is left open.
 
-    Nothing if line breaks within values may come from a quote that is not closed.
+    The result is also empty if an unclosed quote may explain the line breaks within values.
     """
     text = block if is_all else block[: form.complete_end(block)]
     found: list[list[str]] = []
@@ -94,7 +94,7 @@ def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of some rows names the columns rather than being one of them.
+    """Whether the first row is a header.
 
     Example:
         >>> has_header([["age", "name"], ["31", "Ann"]]), has_header([["31", "Ann"], ["4", "Bo"]])
@@ -108,7 +108,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     if not rest:
         return True
-    # Numbers below a text say that it is a name. Without numbers, names occur once.
+    # A text above numbers is a column name. Without numbers, column names are unique values.
     width = len(first)
     below = [[row[i] for row in rest if len(row) == width] for i in range(width)]
     if any(column and number_of(column[0]) is not None for column in below):
@@ -117,7 +117,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def guess_label(columns: Sequence[ColumnLook]) -> str | None:
-    """The column that is most likely to be predicted: by its name, or the last one."""
+    """Guess the label column: by its name, or the last column."""
     usable = [column for column in columns if column.kind in ("integer", "number", "text")]
     for name in _LABEL_NAMES:
         for column in usable:
@@ -127,7 +127,7 @@ def guess_label(columns: Sequence[ColumnLook]) -> str | None:
 
 
 def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
-    """Classification for texts and for few different whole numbers, else regression.
+    """Guess classification for texts and few distinct integers, else regression.
 
     Example:
         >>> from sparkwright.data._data_preview import summarize_column
@@ -145,7 +145,7 @@ def guess_task(column: ColumnLook) -> Literal["classification", "regression"]:
 
 
 def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list[ColumnLook]:
-    """The columns that become features: the named ones, or all but label and weights."""
+    """Return the feature columns: the selected ones, or all but label and weights."""
     if source.features:
         return [column for column in columns if column.name in source.features]
     other = {source.label, source.options.get("weights")}
@@ -153,7 +153,7 @@ def feature_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> list
 
 
 def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) -> "DataSource":
-    """`source` with the label, the task and the categories that its columns suggest."""
+    """Return `source` with label, task and categories guessed from its columns."""
     if not columns or not source.info.labeled:
         return source
     known = {column.name: column for column in columns}
@@ -170,7 +170,7 @@ def with_guessed_columns(source: "DataSource", columns: Sequence[ColumnLook]) ->
 
 
 def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
-    """What is wrong or odd with a column as a whole; None: nothing, or it is not used."""
+    """Return the problem of a column; None for a valid or unused column."""
     is_label, is_category = column.name == source.label, column.name in source.categories
     if not is_label and not feature_columns(source, [column]):
         return None
@@ -223,7 +223,7 @@ def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
             not is_label and column.kind == "integer" and is_row_number,
             _warning,
             "row numbers",
-            "only numbers the rows. Exclude it.",
+            "contains only row numbers. Exclude it.",
         ),
     ):
         if applies:
@@ -236,7 +236,7 @@ def verdict(source: "DataSource", column: ColumnLook) -> DataProblem | None:
 def copies(
     source: "DataSource", columns: Sequence[ColumnLook], values: Mapping[str, Sequence[str | None]]
 ) -> Iterator[DataProblem]:
-    """Columns that are the same in every row; a copy of the label gives the answer away."""
+    """Yield a warning for each duplicate column; a duplicate of the label leaks the label."""
     first: dict[tuple[str | None, ...], str] = {}
     label = [column for column in columns if column.name == source.label]
     for column in label + feature_columns(source, columns):
@@ -253,12 +253,12 @@ def copies(
 def label_problems(
     labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
 ) -> list[DataProblem]:
-    """Warn of classes that are alone or rare.
+    """Warn if there is a single class, or if classes are rare.
 
     Args:
-        labels: class -> how often, the most frequent first.
-        unit: what one item is called.
-        is_all: whether these are all items.
+        labels: (class, count) pairs, the most frequent first.
+        unit: singular noun for one item.
+        is_all: whether the counts are of all data.
     """
     if len(labels) == 1:
         name, count = labels[0]
@@ -268,7 +268,7 @@ def label_problems(
         )
         if is_all:
             return [_error(sentence)]
-        return [_warning(f"{sentence} Data that is sorted by class may have others further on.")]
+        return [_warning(f"{sentence} Data sorted by class may have other classes later.")]
     once = [name for name, count in labels if count == 1]
     if is_all and once:
         more = f" and {len(once) - 1} more occur" if len(once) > 1 else " occurs"

@@ -1,4 +1,4 @@
-"""Data of the user in this process as examples: arrays, pandas DataFrames, and pairs of them."""
+"""Convert in-memory data to examples: arrays, pandas DataFrames, and tuples of them."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,22 +35,22 @@ from .wording import with_options_of
 def read_pandas(
     frame: Any, *, schema: TableSchema | None = None, **options: Unpack[ColumnOptions]
 ) -> LocalTable:
-    """Examples from a pandas DataFrame, one a row.
+    """Read examples from a pandas DataFrame, one per row.
 
-    Options are those of `from_csv`. Integers in a label column stay integers; in columns of text,
-    category and bool `classes` and `categories` find texts.
+    The options are those of `from_csv`. Integers in a label column stay integers. `classes` and
+    `categories` apply to columns of text, category and bool.
 
     Args:
-        frame: the DataFrame; its index does not matter.
-        schema: read as other data was (`schema=train.schema`), in place of all options.
+        frame: the DataFrame; its index is ignored.
+        schema: schema of earlier data (`train.schema`), instead of all options.
 
     Returns:
-        `data`, `schema` and `skipped`.
+        A table with `data`, `schema` and `skipped`.
 
     Raises:
         ConfigurationError: if an option is invalid.
-        DataError: if a column is not there or has a type that does not fit, or a value is missing;
-            naming the column.
+        DataError: naming the column that is missing, has an unsupported type or has missing
+            values.
 
     Example:
         >>> import pandas as pd
@@ -78,18 +78,18 @@ def in_memory(
     chosen: FrameColumns | None = None,
     schema: TableSchema | None = None,
 ) -> LocalData | None:
-    """The examples of data that is in this process; None: it is of another kind.
+    """Return the examples of in-memory data, or None for other data.
 
     Args:
-        data: a DataSet; what `read_csv` and the like return; a pandas DataFrame; or, as in Keras, a
-            tuple (x,), (x, y) or (x, y, weights), of arrays, pandas' DataFrames and Series, or
-            dictionaries of arrays by the name of the input or output.
-        option: what it is called, for messages.
-        chosen: the columns of a DataFrame; default None: see `FrameColumns`.
-        schema: how a DataFrame was read before, where it has all columns of it; default None.
+        data: a DataSet; the result of `read_csv` and similar functions; a pandas DataFrame; or, as
+            in Keras, a tuple (x,), (x, y) or (x, y, weights) of arrays, pandas DataFrames and
+            Series, or dictionaries input or output name -> array.
+        option: name of the argument, for messages.
+        chosen: the selected columns of a DataFrame; default None: see `FrameColumns`.
+        schema: schema of earlier data, used if a DataFrame has all its columns; default None.
 
     Raises:
-        DataError: if lengths differ, values are missing, or arrays or columns hold no numbers.
+        DataError: if lengths differ, values are missing, or arrays or columns are not numeric.
     """
     if isinstance(data, LocalData):
         return data
@@ -103,7 +103,7 @@ def in_memory(
 
 
 def is_pandas(data: Any, *kinds: str) -> bool:
-    """Whether `data` is of one of pandas' classes; default: a DataFrame."""
+    """Whether `data` is an instance of one of the named pandas classes; default: DataFrame."""
     pandas: Any = sys.modules.get("pandas")
     return pandas is not None and isinstance(
         data, tuple(getattr(pandas, kind) for kind in kinds or ("DataFrame",))
@@ -134,7 +134,7 @@ def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> 
     if not 1 <= len(parts) <= 3:
         raise DataError(
             f"`{option}` must be (features,), (features, labels) or (features, labels, weights). "
-            f"Received: a tuple of {len(parts)}. Several inputs go into a dict by name."
+            f"Received: a tuple of {len(parts)}. Pass several inputs as a dict by name."
         )
     given: Any = (*parts, None, None)
     x, y, weights = given[:3]
@@ -170,7 +170,7 @@ def _of_tuple(parts: Sequence[Any], option: str, schema: TableSchema | None) -> 
 
 
 def _label_name(y: Any, x: Any, schema: TableSchema | None) -> str:
-    """What the column of a single label is called beside the columns of the features."""
+    """Return a name for the label column that no feature column has."""
     known = [name for names in schema.labels.values() for name in names] if schema else []
     name = known[0] if len(known) == 1 else getattr(y, "name", None)
     taken = set(map(str, x.columns))
@@ -185,7 +185,7 @@ def _arrays_of(group: str, value: Any) -> dict[str, Array] | None:
 
 
 def _array(name: str, value: Any) -> Array:
-    """Numbers, or features of text; pandas' columns as NumPy has them."""
+    """Convert numbers, text or pandas columns to a NumPy array."""
     try:
         array = value.to_numpy() if is_pandas(value, "DataFrame", "Series") else np.asarray(value)
     except ValueError as error:
@@ -205,14 +205,14 @@ def _array(name: str, value: Any) -> Array:
         rows = int(absent.reshape(len(array), -1).any(axis=1).sum())
         raise DataError(
             f"{name!r} must have no missing values. Received: NaN in {rows} of {len(array)} "
-            "examples. Fill them or leave these examples out; steps that do not count are masked "
+            "examples. Fill them or leave these examples out; padded steps are masked "
             "in a `DataSet`."
         )
     return array
 
 
 def _columns_of(frame: Any) -> tuple[Any, dict[str, Any], dict[str, str]]:
-    """The columns that Arrow knows, the type of each (None: it has none), and its name."""
+    """Return the supported columns as a table, Arrow types (None: unsupported) and type names."""
     import pyarrow as pa
 
     names = list(map(str, frame.columns))

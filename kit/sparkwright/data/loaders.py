@@ -1,7 +1,6 @@
-"""Files as examples: our own Arrow files, NumPy archives, or a function of the user's.
+"""Read files as examples: Sparkwright's Arrow files, NumPy archives, or a loader function.
 
-The content of a file is never trusted: nothing is unpickled, and nothing is allocated that is out
-of proportion to the file's length.
+File content is untrusted: nothing is unpickled, and allocations are limited by the file's length.
 """
 
 import os
@@ -38,42 +37,42 @@ _SHORT_NAMES = {"x": "features", "y": "labels", "sample_weight": "weights"}
 _GROUPS = ("features", "labels", "features_masks", "labels_masks")
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _KNOWN_HEADERS = 64
-# Deflate shrinks zeros a thousandfold: a small archive could fill an executor's memory.
+# Deflate compresses zeros by a factor of 1000: a small archive could fill an executor's memory.
 _UNPACKED_BYTES = 64 << 20
 _UNPACKED_RATIO = 100
-# A store answers late, but many at once: four files under way, eight at most in memory.
+# Object stores have high latency: read four files concurrently, hold at most eight in memory.
 _THREADS = 4
 _AHEAD = 8
 _AHEAD_BYTES = 64 << 20
 
 
 class NoFeaturesError(DataError):
-    """A file holds a data set without features, or without examples."""
+    """The data set in a file has no features or no examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class MinibatchSource:
-    """A file that a loader turns into a DataSet.
+    """A file to be read by a loader.
 
     Attributes:
-        url: where it lies.
+        url: URL of the file.
     """
 
     url: str
 
     def read(self) -> bytes:
-        """The whole content.
+        """Return the whole content.
 
         Raises:
-            OSError: whatever the store says, naming the URL.
+            OSError: if the file cannot be read, naming its URL.
         """
         return read_bytes(self.url)
 
     def open(self) -> BinaryIO:
-        """Open for reading piece by piece, with `seek`; `with source.open() as file:` closes it.
+        """Open the file for reading with `seek`; use `with source.open() as file:`.
 
         Raises:
-            OSError: whatever the store says, naming the URL.
+            OSError: if the file cannot be read, naming its URL.
         """
         return open_file(self.url)
 
@@ -84,13 +83,13 @@ Loader = Callable[[MinibatchSource], Loaded]
 
 
 def load(loader: Loader, source: MinibatchSource) -> DataSet:
-    """What `loader` makes of a file, as a DataSet of at least one example."""
+    """Return the result of `loader` as a DataSet of at least one example."""
     found: Any = loader(source)
     if isinstance(found, tuple) and len(found) == 2:  # pyright: ignore[reportUnknownArgumentType]
         found = DataSet(*found)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(found, DataSet):
         raise DataError(
-            "the loader must return a DataSet or (features, labels), it returned "
+            "the loader must return a DataSet or (features, labels), but returned "
             f"{type(found).__name__}"
         )
     if not len(found):
@@ -99,12 +98,12 @@ def load(loader: Loader, source: MinibatchSource) -> DataSet:
 
 
 def problem_of(url: str, error: Exception) -> UnusableItem:
-    """Why the file at `url` is invalid, by an exception from reading or loading it."""
+    """Describe an invalid file at `url` by the exception from reading or loading it."""
     if isinstance(error, FileNotFoundError) and not exists(url):
         return UnusableItem(
             "missing file",
-            f"a minibatch file must exist. Received: {url}, which {socket.gethostname()} does not "
-            "see. Check the path, or export again.",
+            f"a minibatch file must exist. Received: {url}, which does not exist on "
+            f"{socket.gethostname()}. Check the path, or export again.",
         )
     reason, rule = "unreadable file", "be one that its loader can read"
     if isinstance(error, NoFeaturesError):
@@ -117,12 +116,12 @@ def problem_of(url: str, error: Exception) -> UnusableItem:
     )
 
 
-# -- many files as chunks
+# -- reading many files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinibatchReader:
-    """Reads files on an executor: through `loader`, or as Arrow files that hold `columns`."""
+    """Read files on an executor with `loader`, or as Arrow files with `columns`."""
 
     loader: Loader | None = None
     columns: Columns | None = None
@@ -140,7 +139,7 @@ class MinibatchReader:
             return
         files = chain([first], rest)
         if is_on_this_machine(first.url):
-            # Here a thread would cost more than it saves.
+            # Threads do not pay off for local files.
             yield from _usable(map(load_arrow, files), log)
         else:
             ahead = max(1, min(_AHEAD, _AHEAD_BYTES // (first.size_bytes or _AHEAD_BYTES // 4)))
@@ -148,14 +147,13 @@ class MinibatchReader:
                 yield from _usable(found, log)
 
     def load(self, files: Iterable[FileToRead], log: "SkipLog") -> Generator[DataSet]:
-        """Yield what the loader makes of each of `files`, in order; close it before its end."""
-        # Closed here: left to the garbage collector, threads may be joined in the midst of
-        # Python's own work on threads, which waits forever.
+        """Yield the loader's DataSet of each file, in order; close the generator when done."""
+        # Close explicitly: joining threads from the garbage collector can deadlock.
         with closing(read_ahead(files, self._loaded)) as found:
             yield from _usable(found, log)
 
     def load_arrow(self, file: FileToRead, *, checker: "ArrowChecker") -> bytes | UnusableItem:
-        """Return the chunk of an Arrow file, or the part of it that is to be read."""
+        """Return the chunk of an Arrow file, or the requested range of its examples."""
         try:
             content = read_bytes(file.url)
             rows, columns = checker.rows_and_columns(content)
@@ -166,7 +164,7 @@ class MinibatchReader:
         if file.examples is not None and file.examples != rows:
             return _unlike(file.url, f"{rows} examples", f"{file.examples}")
         if not file.is_as_written(content):
-            return _unlike(file.url, "other bytes", "those of its checksum")
+            return _unlike(file.url, "other bytes", "bytes that match its checksum")
         if file.start or file.stop is not None:
             return to_bytes(from_bytes(content).take(slice(file.start, file.stop)))
         return content
@@ -182,10 +180,10 @@ class MinibatchReader:
 def read_ahead(
     items: Iterable[Item], function: Callable[[Item], Result], *, threads: int = 2, ahead: int = 4
 ) -> Generator[Result]:
-    """`map(function, items)` on threads, with at most `ahead` results computed ahead, in order.
+    """Yield `map(function, items)` in order, with at most `ahead` results computed on threads.
 
-    Items are taken on the calling thread. An exception of `function` is raised at its place. The
-    threads end with the iterator: `close` it if it is left before its end.
+    Items are read on the calling thread. An exception of `function` is raised in place of its
+    result. Close the generator to stop the threads early.
 
     Example:
         >>> list(read_ahead([3, 1, 2], str))
@@ -225,7 +223,7 @@ def _usable(found: Iterable[Any], log: "SkipLog") -> Iterator[Any]:
 
 
 def checked_dataset(content: bytes) -> DataSet:
-    """`from_bytes` for bytes of unknown origin; the arrays are views of them."""
+    """Validate untrusted bytes and return `from_bytes` of them; the arrays are views."""
     import pyarrow as pa
 
     try:
@@ -233,40 +231,40 @@ def checked_dataset(content: bytes) -> DataSet:
             if "weights" not in reader.schema.names and not any(
                 name.startswith("features/") for name in reader.schema.names
             ):
-                raise NoFeaturesError(f"it has the columns {reader.schema.names}, no features")
+                raise NoFeaturesError(f"it has no features. Its columns are {reader.schema.names}")
             batch = reader.read_next_batch()
             batch.validate(full=True)
         dataset = from_bytes(content)
         if row_count(content) != len(dataset):
-            raise DataError("it does not hold the examples that its header says")
+            raise DataError("the number of examples differs from that in its header")
         if not len(dataset):
             raise NoFeaturesError("it holds no examples")
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # PyArrow's own, and NumPy's, of many kinds
-        raise DataError(f"it is no Arrow minibatch ({_short(error)})") from None
+    except Exception as error:  # PyArrow and NumPy raise many types
+        raise DataError(f"it is not an Arrow minibatch ({_short(error)})") from None
     return dataset
 
 
 class ArrowChecker:
-    """`checked_dataset` for many files of one layout, of which only the first is parsed.
+    """Validate many files of one layout, parsing only the first.
 
-    A stream's header holds all but the numbers themselves, so a file with the header and length of
-    a checked one needs no check.
+    The header of a stream describes all but the values, so a file with the same header and length
+    as a valid one is valid.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[bytes, tuple[int, Columns]]] = {}
 
     def rows_and_columns(self, content: bytes) -> tuple[int, Columns]:
-        """How many examples of which columns; raises what `checked_dataset` raises."""
+        """Return the number of examples and the columns; raises like `checked_dataset`."""
         known = self._known.get(len(content))
         if known is not None and content.startswith(known[0]) and content.endswith(_END):
             return known[1]
         dataset = checked_dataset(content)
         found = len(dataset), columns_of(dataset.layout)
         if len(self._known) < _KNOWN_HEADERS and content.endswith(_END):
-            end = 0  # of two messages: schema, and header of the record batch
+            end = 0  # end of the two header messages: schema and record batch
             for _ in range(2):
                 end += 8 + int.from_bytes(content[end + 4 : end + 8], "little")
             self._known[len(content)] = content[:end], found
@@ -277,20 +275,20 @@ class ArrowChecker:
 
 
 def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
-    """Load an `.npz` archive, as `numpy.savez` writes it; object arrays are refused.
+    """Load an `.npz` archive written by `numpy.savez`; object arrays are an error.
 
-    Arrays are named `features` and `labels` (or `x` and `y`), with `features_masks`,
-    `labels_masks` and `weights` (or `sample_weight`) if need be; with several inputs or outputs
-    `features/NAME`, `labels/NAME` and so on. An archive that would unpack to more than 64 MiB and
-    more than a hundred times its own length is refused.
+    Arrays are named `features` and `labels` (or `x` and `y`), and optionally `features_masks`,
+    `labels_masks` and `weights` (or `sample_weight`). With several inputs or outputs the names are
+    `features/NAME`, `labels/NAME` and so on. An archive that would expand to more than 64 MiB and
+    to more than 100 times its own length is an error.
 
     Example:
         np.savez("part-0.npz", features=images, labels=classes)
         data = sw.data.from_minibatches(spark, "parts/*.npz", loader=sw.data.numpy_loader)
 
     Raises:
-        DataError: if it is no such archive.
-        OSError: whatever the store says.
+        DataError: if the archive is invalid.
+        OSError: if the file cannot be read.
     """
     url = source.url if isinstance(source, MinibatchSource) else os.fspath(source)
     content = read_bytes(url)
@@ -298,22 +296,24 @@ def numpy_loader(source: MinibatchSource | str | os.PathLike[str]) -> DataSet:
         arrays = _npz_arrays(content)
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # NumPy's, zipfile's and zlib's, of many kinds
-        raise DataError(f"it is no .npz archive of numbers ({_short(error)})") from None
+    except Exception as error:  # NumPy, zipfile and zlib raise many types
+        raise DataError(f"it is not an .npz archive of numbers ({_short(error)})") from None
     groups: dict[str, Any] = {group: {} for group in _GROUPS}
     for key, array in arrays.items():
         group, _, name = _SHORT_NAMES.get(key, key).partition("/")
         if group == "weights":
             groups[group] = array
         elif group in groups:
-            # A bare mask belongs to the only array that it can belong to.
+            # A mask without a name belongs to the only input or output.
             alone = not any(other.startswith(f"{group}/") for other in arrays)
             bare = group.endswith("_masks") and not name and alone
             groups[group] = array if bare else groups[group] | {name or group: array}
         else:
-            raise DataError(f"its arrays must be named features, labels, …; there is {key!r}")
+            raise DataError(
+                f"its arrays must be named features, labels, …, but one is named {key!r}"
+            )
     if not groups["features"]:
-        raise NoFeaturesError(f"it has the arrays {sorted(arrays)}, no features")
+        raise NoFeaturesError(f"it has no features. Its arrays are {sorted(arrays)}")
     return DataSet(**groups)
 
 
@@ -323,12 +323,12 @@ def _npz_arrays(content: bytes) -> dict[str, np.ndarray[Any, Any]]:
         unpacked = sum(info.file_size for info in archive.infolist())
         if unpacked > max(_UNPACKED_BYTES, _UNPACKED_RATIO * len(content)):
             raise DataError(
-                f"its {len(content)} bytes would unpack to {unpacked}: more than 64 MiB, and more "
-                "than a hundredfold. Save it without compression (`numpy.savez`)"
+                f"its {len(content)} bytes would expand to {unpacked}: more than 64 MiB, and more "
+                "than 100 times its length. Save it without compression (`numpy.savez`)"
             )
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
-                raise DataError(f"its member {info.filename} is no array")
+                raise DataError(f"its member {info.filename} is not an array")
             arrays[info.filename.removesuffix(".npy")] = array_in(archive.read(info))
     return arrays
 

@@ -1,4 +1,4 @@
-"""Weights of examples in the loss: by their class, given beside the data, or one of its columns."""
+"""Example weights in the loss: per class, as an array, or from a column of the data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ from .dataset import Array, DataSet
 
 
 def weighted_by_class(dataset: DataSet, *, class_weight: Mapping[int, float]) -> DataSet:
-    """`dataset` whose examples weigh as their class says, 1 if it says nothing, times what they do.
+    """Return `dataset` with its weights multiplied by those of the classes, by default 1.
 
     Raises:
-        DataError: if the labels are no classes, one an example.
+        DataError: if the labels are not one class per example.
     """
     classes, places = np.unique(
         class_of_each_example(dataset, class_output(dataset, None)), return_inverse=True
@@ -25,15 +25,15 @@ def weighted_by_class(dataset: DataSet, *, class_weight: Mapping[int, float]) ->
 
 
 def weighted(dataset: DataSet, *, sample_weight: Any) -> DataSet:
-    """`dataset` with weights, times those that it has.
+    """Return `dataset` with its weights multiplied by `sample_weight`.
 
     Args:
         dataset: the examples.
         sample_weight: (n,) array; (n, time) for the only output; output name -> either; or the name
-            of an input of one number an example, which becomes the weights.
+            of an input with one number per example, which is removed from the inputs.
 
     Raises:
-        DataError: if there is no such input or output, or a shape does not fit.
+        DataError: if the input or output does not exist, or a shape does not match.
     """
     if isinstance(sample_weight, Mapping):
         return _times(dataset, {f"labels_masks/{name}": w for name, w in sample_weight.items()})
@@ -46,7 +46,7 @@ def weighted(dataset: DataSet, *, sample_weight: Any) -> DataSet:
     columns = dataset.columns()
     if flat not in columns or len(dataset.features) == 1:
         raise DataError(
-            "`sample_weight` must be an array, or name an input that the data has beside those of "
+            "`sample_weight` must be an array, or the name of an input in addition to those of "
             f"the network. Received: sample_weight={sample_weight!r}; the data has "
             f"{sorted(dataset.features)}. Readers of tables take `weights=…`."
         )

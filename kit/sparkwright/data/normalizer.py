@@ -1,4 +1,4 @@
-"""What all normalizers can do, given the scales of their columns."""
+"""The base class of normalizers, which applies the scales of their columns."""
 
 import hashlib
 import json
@@ -19,13 +19,13 @@ from .scales import Direction, Group, Scales
 
 
 class Normalizer(Configuration, ABC):
-    """What `Standardize`, `MinMaxScale`, `ImageScale` and `NormalizerChain` can do."""
+    """Base class of `Standardize`, `MinMaxScale`, `ImageScale` and `NormalizerChain`."""
 
     __slots__ = ()
     _tagged: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Turn NumPy's numbers into Python's, and check the options."""
+        """Convert NumPy numbers to Python numbers, and check the options."""
         made: Any = self
         for each in fields(made):
             value = getattr(self, each.name)
@@ -35,62 +35,62 @@ class Normalizer(Configuration, ABC):
 
     @abstractmethod
     def _scales(self) -> tuple[Scales, ...]:
-        """What is done, in order."""
+        """Return the scales to apply, in order."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able values, with the name of the class; see `normalizer_from_dict`."""
+        """Return the settings as JSON values, with the class name; see `normalizer_from_dict`."""
         settings = Configuration.to_dict(self)
-        # 0 and 0.0 are the same setting, and so they are in fingerprints.
+        # Fingerprints must not distinguish 0 from 0.0.
         return {k: float(v) if isinstance(v, int) else v for k, v in settings.items()}
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Inputs that are scaled, in the order in which they were fitted; None: all there are."""
+        """The normalized inputs, in the order of fitting; None: all inputs."""
         names = self._names("features")
         return None if names is None else tuple(names)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Outputs whose labels are scaled, in the order in which they were fitted."""
+        """The outputs with normalized labels, in the order of fitting."""
         return tuple(self._names("labels") or ())
 
     def transform(self, data: Any) -> Any:
-        """Normalize features, and labels if they were fitted.
+        """Normalize features, and fitted labels.
 
-        Numbers become float32, unless they are floats already; they are computed in float64.
-        Steps and labels that a mask leaves out stay as they are.
+        Computation is in float64. Floats keep their dtype; other numbers become float32. Masked
+        steps and labels are unchanged.
 
         Args:
-            data: a DataSet; a DistributedDataSet, which stays lazy; features alone: the array of
+            data: a DataSet; a DistributedDataSet, which stays lazy; or features only: the array of
                 the only input, or a dict input name -> array.
 
         Returns:
-            The same kind of thing.
+            Normalized data of the same type.
 
         Raises:
-            DataError: if a name or shape is not what was fitted; for a DistributedDataSet when it
-                is read.
+            DataError: if a name or shape differs from the fitted one; for a DistributedDataSet
+                when it is read.
         """
         return self._everywhere(data, "apply", ("features", "labels"))
 
     def revert_features(self, data: Any) -> Any:
-        """The inverse of `transform` for features; labels stay.
+        """Invert `transform` for features; labels are unchanged.
 
         Args:
-            data: as for `transform`.
+            data: the same types as for `transform`.
         """
         return self._everywhere(data, "revert", ("features",))
 
     def revert_labels(self, outputs: Any) -> Any:
-        """Labels, or what a network for regression predicts, in their own units again.
+        """Convert normalized labels or predictions back to their original units.
 
         Args:
-            outputs: a DataSet or DistributedDataSet, whose labels are reverted; or what a network
-                predicts: an array for one output, a dict output name -> array, or a list in the
-                order of the fitted outputs.
+            outputs: a DataSet or DistributedDataSet, whose labels are converted; or predictions: an
+                array for one output, a dict output name -> array, or a list in the order of the
+                fitted outputs.
 
         Returns:
-            The same kind of thing; unchanged if no labels were fitted.
+            Data of the same type; unchanged if no labels were fitted.
         """
         return self._everywhere(outputs, "revert", ("labels",))
 
@@ -125,13 +125,13 @@ class Normalizer(Configuration, ABC):
         return self._bare(data, direction, groups[0])
 
     def _bare(self, data: Any, direction: Direction, group: Group) -> Any:
-        """Arrays that are in no data set."""
+        """Scale arrays that are not part of a data set."""
         names = self._names(group)
         if isinstance(data, Mapping):
             return self._arrays(group, direction, {str(n): np.asarray(a) for n, a in data.items()})
         if names == []:
             return data
-        names = names or [group]  # all inputs, whatever their names
+        names = names or [group]  # all inputs, with any name
         if len(names) == 1:
             return self._arrays(group, direction, {names[0]: np.asarray(data)})[names[0]]
         if not isinstance(data, Sequence) or len(data) != len(names):
@@ -143,7 +143,7 @@ class Normalizer(Configuration, ABC):
         return list(self._arrays(group, direction, arrays).values())
 
     def _names(self, group: Group) -> list[str] | None:
-        """Names of the arrays that change; None: all features, whatever their names."""
+        """Return the names of the scaled arrays; None: all features."""
         scales = self._scales()
         names = list(dict.fromkeys(name for step in scales for name in getattr(step, group)))
         every_input = group == "features" and any(step.inputs is not None for step in scales)

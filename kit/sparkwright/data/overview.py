@@ -1,4 +1,4 @@
-"""Data at a glance: how much there is, which arrays, how the classes are balanced."""
+"""Overview of a data set: sizes, arrays and class balance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,22 +12,22 @@ from .classes import add_counts, class_counts, named_counts
 from .dataset import DataSet
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
-# Class -> how often it occurs; None: the labels are no classes.
+# Class -> number of examples; None: the labels are not classes.
 _Classes = dict[str, dict[int, int] | None]
 _Summary = tuple[int, Layout, _Classes]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataOverview:
-    """What a report shows of a data set.
+    """The overview of a data set in a report.
 
     Attributes:
-        rows: examples.
-        partitions: examples in each partition; () where there are none.
-        size_bytes: of the arrays, uncompressed.
-        columns: flat name, such as "labels/labels" -> (dtype, shape of one example). A length that
-            differs between pieces of the data is 0.
-        classes: output -> class -> how many; only of outputs whose labels are classes.
+        rows: number of examples.
+        partitions: number of examples in each partition; () for data without partitions.
+        size_bytes: size of the arrays, uncompressed.
+        columns: flat name, such as "labels/labels" -> (dtype, shape of one example). Axes of
+            varying length are 0.
+        classes: output -> class -> number of examples; only for outputs with class labels.
         fingerprint: changes when the data does; None: unknown.
     """
 
@@ -39,7 +39,7 @@ class DataOverview:
     fingerprint: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields; the names of classes as text."""
+        """Return the fields as JSON values, with classes as text."""
         return asdict(self) | {
             "partitions": list(self.partitions),
             "columns": {
@@ -54,7 +54,7 @@ class DataOverview:
 
 
 def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
-    """Look through all of `data`, in one pass.
+    """Summarize `data` in one pass.
 
     Example:
         >>> import numpy as np
@@ -65,7 +65,7 @@ def overview_of(data: DataSet | DistributedDataSet) -> DataOverview:
     if isinstance(data, DataSet):
         return _overview(_summarize(data, 0, 0), {}, rows=len(data))
     partitions = data.partition_counts()
-    found = reduce_all(data, _summarize, _merge, description="look at the data")
+    found = reduce_all(data, _summarize, _merge, description="summarize the data")
     return _overview(
         found or (0, {}, {}),
         data.class_names,
@@ -114,6 +114,6 @@ def _merged_classes(one: _Classes, other: _Classes) -> _Classes:
         if first is not None and second is not None:
             try:
                 merged[name] = add_counts(first, second)
-            except DataError:  # too many different numbers for classes
+            except DataError:  # too many distinct numbers for classes
                 continue
     return merged

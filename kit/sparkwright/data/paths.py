@@ -1,4 +1,4 @@
-"""Which files a URL, a list or an export means, how they are shared out, who sees them."""
+"""Find files by URL, list or export, split them into partitions, and check their visibility."""
 
 import hashlib
 import os
@@ -39,27 +39,27 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FileToRead:
-    """A file, and what is known of it before it is read: None where that is unknown."""
+    """A file to read, with properties known in advance; None: unknown."""
 
     url: str
     size_bytes: int | None = None
-    examples: int | None = None  # in the file
-    start: int = 0  # the first example to take
-    stop: int | None = None  # one past the last; None: to the end
+    examples: int | None = None  # number of examples in the file
+    start: int = 0  # first example to read
+    stop: int | None = None  # end of the range to read; None: all remaining examples
     crc32c: int | None = None
 
     @property
     def taken(self) -> int:
-        """How many examples to take."""
+        """Number of examples to read."""
         return ((self.examples or 0) if self.stop is None else self.stop) - self.start
 
     def is_as_written(self, content: bytes) -> bool:
-        """Whether these bytes have the checksum of the manifest; True where that has none."""
+        """Whether `content` has the checksum in the manifest; True without a checksum."""
         return self.crc32c is None or crc32c_of(content) == self.crc32c
 
 
 def crc32c_of(content: bytes) -> int:
-    """The checksum of a file's bytes, as a manifest has it."""
+    """Return the CRC-32C of a file's bytes, as in a manifest."""
     import google_crc32c
 
     return google_crc32c.value(content)
@@ -67,12 +67,12 @@ def crc32c_of(content: bytes) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundFiles:
-    """The files that were asked for, in the order in which they are read."""
+    """The requested files, in reading order."""
 
     files: tuple[FileToRead, ...]
-    manifest: Manifest | None = None  # of the export that they are
-    fingerprint: str | None = None  # changes when a file does; None if unknown
-    probes: tuple[str, ...]  # all executors must see the first that the driver sees
+    manifest: Manifest | None = None  # manifest of the export, if the files are one
+    fingerprint: str | None = None  # changes when a file does; None: unknown
+    probes: tuple[str, ...]  # executors must see the first of these that the driver sees
 
 
 @overload
@@ -102,19 +102,19 @@ def list_paths(
     *,
     spark: "SparkSession | None" = None,
 ) -> "list[str] | RDD[str]":
-    """URLs of files, sorted; an export's minibatches in their order.
+    """List the URLs of files, sorted; the minibatches of an export in their order.
 
-    Files and folders whose names begin with "." or "_" are left out.
+    Files and folders whose names begin with "." or "_" are ignored.
 
     Args:
-        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`; local or of any store.
-        extensions: endings to keep, such as "csv", in any case; default None: all.
-        recursive: with sub-folders; default False.
-        spark: give an RDD of the URLs instead of a list; default None.
+        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`, in any file system.
+        extensions: file extensions to keep, such as "csv", in any case; default None: all.
+        recursive: whether to include subfolders; default False.
+        spark: a session, to return an RDD of URLs instead of a list; default None.
 
     Raises:
-        FileNotFoundError: if there is nothing, naming the URL.
-        OSError: whatever the store says.
+        FileNotFoundError: if no file exists, naming the URL.
+        OSError: if the folder cannot be listed.
     """
     name = os.fspath(url)
     export = export_at(name)
@@ -131,7 +131,7 @@ def list_paths(
 
 
 def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[FileToRead]]:
-    """Consecutive shares of files, cut where an edge, a number of examples, falls into a file.
+    """Split files into consecutive ranges of examples, cutting files at the given `edges`.
 
     Example:
         >>> shares = cut_files([FileToRead("a", 9, 3), FileToRead("b", 9, 4)], [0, 5, 7])
@@ -156,9 +156,10 @@ def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[Fi
 
 
 def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRead]]:
-    """Consecutive shares of as many examples each, give or take one; at most one a file.
+    """Split files into at most `shares` ranges whose numbers of examples differ by at most one.
 
-    Equal partitions need no repartition before training.
+    The number of ranges is at most that of files. Equal partitions need no repartition before
+    training.
     """
     total = sum(file.examples or 0 for file in files)
     shares = max(1, min(shares, len(files)))
@@ -166,16 +167,16 @@ def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRe
 
 
 def is_rdd(value: Any) -> bool:
-    """Whether `value` is an RDD; does not load Spark to find out."""
+    """Whether `value` is an RDD; does not import Spark."""
     pyspark: Any = sys.modules.get("pyspark")
     return pyspark is not None and isinstance(value, pyspark.RDD)
 
 
 def find_files(where: Any, *, ours: bool) -> FoundFiles:
-    """The files that `where` names, on the driver; see `from_minibatches`.
+    """Find the files at `where`, on the driver; see `from_minibatches`.
 
-    With `ours`, where there is no loader, text files are lists of paths, and of a folder that is no
-    export only `.arrow` files count. Else every file is data.
+    With `ours` (no loader), text files are lists of paths, and only the `.arrow` files of other
+    folders are data. Otherwise every file is data.
     """
     if isinstance(where, ExportedDataSet):
         where = where.url
@@ -190,7 +191,7 @@ def find_files(where: Any, *, ours: bool) -> FoundFiles:
 
 
 def export_at(url: str) -> ExportedDataSet | None:
-    """The export at `url`; None if there is none, or a `manifest.json` of another program."""
+    """Return the export at `url`; None if missing, or if `manifest.json` is of another program."""
     if _is_pattern(url):
         return None
     try:
@@ -217,11 +218,11 @@ def _found_at(url: str, *, ours: bool) -> FoundFiles:
         return _listed([line for f in stored for line in _lines(f.url)], source=url)
     kept = [f for f in stored if f.url.endswith(".arrow") or not ours]
     if not kept:
-        found = f"{len(stored)} files, {_name(stored[0])} the first" if stored else "no file"
+        found = f"{len(stored)} files, starting with {_name(stored[0])}" if stored else "no file"
         raise DataError(
             "there must be at least one file"
             f"{' that ends in .arrow' if ours else ''}. Received: {url}, with {found}. "
-            "For files of another format give a `loader` to `fit_paths`, `from_minibatches` or "
+            "For other file formats give a `loader` to `fit_paths`, `from_minibatches` or "
             "`read_minibatches`."
         )
     digest = hashlib.sha256()
@@ -237,7 +238,9 @@ def _found_at(url: str, *, ours: bool) -> FoundFiles:
 def _of_export(export: ExportedDataSet) -> FoundFiles:
     manifest = export.manifest
     if not manifest.files:
-        raise DataError(f"an export must have at least one file. Received: {export.url} with none.")
+        raise DataError(
+            f"an export must have at least one file. Received: {export.url} with no files."
+        )
     return FoundFiles(
         files=tuple(
             FileToRead(path, file.size_bytes, file.examples, crc32c=file.crc32c)
@@ -250,9 +253,9 @@ def _of_export(export: ExportedDataSet) -> FoundFiles:
 
 
 def _listed(urls: Sequence[str], *, source: str) -> FoundFiles:
-    """Files that are looked at only when they are read: there may be very many."""
+    """Return listed files without checking them, as there may be very many."""
     if not urls:
-        raise DataError(f"there must be at least one file. Received: {source}, which names none.")
+        raise DataError(f"there must be at least one file. Received: {source} with no files.")
     files = tuple(FileToRead(absolute(url)) for url in urls)
     return FoundFiles(files=files, probes=tuple(file.url for file in files[:_PROBES]))
 
@@ -266,7 +269,9 @@ def _lines(url: str) -> list[str]:
             f"{error.start})."
         ) from None
     if "\0" in text:
-        raise DataError(f"a file of paths must be text. Received: {url}, with zero bytes.")
+        raise DataError(
+            f"a file of paths must be text. Received: {url}, which contains zero bytes."
+        )
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -274,11 +279,11 @@ def _name(file: StoredFile) -> str:
     return file.url.rpartition("/")[2]
 
 
-# -- what executors see
+# -- visibility of files to executors
 
 
 def check_reached(spark: "SparkSession", folder: str) -> None:
-    """Check, before hours of work, that executors see what the driver writes into `folder`."""
+    """Check that executors see a file that the driver writes into `folder`."""
     if not is_local(spark):
         probe = join(folder, "_probe")
         write_bytes(probe, folder.encode())
@@ -287,22 +292,23 @@ def check_reached(spark: "SparkSession", folder: str) -> None:
 
 
 def check_complete(folder: str, written: set[str]) -> None:
-    """Check that the driver sees the entries that executors have written, and nothing else."""
+    """Check that `folder` contains exactly the entries written by executors."""
     found = {name.rstrip("/") for name in list_entries(folder) if not name.startswith((".", "_"))}
     if found != written:
         missing, more = sorted(written - found), sorted(found - written)
         raise DataError(
-            "the folder must hold what the tasks have written. Received: "
-            f"{len(missing)} of {len(written)} missing {missing[:3]}, {len(more)} more "
-            f"{more[:3]}, in {folder}. All executors must write into one store, and the data must "
-            "be the same each time it is computed."
+            "the folder must contain exactly the files written by the tasks. Received: "
+            f"{len(missing)} of {len(written)} missing {missing[:3]}, {len(more)} additional "
+            f"{more[:3]}, in {folder}. All executors must write to one file system, and the data "
+            "must be deterministic."
         )
 
 
 def check_visible(spark: "SparkSession", *urls: str) -> None:
-    """Have the executors read the first file that the driver can read, and compare; a Spark job.
+    """Check in a Spark job that executors read the same file as the driver.
 
-    Nothing happens if all of Spark runs on this machine, or there is no such file.
+    The first of `urls` that the driver can read is checked. Nothing is checked if Spark is local
+    or no file is readable.
     """
     if is_local(spark):
         return
@@ -316,12 +322,12 @@ def check_visible(spark: "SparkSession", *urls: str) -> None:
 
 
 def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
-    """`check_visible` wherever Spark runs: one task for each slot."""
+    """Compare the file's digest on all executors, with one task per slot."""
 
     def look(_: object) -> Iterator[tuple[str, str]]:
         try:
-            problem = "" if digest_of(url) == digest else "another file is there"
-        except Exception as error:  # stores raise errors of their own kinds
+            problem = "" if digest_of(url) == digest else "the content differs"
+        except Exception as error:  # file systems raise various types
             problem = f"{type(error).__name__}: {error}"
         yield socket.gethostname(), problem
 
@@ -334,12 +340,12 @@ def ask_executors(spark: "SparkSession", url: str, digest: str) -> None:
         more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
         raise ConfigurationError(
             "every executor must see the files that the driver sees. Received: "
-            f"{url}, which these hosts do not: {hosts}{more}. Use a store that all reach "
-            "(hdfs://…, s3://…), or a folder that is mounted at the same place everywhere."
+            f"{url}, which these hosts do not see: {hosts}{more}. Use a shared file system "
+            "(hdfs://…, s3://…), or a folder that is mounted at the same path on all hosts."
         )
 
 
 def digest_of(url: str) -> str:
-    """SHA-256 of a file's first mebibyte."""
+    """Return the SHA-256 of a file's first MiB."""
     with open_to_read(url) as file:
         return hashlib.sha256(file.read(_PROBED_BYTES)).hexdigest()

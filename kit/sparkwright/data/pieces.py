@@ -1,7 +1,7 @@
-"""A distributed data set made of pieces that executors read: files, parts of files, batches.
+"""Distributed data sets made of pieces that executors read: files, parts of files, batches.
 
-Every file format goes through `from_pieces`: the driver lists pieces, executors read them, what
-they skip is counted once however often Spark runs a task.
+All file formats use `from_pieces`: the driver lists pieces, and executors read them. Skipped items
+are counted once, even if Spark repeats a task.
 """
 
 import operator
@@ -28,15 +28,15 @@ _PARTITION_BYTES = 128 << 20
 
 
 class SkipLog:
-    """Where a reader reports what it cannot use: an error, or counted and skipped.
+    """Handle invalid items reported by a reader: raise, or skip and count them.
 
     Attributes:
-        raises: whether the first report ends the reading.
-        skipped: what has been reported so far.
+        raises: whether the first report raises an error.
+        skipped: items skipped so far.
     """
 
     def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
-        """Raise at the first report, or go on; or call `told` with each reason and message."""
+        """Raise at the first report or skip, or call `told` with each reason and message."""
         self.raises, self._told = on_error == "raise", told
         self.skipped = Skipped()
 
@@ -50,18 +50,18 @@ class SkipLog:
         column: str = "",
         received: str = "",
     ) -> None:
-        """Report `count` items, as an `UnusableItem` has it; the caller goes on without them.
+        """Report `count` items, which the caller skips if this returns.
 
         Args:
-            reason: a few words, the same for all items of a kind.
-            message: rule, value received, remedy.
-            count: how many items.
-            is_wanted: whether they are left out on request, which is never an error.
+            reason: short description, the same for all items of a kind.
+            message: rule, value received and remedy.
+            count: number of items.
+            is_wanted: whether the items are skipped on request, which is never an error.
             column: the column with the invalid values, for previews; default: none.
-            received: the invalid text, for previews; default: not known.
+            received: the invalid text, for previews; default: unknown.
 
         Raises:
-            DataError: `message`, with `on_error="raise"`.
+            DataError: with `message`, if `on_error="raise"`.
         """
         if is_wanted:
             self.skipped = self.skipped + Skipped.of(reason, message, count=count)
@@ -79,7 +79,7 @@ def check_on_error(on_error: str) -> None:
 
 
 def check_partitions(partitions: Any) -> None:
-    """Raise ConfigurationError unless `partitions` is a count, or None."""
+    """Raise ConfigurationError unless `partitions` is a count or None."""
     check_count("partitions", partitions, optional=True)
 
 
@@ -94,17 +94,17 @@ def from_pieces(
     fingerprint: str | None = None,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> DistributedDataSet:
-    """Distribute what `read` makes of `pieces`, in their order.
+    """Create a distributed data set by applying `read` to `pieces`, in order.
 
     Args:
         spark: the session.
-        pieces: picklable descriptions of what to read.
-        read: piece, log -> DataSets; runs on executors, small ones are joined to chunks.
-        sizes: about how many bytes each piece is: partitions get equal shares.
-        partitions: how many, at most one a piece; default None: Spark's default parallelism, or
-            more if a partition would hold more than 128 MiB.
-        on_error: what `log.skip` does; "raise" (default) or "skip".
-        fingerprint: changes when the pieces, their content or the way they are read change.
+        pieces: picklable descriptions of the pieces.
+        read: piece, log -> DataSets; runs on executors; small DataSets are joined to chunks.
+        sizes: approximate bytes of each piece, to balance the partitions.
+        partitions: number of partitions, at most one per piece; default None: Spark's default
+            parallelism, or more if a partition would exceed 128 MiB.
+        on_error: behavior of `log.skip`: "raise" (default) or "skip".
+        fingerprint: changes when the pieces, their content or the reader's options change.
         class_names: output name -> names of its classes.
     """
     check_on_error(on_error)
@@ -135,15 +135,16 @@ def read_groups(
     gives_chunks: bool = False,
     **known: Any,
 ) -> DistributedDataSet:
-    """Distribute the examples that `read` makes of the pieces of each partition.
+    """Create a distributed data set by applying `read` to the pieces of each partition.
 
     Args:
         spark: the session.
-        groups: the pieces of each partition; or an RDD of pieces in lists, which keeps its own.
+        groups: the pieces of each partition; or an RDD of lists of pieces, which keeps its
+            partitions.
         read: all pieces of a partition, log -> DataSets; runs on executors.
-        on_error: what `log.skip` does.
-        gives_chunks: `read` gives chunks instead of DataSets.
-        known: what else is known of the data: arguments of `DistributedDataSet`.
+        on_error: behavior of `log.skip`: "raise" or "skip".
+        gives_chunks: whether `read` yields chunks instead of DataSets.
+        known: further arguments of `DistributedDataSet`.
     """
     check_on_error(on_error)
     context = context_of(spark)
@@ -165,16 +166,16 @@ def read_groups(
 
 
 def partition_count(spark: "SparkSession", sizes: Sequence[int], partitions: int | None) -> int:
-    """How many partitions to make: as asked for, or by Spark's parallelism and the bytes."""
+    """Return the requested number of partitions, or a default by parallelism and bytes."""
     check_partitions(partitions)
     least = -(-sum(sizes) // _PARTITION_BYTES)
     return partitions or max(context_of(spark).defaultParallelism, least)
 
 
 def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
-    """Consecutive indices in at most `groups` groups of about the same total size, none empty.
+    """Group consecutive indices into at most `groups` non-empty groups of similar total size.
 
-    Where no size is above 0, groups are of about the same number.
+    If all sizes are 0, the groups have similar numbers of indices.
 
     Example:
         >>> group_by_size([4, 1, 1, 2], 2)
@@ -186,7 +187,7 @@ def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
     left, total = len(sizes), sum(sizes)
     done = 0
     for index, size in enumerate(sizes):
-        # A new group where the running total passes the next equal share of the whole.
+        # Start a new group where the running total passes the next equal fraction of the whole.
         opens = not found or (done + size / 2) * groups >= total * len(found)
         if (opens and len(found) < groups) or len(found) + left <= min(groups, len(sizes)):
             found.append([])
@@ -197,28 +198,28 @@ def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
 
 
 class SkipTracker:
-    """What each partition of a source skipped; told by executors, a later attempt replaces."""
+    """Skipped items of each partition, sent by executors; later attempts replace earlier ones."""
 
     def __init__(self, context: Any) -> None:
-        """Nothing known yet."""
+        """Start without any counts."""
         self.done = accumulator(context, dict[int, Skipped], operator.or_)
         self.rdd: RDD[bytes] | None = None
 
     def so_far(self) -> Skipped:
-        """The sum over the partitions that have been read to their end."""
+        """The sum over all completely read partitions."""
         found: dict[int, Skipped] = self.done.value
         return sum((found[index] for index in sorted(found)), Skipped())
 
     def total(self, spark: "SparkSession") -> Skipped:
-        """The sum over all partitions; a Spark job if some have not been read to their end yet."""
+        """Return the sum over all partitions; runs a Spark job if some are not completely read."""
         rdd = self.rdd
         assert rdd is not None
         if len(self.done.value) < rdd.getNumPartitions():
-            collect(spark, rdd.mapPartitions(_drain), description="count what is skipped")
+            collect(spark, rdd.mapPartitions(_drain), description="count skipped items")
         return self.so_far()
 
 
 def _drain(chunks: Iterable[bytes]) -> Iterator[None]:
     for chunk in chunks:
-        row_count(chunk)  # raises the error that a chunk carries
+        row_count(chunk)  # raises the error stored in a chunk
     yield from ()

@@ -1,4 +1,4 @@
-"""Straight lines for columns: what a normalizer does to one array, and back."""
+"""Linear scales of the columns of an array, and their inverse."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .texts import is_text
 Direction = Literal["apply", "revert"]
 Group = Literal["features", "labels"]
 Numbers = NDArray[np.float64]
-_BLOCK_NUMBERS = 1 << 16  # computed at once: what fits into a processor's cache
+_BLOCK_NUMBERS = 1 << 16  # a block fits into the processor's cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -26,11 +26,11 @@ class ColumnScale:
     """`(x - shift) / divisor * factor + offset` for the columns of one array.
 
     Attributes:
-        per: "feature": one column for each position of the last axis; "element": one for each
-            element of an example; "value": one for all numbers.
+        per: "feature": one column per position of the last axis; "element": one per element of an
+            example; "value": one for all numbers.
         shift: float64, (columns,), or the shape of an example, or (1,).
-        divisor: likewise; never 0.
-        columns: positions of the last axis that change, the others stay; None: all.
+        divisor: float64, the same shape; never 0.
+        columns: positions of the last axis to scale; None: all.
     """
 
     per: Per
@@ -41,7 +41,7 @@ class ColumnScale:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse numbers that cannot be reverted."""
+        """Raise for numbers whose scale has no inverse."""
         check_choice("per", self.per, get_args(Per))
         if self.shift.shape != self.divisor.shape or not self.shift.ndim:
             raise ConfigurationError(
@@ -51,23 +51,23 @@ class ColumnScale:
         finite = bool(np.isfinite(self.shift).all() and np.isfinite(self.divisor).all())
         if not finite or bool((self.divisor == 0).any()):
             raise ConfigurationError(
-                "the numbers of a normalizer must be finite, and those that divide other than 0. "
+                "the numbers of a normalizer must be finite, and divisors must not be 0. "
                 f"Received: shift={self.shift}, divisor={self.divisor}."
             )
 
     def mapped(
         self, array: Array, direction: Direction, *, what: str, mask: Array | None = None
     ) -> Array:
-        """The scaled numbers, or with "revert" the numbers that were scaled, computed in float64.
+        """Scale `array`, or invert the scale with "revert"; computed in float64.
 
-        Numbers stay where `mask`, (n,) or (n, time), is 0. The dtype is that of `array` if that is
-        a float's, else float32. `what` names the array in messages.
+        Numbers are unchanged where `mask`, (n,) or (n, time), is 0. Floats keep their dtype; other
+        numbers become float32. `what` names the array in messages.
         """
         self._check(array, what)
         result = np.empty(array.shape, array.dtype if array.dtype.kind == "f" else np.float32)
         example = array.shape[1:]
         rows = max(1, _BLOCK_NUMBERS // math.prod(example))
-        # As long as a block: NumPy is slow where it has to repeat a few numbers very often.
+        # Repeat the scales to a whole block: NumPy is slow at broadcasting short arrays.
         block_shape = (min(rows, len(array)), *example)
         shift = np.ascontiguousarray(np.broadcast_to(self.shift, block_shape))
         divisor = np.ascontiguousarray(np.broadcast_to(self.divisor, block_shape))
@@ -109,17 +109,17 @@ class ColumnScale:
             )
             raise DataError(
                 f"{what} must have the shape that the normalizer was fitted to, {fitted}. "
-                f"Received: shape {array.shape[1:]} an example."
+                f"Received: shape {array.shape[1:]} per example."
             )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Scales:
-    """What one normalizer does to a data set, by the names of inputs and outputs."""
+    """The scales of one normalizer, by names of inputs and outputs."""
 
     features: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
     labels: Mapping[str, ColumnScale] = field(default_factory=dict[str, ColumnScale])
-    inputs: ColumnScale | None = None  # of inputs that `features` does not name
+    inputs: ColumnScale | None = None  # scale of all inputs not in `features`
 
     def mapped(
         self,
@@ -128,19 +128,19 @@ class Scales:
         arrays: Mapping[str, Array],
         masks: Mapping[str, Array],
     ) -> dict[str, Array]:
-        """The arrays of a group, scaled or reverted."""
+        """Return the arrays of a group, scaled or reverted."""
         scales = self.features if group == "features" else self.labels
         if set(scales) - set(arrays):
             raise DataError(
-                f"the normalizer was fitted to {group} {sorted(scales)}. Received: "
-                f"{sorted(arrays)}. Give them the same names."
+                f"the normalizer was fitted to the {group} {sorted(scales)}. Received: "
+                f"{sorted(arrays)}. Use the same names."
             )
         found = dict(arrays)
         for name, array in arrays.items():
             scale = scales.get(name, self.inputs if group == "features" else None)
             what = f"{group} {name!r}"
             if is_text(array) and name in scales:
-                raise DataError(f"a normalizer takes numbers. Received: {what} of text.")
+                raise DataError(f"a normalizer requires numbers. Received: {what} of text.")
             if scale is not None and not is_text(array):
                 found[name] = scale.mapped(array, direction, what=what, mask=masks.get(name))
         return found

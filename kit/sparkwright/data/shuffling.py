@@ -1,7 +1,7 @@
-"""One shuffle that sends each example of an RDD of chunks to its partition.
+"""Shuffle the examples of an RDD of chunks to given partitions.
 
-A chunk is `to_bytes(DataSet)`: Arrow bytes of one or more examples. Examples are counted, split
-and joined as arrays of a chunk, never one Python object each.
+A chunk is `to_bytes(DataSet)`: Arrow bytes of one or more examples. Chunks are split and joined as
+arrays, without a Python object per example.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,31 +19,31 @@ from .dataset import DataSet
 if TYPE_CHECKING:
     from pyspark import RDD
 
-CHUNK_BYTES = 1 << 20  # about what a chunk holds after a shuffle
-# What is sent is smaller: PySpark keeps up to about ten pieces for each target before it writes.
+CHUNK_BYTES = 1 << 20  # approximate size of a chunk after a shuffle
+# Smaller than a chunk: PySpark buffers about ten pieces per target before writing.
 _PIECE_BYTES = CHUNK_BYTES // 4
-_OUTBOX_BYTES = 32 * CHUNK_BYTES  # held by a task on the sending side, over all targets
+_OUTBOX_BYTES = 32 * CHUNK_BYTES  # limit of the send buffers of a task, over all targets
 
-# (target, source partition, number of the piece's first example in it). Sorting by it brings the
-# examples of a target back into their original order.
+# (target, source partition, index of the piece's first example in it). Sorting by key restores the
+# original order of the examples of a target.
 Key = tuple[int, int, int]
 
 
 class Destined(Protocol):
-    """What says where examples go; see `Placement`."""
+    """Maps examples to targets; see `Placement`."""
 
     def destinations(self, source: int, start: int, stop: int) -> NDArray[np.int32]:
-        """(stop - start,) int32 target of examples `start` to `stop` of `source`."""
+        """Return the (stop - start,) int32 targets of examples `start` to `stop` of `source`."""
         ...
 
 
 def indexed_counts(rdd: "RDD[bytes]") -> "RDD[tuple[int, int]]":
-    """Lazy pairs of each partition's index and number of examples."""
+    """Return a lazy RDD of (partition index, number of examples)."""
     return rdd.mapPartitionsWithIndex(_count_partition)
 
 
 def counts_in_order(found: Iterable[tuple[int, int]]) -> list[int]:
-    """The counts of `indexed_counts`, ordered by partition."""
+    """Return the counts of `indexed_counts`, ordered by partition."""
     return [count for _, count in sorted(found)]
 
 
@@ -56,13 +56,12 @@ def place(
     partition_of: Callable[[int], int] = int,
     join: Callable[[Iterable[tuple[Key, bytes]]], Iterator[bytes]] | None = None,
 ) -> "RDD[bytes]":
-    """One shuffle that sends every example where `placement` says.
+    """Send every example to its target by `placement`, in one shuffle.
 
-    A partition may have several targets (`partition_of`: target -> partition), which come one after
-    the other. `join` makes chunks of the pieces of a partition, sorted by their keys; by default
-    in their order of before.
+    A partition may hold several consecutive targets (`partition_of`: target -> partition). `join`
+    joins the pieces of a partition, sorted by key, to chunks; by default in their original order.
     """
-    # Any: PySpark's annotations of the sort below do not accept a tuple as key.
+    # Any: PySpark's annotations of the sort below do not accept tuple keys.
     pieces: Any = rdd.mapPartitionsWithIndex(
         partial(
             _pieces_or_error,
@@ -78,27 +77,27 @@ def place(
 
 
 def _count_partition(partition: int, chunks: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    # A generator, so that an error is met where `collect` hands errors on.
+    # A generator, so that errors are raised during iteration, where `collect` handles them.
     yield partition, sum(map(row_count, chunks))
 
 
 def _target_of(key: Key, *, partition_of: Callable[[int], int]) -> int:
-    # The key of an error holds the partition instead of a target.
+    # The key of an error encodes the partition instead of a target.
     return -1 - key[0] if key[0] < 0 else partition_of(key[0])
 
 
 class _Outbox:
-    """Small pieces on their way to each target, joined until they are worth sending."""
+    """Send buffers that join small pieces for each target."""
 
     def __init__(self, source: int) -> None:
         self._source = source
         self._waiting: dict[int, list[DataSet]] = {}
-        self._first: dict[int, int] = {}  # number of the first example waiting for each target
+        self._first: dict[int, int] = {}  # index of the first buffered example of each target
         self._bytes: dict[int, int] = {}
         self._all_bytes = 0  # the sum of `_bytes`
 
     def put(self, target: int, first: int, piece: DataSet) -> Iterator[tuple[Key, bytes]]:
-        """Take a piece; yield what became large enough to go."""
+        """Add a piece; yield the buffers that became large enough."""
         waiting = self._waiting.get(target)
         if waiting and waiting[0].layout != piece.layout:
             yield from self.send(target)
@@ -113,7 +112,7 @@ class _Outbox:
             yield from self.send_all()
 
     def send(self, target: int) -> Iterator[tuple[Key, bytes]]:
-        """Yield what waits for `target`, if anything does."""
+        """Yield the buffer of `target`, if any."""
         pieces = self._waiting.pop(target, None)
         if pieces:
             self._all_bytes -= self._bytes.pop(target)
@@ -121,7 +120,7 @@ class _Outbox:
             yield key, to_bytes(DataSet.concatenate(pieces))
 
     def send_all(self) -> Iterator[tuple[Key, bytes]]:
-        """Yield everything that waits."""
+        """Yield all buffers."""
         for target in list(self._waiting):
             yield from self.send(target)
 
@@ -129,7 +128,7 @@ class _Outbox:
 def _pieces_or_error(
     source: int, chunks: Iterable[bytes], *, partitions: int, **options: Any
 ) -> Iterator[tuple[Key, bytes]]:
-    """`_pieces`; a DataError goes to every partition, where it sorts before all pieces."""
+    """Yield `_pieces`; a DataError is sent to every partition, where it sorts first."""
     try:
         yield from _pieces(source, chunks, **options)
     except DataError as error:
@@ -140,7 +139,7 @@ def _pieces_or_error(
 def _pieces(
     source: int, chunks: Iterable[bytes], *, placement: Destined, source_counts: tuple[int, ...]
 ) -> Iterator[tuple[Key, bytes]]:
-    """Split one partition's chunks by target (on an executor)."""
+    """Split one partition's chunks by target; runs on an executor."""
     expected = source_counts[source]
     outbox, start = _Outbox(source), 0
     for chunk in chunks:
@@ -151,7 +150,7 @@ def _pieces(
             targets = placement.destinations(source, start, stop)
             target = int(targets[0])
             if len(chunk) >= _PIECE_BYTES and bool((targets == target).all()):
-                yield from outbox.send(target)  # what came earlier must carry the lower key
+                yield from outbox.send(target)  # earlier examples need the lower key
                 yield (target, source, start), chunk
             else:
                 dataset = from_bytes(chunk)
@@ -164,7 +163,7 @@ def _pieces(
 
 
 def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.intp]]]]:
-    """Yield each target and the rows that go to it, increasing."""
+    """Yield each target and its rows, in increasing order."""
     order = np.argsort(targets, kind="stable")
     starts = np.flatnonzero(np.diff(targets[order])) + 1
     for rows in np.split(order, starts):
@@ -172,7 +171,7 @@ def _runs(targets: NDArray[np.int32]) -> Iterator[tuple[int, np.ndarray[Any, np.
 
 
 def _joined(placed: Iterable[tuple[Key, bytes]]) -> Iterator[bytes]:
-    """Join sorted pieces to chunks of about `CHUNK_BYTES` (on an executor)."""
+    """Join sorted pieces to chunks of about `CHUNK_BYTES`; runs on an executor."""
     waiting: list[bytes] = []
     layout: Any = None
     for _, piece in placed:
@@ -194,7 +193,7 @@ def _join(pieces: list[bytes]) -> bytes:
 
 def _changed_data(source: int, expected: int, found: str) -> DataError:
     return DataError(
-        f"the data changed after it was counted: the plan says {expected} examples in partition "
+        f"the data must not change after it is counted: {expected} examples in partition "
         f"{source}. Received: {found}. Make the data deterministic (seed its random steps), or "
         "persist it before it is counted."
     )

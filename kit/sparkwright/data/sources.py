@@ -1,4 +1,4 @@
-"""Sources of data as plain values: a reader of `sparkwright.data`, its arguments, and a split."""
+"""Data sources as configuration: a reader of `sparkwright.data`, its arguments and a split."""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ DataTask = Literal["classification", "regression", "other"]
 
 @configuration
 class DataSplit(Configuration):
-    """Shares of the parts, and how they are drawn. The rest is trained on.
+    """Fractions of validation and test data, and how they are drawn; the rest is training data.
 
     Example:
         >>> DataSplit(test=0.2).shares
@@ -73,18 +73,17 @@ class DataSplit(Configuration):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Name of each part -> its share; parts of share 0 are left out. They sum to 1."""
+        """Name of each part -> its fraction, with a sum of 1; parts of fraction 0 are left out."""
         rest = math.fsum([1.0, -self.validation, -self.test])
         found = {"train": round(rest, 10), "validation": self.validation, "test": self.test}
         return {name: share for name, share in found.items() if share > 0}
 
     def to_code(self, variable: str = "data", *, seed: str | None = None) -> str:
-        """Python source that splits `variable`; empty if all is trained on.
+        """Return Python source that splits `variable`; empty if all data is training data.
 
         Args:
-            variable: the name of the data; default "data".
-            seed: Python source that stands in place of the seed, such as a name; default None:
-                the seed itself.
+            variable: name of the data variable; default "data".
+            seed: Python expression for the seed, such as a name; default None: the seed's value.
 
         Example:
             >>> print(DataSplit(validation=0.0, test=0.25).to_code("digits"), end="")
@@ -103,9 +102,9 @@ class DataSplit(Configuration):
 
 @configuration
 class DataSource(Configuration):
-    """Where data comes from and what of it is used, complete enough to load it: `load(spark)`.
+    """A description of data, its columns and its split, from which `load(spark)` reads it.
 
-    It may be incomplete while a user edits it: `problem` says what is missing.
+    A source may be incomplete while a user edits it: `problem` describes what is missing.
 
     Raises:
         ConfigurationError: if a field is invalid.
@@ -119,7 +118,7 @@ class DataSource(Configuration):
     """
 
     format: SourceFormat = option(
-        default="digits", help="How it is stored: the reader. The default is the bundled images."
+        default="digits", help="Format of the data. The default is a bundled data set of images."
     )
     url: str = option(
         default="",
@@ -132,29 +131,29 @@ class DataSource(Configuration):
     label: str | None = option(default=None, none_text="none", help="The column to predict.")
     categories: tuple[str, ...] = option(
         default=(),
-        help="Columns of text among the features; each becomes a feature of 0 or 1 for every "
+        help="Text columns among the features; each is one-hot encoded: one 0/1 feature for every "
         "value that occurs.",
     )
     task: DataTask = option(
         default="classification",
-        help='"classification": the label is a class. "regression": a number. "other": numbers, or '
-        "no label at all.",
+        help='"classification": the label is a class. "regression": a number. "other": numbers or '
+        "no label.",
     )
     classes: Literal["infer"] | int | tuple[str, ...] = option(
         default="infer",
         form=False,
-        help='With classification: "infer": all values that occur; a count: labels are integers '
-        "from 0; or their names, in order.",
+        help='Classes for classification. "infer": all values in the data. A count: labels are '
+        "integers from 0. A list: class names in order.",
     )
     options: Mapping[str, Any] = option(
         default_factory=dict,
         form=False,
-        help="Further arguments of the reader that differ from their defaults.",
+        help="Other arguments of the reader that differ from their defaults.",
     )
     partitions: int | None = option(
         default=None,
         minimum=1,
-        none_text="as fits Spark and the files",
+        none_text="automatic",
         help="Partitions of the distributed data.",
     )
     split: DataSplit = option(
@@ -194,7 +193,7 @@ class DataSource(Configuration):
         return found
 
     def _updated_options(self) -> dict[str, Any]:
-        """The options; those that earlier versions wrote in today's form."""
+        """Return the options, with those of earlier versions converted to the current form."""
         given = {str(name): value for name, value in self.options.items()}
         if "missing_number" in given or given.get("missing") == "fill":
             number = given.pop("missing_number", 0.0)
@@ -213,12 +212,12 @@ class DataSource(Configuration):
 
     @property
     def all_options(self) -> dict[str, Any]:
-        """Every option of the format, those at their defaults too."""
+        """All options of the format, including those at their defaults."""
         return {each.name: each.default for each in self.info.options} | dict(self.options)
 
     @property
     def problem(self) -> str | None:
-        """What is missing or does not go together, in a sentence; None: it can be loaded."""
+        """One sentence on a missing or inconsistent field; None: the source can be loaded."""
         info = self.info
         if info.needs_url and not self.url.strip():
             what = (
@@ -248,7 +247,7 @@ class DataSource(Configuration):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the reader after the place, without those at their defaults.
+        """The reader's arguments after the URL, without those at their defaults.
 
         Raises:
             ConfigurationError: if an option is invalid.
@@ -295,13 +294,12 @@ class DataSource(Configuration):
     def to_code(
         self, variable: str = "data", *, url: str | None = None, splits: bool = False
     ) -> str:
-        """Python source that loads the same data; it needs `sw` (sparkwright) and `spark`.
+        """Return Python source that loads the same data; it uses `sw` (sparkwright) and `spark`.
 
         Args:
-            variable: the name of the data; default "data".
-            url: Python source that stands in place of the URL, such as a name; default None: the
-                URL itself.
-            splits: whether `split_code` follows; default False.
+            variable: name of the data variable; default "data".
+            url: Python expression for the URL, such as a name; default None: the URL's value.
+            splits: whether the source of `split_code` follows; default False.
 
         Raises:
             ConfigurationError: if an option is invalid.
@@ -317,11 +315,11 @@ class DataSource(Configuration):
         return call_to_code(function, *first, **arguments) + "\n"
 
     def split_code(self, variable: str = "data", *, seed: str | None = None) -> str:
-        """Python source that goes on after `to_code(variable, splits=True)`, as `load_split` does.
+        """Return Python source to append to `to_code(variable, splits=True)`, like `load_split`.
 
         Args:
-            variable: the name of the data; default "data".
-            seed: Python source that stands in place of the seed; default None: the seed itself.
+            variable: name of the data variable; default "data".
+            seed: Python expression for the seed; default None: the seed's value.
         """
         code = self.split.to_code(variable, seed=seed)
         if not self._fills_later:
@@ -332,16 +330,16 @@ class DataSource(Configuration):
 
     @property
     def _fills_later(self) -> bool:
-        """Whether missing values are filled by what the training part of the split holds."""
+        """Whether missing values are filled with statistics of the training part of the split."""
         return self.options.get("missing") in get_args(Statistic) and len(self.split.shares) > 1
 
     def load(self, spark: "SparkSession") -> "DistributedDataSet":
-        """The data, distributed; classes that are to be found take a pass over it.
+        """Load the data on Spark; `classes="infer"` takes an additional pass over it.
 
         Raises:
-            ConfigurationError: if something is missing; see `problem`.
-            DataError: if files do not fit.
-            OSError: whatever the store says, naming the URL.
+            ConfigurationError: if the source is incomplete; see `problem`.
+            DataError: if files are invalid.
+            OSError: if a file cannot be read, naming its URL.
         """
         return self._load(spark)
 
@@ -354,10 +352,10 @@ class DataSource(Configuration):
         return self.info.reader(*first, **{**self.arguments, **other})
 
     def load_split(self, spark: "SparkSession") -> "dict[str, DistributedDataSet]":
-        """Name of each part ("train", "validation", "test") -> its data.
+        """Load the data and split it: name ("train", "validation", "test") -> data.
 
         Raises:
-            Exception: as `load`.
+            Exception: the errors of `load`.
         """
         shares = self.split.shares
         if len(shares) < 2:
@@ -367,12 +365,12 @@ class DataSource(Configuration):
         split = data.stratified_split if self.split.kind == "stratified" else data.random_split
         parts = split(list(shares.values()), seed=self.split.seed)
         if later:
-            # Of the training data alone: the others would no longer be independent.
+            # Statistics of the training data only, so that the other parts stay independent.
             parts = fill_missing(*parts, by=self.options["missing"])
         return dict(zip(shares, parts, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields; those at their defaults are left out, but for format and split."""
+        """Return the fields as JSON values, without defaults, but always with format and split."""
         usual = Configuration.to_dict(type(self)())
         found = Configuration.to_dict(self).items()
         return {n: v for n, v in found if n in ("format", "split") or v != usual[n]}

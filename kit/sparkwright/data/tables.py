@@ -1,4 +1,4 @@
-"""Arrow tables made DataSets by a schema, whole columns at a time; rows that do not fit, told."""
+"""Convert Arrow tables to DataSets by a schema, one column at a time; report invalid rows."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,15 +19,15 @@ NAMED = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """Rows that do not fit for one reason.
+    """Rows that are invalid for one reason.
 
     Attributes:
-        reason: a few words.
-        rows: their indices.
-        message: index -> rule, what was received, remedy.
-        is_wanted: left out on request (`missing="skip"`), so never an error.
+        reason: short description, the same for all rows.
+        rows: row indices.
+        message: row index -> error message.
+        is_wanted: the rows are skipped on request (`missing="skip"`), so they are never an error.
         column: the column with the invalid values; empty: the whole row.
-        received: index -> the invalid text; None: not kept.
+        received: row index -> the invalid text; None: not kept.
         stands_for: number of rows that each of `rows` represents.
     """
 
@@ -42,14 +42,14 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """A file, or a part of it.
+    """A file, or a part of one.
 
     Attributes:
-        url: the file.
-        parts: the first part (byte, row group or record batch), and one past the last; None: all.
-        is_whole: whether that is the whole file.
-        rows_before: rows of the file before them; None: unknown.
-        size_bytes: about how many.
+        url: URL of the file.
+        parts: half-open range of bytes, row groups or record batches; None: the whole file.
+        is_whole: whether the piece is the whole file.
+        rows_before: number of rows in the file before the piece; None: unknown.
+        size_bytes: approximate size.
     """
 
     url: str
@@ -60,22 +60,21 @@ class Piece:
 
     @property
     def is_first(self) -> bool:
-        """Whether the file begins with it."""
+        """Whether the piece is at the start of its file."""
         return self.parts is None or self.parts[0] == 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """How a column becomes numbers.
+    """How to convert one column to numbers.
 
     Attributes:
-        column: its name.
-        classes: None for numbers; else how many classes there are, or their names; "infer" keeps
-            the texts.
-        hot: whether classes become vectors.
-        shape: of the arrays that it holds; None: single values.
-        is_integer: whether numbers become int32.
-        option: where classes are listed, for messages.
+        column: name of the column.
+        classes: None: numbers; else the number of classes or their names; "infer" keeps the text.
+        hot: whether to one-hot encode classes.
+        shape: shape of the arrays in the column; None: scalars.
+        is_integer: whether to convert numbers to int32.
+        option: the option that lists the classes, for messages.
     """
 
     column: str
@@ -86,24 +85,24 @@ class Part:
     option: Literal["classes", "categories"] = "classes"
 
 
-# Column, row -> the value as it stands in the file, for messages.
+# Column, row -> the original value in the file, for messages.
 Shown = Callable[[str, int], Any]
-# A table and what messages show of it -> anything that has `take`, and what is wrong with its rows.
+# Table, original values -> an object with a `take` method, and the faults of its rows.
 Convert = Callable[[Any, Shown | None], tuple[Any, list[Fault]]]
 
 
 def to_dataset(
     table: Any, shown: Shown | None = None, *, schema: TableSchema
 ) -> tuple[DataSet, list[Fault]]:
-    """A DataSet of all rows of a table; those that faults name hold nothing of use.
+    """Convert all rows of a table to a DataSet; rows listed in the faults hold arbitrary values.
 
     Args:
         table: `pyarrow.Table` or `RecordBatch` with at least the columns that the schema uses.
-        shown: the values as messages should show them; default None: as in the table.
-        schema: what to make of it.
+        shown: original values for messages; default None: the values of the table.
+        schema: which columns become which arrays.
 
     Raises:
-        DataError: if a column has a type that cannot be what the schema says.
+        DataError: if the type of a column does not match the schema.
     """
     columns = Columns(table, schema.missing, shown, schema.fills)
     features = {
@@ -132,7 +131,7 @@ def _feature(schema: TableSchema, column: str) -> Part:
 
 
 class Columns:
-    """The columns of one table as arrays; `faults` collects what is wrong with them."""
+    """Convert the columns of one table to arrays; collect invalid rows in `faults`."""
 
     def __init__(
         self,
@@ -141,16 +140,17 @@ class Columns:
         shown: Shown | None = None,
         fills: Mapping[str, float] | None = None,
     ) -> None:
-        """Look at nothing yet; `missing` is as in a `TableSchema`, or None without a choice."""
+        """Keep the table; `missing` is that of a `TableSchema`, or None if it is not an option."""
         self._table, self._missing, self._fill_by = table, missing, fills or {}
         self._value = shown or (lambda name, row: column_of(table, name)[row].as_py())
         self.rows = int(table.num_rows)
         self.faults: list[Fault] = []
 
     def side_by_side(self, parts: Sequence[Part], *, fill: bool = False) -> Array:
-        """(n, width) float32, or int32 if all are; (n, …) of one column of arrays.
+        """Return several columns as one array.
 
-        With `fill`, a number may stand in for missing ones.
+        The result is (n, width) float32, or int32 if all parts are int32. A single column of arrays
+        gives (n, …). With `fill`, missing numbers are replaced.
         """
         if all(p.classes is None and p.shape is None and not p.is_integer for p in parts):
             return self._numbers([part.column for part in parts], fill=fill)
@@ -181,7 +181,7 @@ class Columns:
         return one_hot(codes, count) if part.hot else codes[:, None]
 
     def weights(self, name: str) -> Array:
-        """(n,) float32 of at least 0."""
+        """Return a column as (n,) float32 weights of at least 0."""
         found = self._numbers([name])[:, 0]
         self._fault("weight below 0", found < 0, name, "weights of at least 0", found.__getitem__)
         return found
@@ -206,7 +206,7 @@ class Columns:
         return matrix
 
     def _class_numbers(self, name: str, classes: int) -> NDArray[np.int32]:
-        """(n,) integers below a count."""
+        """Return a column as (n,) int32 from 0 to `classes - 1`."""
         values = self._without_missing(name)
         with np.errstate(invalid="ignore"):
             fits = (values >= 0) & (values < classes) & (values == np.floor(values))
@@ -228,7 +228,7 @@ class Columns:
         return np.where(fits, values, 0).astype(np.int32)[:, None]
 
     def _codes(self, name: str, values: tuple[str, ...], option: str) -> NDArray[np.int32]:
-        """(n,) index of each row's text among `values`; 0 where it is none of them."""
+        """Return the (n,) int32 index in `values` of each row's text; 0 for unknown text."""
         encoded = texts(column_of(self._table, name), name)
         places = {value: index for index, value in enumerate(values)}
         known: list[str] = encoded.dictionary.to_pylist()
@@ -248,7 +248,7 @@ class Columns:
         return np.maximum(codes, 0)
 
     def _arrays(self, name: str, shape: tuple[int, ...], *, fill: bool) -> Array:
-        """(n, …) float32 of a column of arrays."""
+        """Return a column of arrays as (n, …) float32."""
         values, faulty, missing, absent = arrays(column_of(self._table, name), shape, name)
         with np.errstate(over="ignore", invalid="ignore"):
             found = values.astype(np.float32)
@@ -261,7 +261,7 @@ class Columns:
             faulty,
             name,
             f"arrays of shape {list(shape)}",
-            remedy=" Training needs one shape an example.",
+            remedy=" All examples must have the same shape.",
         )
         self._fill(name, flat, missing, absent.reshape(flat.shape), fill=fill)
         flat[faulty if fills else faulty | missing] = 0
@@ -269,7 +269,7 @@ class Columns:
         return found
 
     def _without_missing(self, name: str) -> Array:
-        """A column of numbers, 0 where there is none, which is a fault."""
+        """Return a column of numbers; missing values become 0 and are added to the faults."""
         values, missing = numbers(column_of(self._table, name), name)
         if missing is None:
             return values
@@ -280,7 +280,7 @@ class Columns:
         return fill and (isinstance(self._missing, int | float) or bool(self._fill_by))
 
     def _fill(self, name: str, target: Array, rows: Mask, absent: Mask, *, fill: bool) -> None:
-        """Put a number in place of `absent` values of `rows`; 0, and a fault, if none is given."""
+        """Fill the `absent` values; without a fill value use 0 and add `rows` to the faults."""
         if not self._fills(fill):
             self._absent(name, rows)
             target[absent] = 0
@@ -293,7 +293,7 @@ class Columns:
             target[absent] = np.broadcast_to(numbers, target.shape)[absent]
 
     def _check_finite(self, name: str, values: Array) -> None:
-        """Note rows of (n, width) with an infinite number."""
+        """Add rows of (n, width) values with infinite numbers to the faults."""
         rule = "finite numbers within the range of float32"
         self._fault("not a finite number", np.any(np.isinf(values), axis=1), name, rule)
 
@@ -330,7 +330,7 @@ class Columns:
 
 
 def _are_finite(values: Array) -> bool:
-    """The sum is finite if all numbers are, unless they are huge: then look closer."""
+    """Whether the sum is finite; False means that single values must be checked."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
 
@@ -338,10 +338,10 @@ def _are_finite(values: Array) -> bool:
 def report(
     faults: list[Fault], rows: int, where: Callable[[int], str], log: SkipLog
 ) -> Mask | None:
-    """Tell the log of all faults, in the order of the rows; which rows are good, None if all."""
+    """Report all faults to `log` in row order; return a mask of valid rows, None if all are."""
     if not faults:
         return None
-    # A row that is left out on request is no error, whatever else is wrong with it.
+    # A row that is skipped on request is never an error, even if it has other faults.
     faults = sorted(faults, key=lambda fault: not fault.is_wanted)
     first = np.full(rows, len(faults), np.int64)
     for index in reversed(range(len(faults))):
@@ -364,7 +364,7 @@ def report(
 
 
 def taken(made: Any, good: Mask | None) -> Any:
-    """The good rows (None: all) of what was made of a table; None without any."""
+    """Return the valid rows of `made` (a mask, None: all), or None if no row is valid."""
     if good is None or good.all():
         return made
     return made.take(good) if good.any() else None
@@ -382,5 +382,5 @@ def _report_one(fault: Fault, message: str, rows: int, log: SkipLog, received: s
 
 
 def unreadable(piece: Piece) -> str:
-    """The reason under which something that cannot be read is counted."""
+    """Return the reason under which an unreadable piece is counted."""
     return "unreadable file" if piece.is_whole else "unreadable part of a file"

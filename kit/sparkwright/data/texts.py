@@ -1,4 +1,4 @@
-"""Arrays of text: NumPy object arrays whose elements are `str`, and their UTF-8 bytes."""
+"""Arrays of text: NumPy object arrays of `str`, and their encoding as UTF-8 bytes."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ TEXT = np.dtype(object)
 
 
 def is_text(array: Any) -> bool:
-    """Whether a column of a DataSet, or what stands for one, holds text."""
+    """Whether an array of a DataSet, or a `TextColumn`, holds text."""
     return array.dtype == TEXT
 
 
 def is_string(kind: Any) -> bool:
-    """Whether a column of Arrow type `kind` holds text."""
+    """Whether Arrow type `kind` is a string type."""
     return str(kind) in ("string", "large_string")
 
 
 def as_texts(name: str, array: Array) -> Array:
-    """`array` with `str` elements; bytes are decoded.
+    """Return `array` with `str` elements; bytes are decoded.
 
     Raises:
-        DataError: naming the array, for missing values, for anything but text, and for bytes that
-            are not UTF-8.
+        DataError: naming the array, for missing values, elements other than text, and invalid
+            UTF-8.
     """
     texts: list[Any] = array.ravel().tolist()
     kinds = set(map(type, texts))
@@ -36,7 +36,7 @@ def as_texts(name: str, array: Array) -> Array:
         raise DataError(
             "text must be `str` or UTF-8 bytes, without missing values (None, NaN). Received: "
             f"{', '.join(sorted(kind.__name__ for kind in kinds))} in {name!r}. Fill missing "
-            'values first, as by `frame.fillna("")`; make numbers of numbers.'
+            'values first (`frame.fillna("")`); convert numbers to a numeric array.'
         )
     found = np.empty(array.shape, object)
     try:
@@ -49,7 +49,7 @@ def as_texts(name: str, array: Array) -> Array:
 
 
 def size_bytes(array: Array) -> int:
-    """Bytes of an array; of text, those of its UTF-8, and 8 for each text."""
+    """Return the bytes of an array; for text, those of its UTF-8 plus 8 per element."""
     if not is_text(array):
         return array.nbytes
     texts: list[str] = array.ravel().tolist()
@@ -57,10 +57,10 @@ def size_bytes(array: Array) -> int:
 
 
 def to_utf8(array: Array) -> tuple[NDArray[np.int64], bytes]:
-    """Where each text begins and ends among the bytes of all, (..., 2), and these bytes.
+    """Return the (..., 2) start and end of each text in the concatenated bytes, and the bytes.
 
     Raises:
-        DataError: for a surrogate, which UTF-8 does not know.
+        DataError: for surrogates, which UTF-8 cannot encode.
     """
     parts = list(map(_utf8, array.ravel().tolist()))
     edges = np.cumsum([0, *map(len, parts)], dtype=np.int64)
@@ -68,7 +68,7 @@ def to_utf8(array: Array) -> tuple[NDArray[np.int64], bytes]:
 
 
 def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) -> Array:
-    """The inverse of `to_utf8`; texts as their bytes without `decode`.
+    """Invert `to_utf8`; without `decode`, return texts as bytes.
 
     Raises:
         ValueError: if `content` is not UTF-8.
@@ -80,15 +80,15 @@ def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) ->
 
 
 class TextColumn:
-    """What stands for an array of text in files: indexed as one, it gives UTF-8 bytes.
+    """A memory-mapped array of text in a file; indexing returns UTF-8 bytes.
 
     Attributes:
-        dtype: that of text in a DataSet.
+        dtype: dtype of text in a DataSet.
         shape: (rows, ...).
     """
 
     def __init__(self, edges: NDArray[np.int64], content: Any) -> None:
-        """Use what `to_utf8` returned, memory-mapped."""
+        """Use the memory-mapped result of `to_utf8`."""
         self.dtype, self.shape = TEXT, edges.shape[:-1]
         self._edges, self._content = edges, memoryview(content)
 
@@ -105,4 +105,4 @@ def _utf8(text: str | bytes) -> bytes:
     except UnicodeEncodeError as error:
         raise DataError(f"text must be valid Unicode. Received: {error}.") from None
     except TypeError as error:
-        raise TypeError(f"arrays must be of numbers, texts or times. Received: {error}") from None
+        raise TypeError(f"arrays must hold numbers, text or times. Received: {error}") from None

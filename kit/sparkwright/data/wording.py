@@ -1,4 +1,4 @@
-"""Arguments in error messages: long values shortened, a missing session refused."""
+"""Helpers for error messages and arguments: shorten values, check options and the session."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def shortened(values: Iterable[Any], *, limit: int = 10) -> str:
-    """The first few of `values` as text.
+    """Return the first `limit` of `values` as text.
 
     Example:
         >>> shortened(range(20), limit=3)
@@ -24,7 +24,7 @@ def shortened(values: Iterable[Any], *, limit: int = 10) -> str:
 
 
 def clipped(text: str, *, limit: int = 60) -> str:
-    """`text`, or its beginning: what is wrong in a file may be megabytes long.
+    """Return at most `limit` characters of `text`, as invalid values may be megabytes long.
 
     Example:
         >>> clipped("abcdefgh", limit=4)
@@ -36,7 +36,7 @@ def clipped(text: str, *, limit: int = 60) -> str:
 def with_options_of(
     *sources: Callable[..., Any],
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Have a function list its `**options`, the keywords of `sources`, and refuse others."""
+    """Give a function's `**options` the keywords of `sources` in its signature; reject others."""
 
     def decorated(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         own = inspect.signature(function)
@@ -62,12 +62,12 @@ def with_options_of(
 
 
 def is_session(spark: Any) -> bool:
-    """Whether `spark` is a Spark session, also one of Spark Connect."""
+    """Whether `spark` is a Spark session, including one of Spark Connect."""
     return hasattr(spark, "createDataFrame")
 
 
 def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`source`, which refuses anything but a Spark session as its first argument.
+    """Decorate `source` to raise unless its first argument is a Spark session.
 
     Example:
         >>> @session_first
