@@ -1,8 +1,8 @@
-"""Ctrl-C while the main thread waits for a run or a job: handled here instead of by PySpark.
+"""SIGINT (Ctrl-C) handling while the main thread waits for a run or a job.
 
-PySpark's handler of SIGINT cancels all jobs of the session before it raises KeyboardInterrupt: with
-a run's tasks go the averages that they hold, and other jobs of the user's. Handlers are set in the
-main thread only, so elsewhere nothing changes. A handler of the user's own stays.
+PySpark's handler cancels all jobs of the session before it raises KeyboardInterrupt. This loses the
+averages that a run's tasks hold, and the user's other jobs. Handlers are replaced in the main
+thread only; a handler that the user has set stays.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ _PYSPARK, _KERNEL = "pyspark.", "ipykernel."
 
 
 class Interrupts:
-    """What a block does with SIGINT; see `interrupts_raise` and `interrupts_held`."""
+    """A SIGINT handler; see `interrupts_raise` and `interrupts_held`."""
 
     def __init__(self, act: Callable[[], None] | None = None) -> None:
-        """Hold the first signal back."""
+        """Hold the first signal until `begin`."""
         self._act = act
         self._before: Any = None
         self._begun = self.is_held = False
@@ -35,10 +35,10 @@ class Interrupts:
             self.is_held = True
 
     def begin(self) -> None:
-        """From now on raise KeyboardInterrupt at each signal.
+        """Raise KeyboardInterrupt at each signal from now on.
 
         Raises:
-            KeyboardInterrupt: if one is held back here or by the block around this one.
+            KeyboardInterrupt: if this handler or the enclosing one holds a signal.
         """
         self._begun = True
         around = self._before
@@ -49,7 +49,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def install(self, *instead_of: str) -> None:
-        """Become the handler if the present one is Python's, this kit's or of these modules."""
+        """Set this handler if the current one is Python's, Sparkwright's or of these modules."""
         if threading.current_thread() is not threading.main_thread():
             return
         handler = signal.getsignal(signal.SIGINT)
@@ -59,17 +59,17 @@ class Interrupts:
             signal.signal(signal.SIGINT, self)
 
     def remove(self) -> None:
-        """Put back the handler that was there, unless another one has been set meanwhile."""
+        """Restore the previous handler, unless another one has been set in the meantime."""
         if self._before is not None and signal.getsignal(signal.SIGINT) is self:
             signal.signal(signal.SIGINT, self._before)
 
 
 @contextlib.contextmanager
 def interrupts_raise() -> Generator[Interrupts]:
-    """Let SIGINT raise KeyboardInterrupt in the main thread, and do nothing else.
+    """Make SIGINT only raise KeyboardInterrupt in the main thread.
 
-    It does so after `begin` of what this yields, which is called where the exception is caught; it
-    also raises what was held back before.
+    It raises after a call of `begin` on the yielded object, which also raises held signals. Call
+    `begin` where the exception is caught.
     """
     interrupts = Interrupts()
     interrupts.install(_PYSPARK, _KERNEL)
@@ -81,10 +81,10 @@ def interrupts_raise() -> Generator[Interrupts]:
 
 @contextlib.contextmanager
 def interrupts_held() -> Generator[None]:
-    """Hold the first SIGINT back until `interrupts_raise` within the block, or the block's end.
+    """Hold the first SIGINT until `interrupts_raise` within the block, or the block's end.
 
-    What begins a run must not be interrupted half-way: nobody could stop the run then. A second
-    SIGINT raises KeyboardInterrupt at once.
+    Use it to start runs: an interrupted start would leave a run that cannot be stopped. A second
+    SIGINT raises KeyboardInterrupt immediately.
     """
     interrupts = Interrupts()
     interrupts.install(_PYSPARK, _KERNEL)
@@ -96,13 +96,13 @@ def interrupts_held() -> Generator[None]:
 
 
 class TaskInterrupts:
-    """Lets SIGINT cancel the current asyncio task, where PySpark has set its handler.
+    """Cancels the current asyncio task on SIGINT where PySpark has set its handler.
 
-    Kernels of notebooks do so by themselves, unless Spark is started in the same cell.
+    Notebook kernels do so themselves, unless Spark is started in the same cell.
     """
 
     def __init__(self) -> None:
-        """To be called in the task; nothing changes before `install`."""
+        """Call it within the task; the handler changes with `install`."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -117,14 +117,14 @@ class TaskInterrupts:
             self._interrupts.install(_PYSPARK)
 
     def remove(self) -> None:
-        """Put it back."""
+        """Restore the previous handler."""
         self._interrupts.remove()
 
 
 def traceback_hidden(kind: type[BaseException]) -> None:
-    """Have an uncaught exception of `kind` end a script with its message alone.
+    """Make an uncaught exception of `kind` end a script with only its message.
 
-    Does nothing if something else, such as an IDE, has replaced `sys.excepthook`.
+    Does nothing if another program, such as an IDE, has replaced `sys.excepthook`.
     """
     if sys.excepthook is not sys.__excepthook__:
         return

@@ -1,4 +1,4 @@
-"""Keeps start-up notices of libraries off standard error, and passes on everything else."""
+"""Filters start-up notices of libraries from standard error; passes on other output."""
 
 import contextlib
 import os
@@ -21,12 +21,12 @@ _INFORMATION = re.compile(
 
 
 def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading.Thread:
-    """Start a thread that writes the lines of `source` to `target`, without notices.
+    """Start a thread that copies the lines of `source` to `target`, without notices.
 
     Args:
-        source: descriptor to read from until its end, and to close then.
-        notices: what lines that are left out begin with.
-        target: descriptor to write to.
+        source: file descriptor to read until its end, then close.
+        notices: matches the beginning of lines to drop.
+        target: file descriptor to write to.
     """
 
     def run() -> None:
@@ -41,7 +41,7 @@ def pass_on(source: int, notices: "re.Pattern[bytes]", target: int) -> threading
 
 
 class _Quiet(MetaPathFinder):
-    """Has TensorFlow loaded without its notices."""
+    """Import hook that suppresses TensorFlow's start-up notices."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -64,7 +64,7 @@ class _Quiet(MetaPathFinder):
 def _without_notices() -> Generator[None]:
     try:
         before = os.dup(2)
-    except OSError:  # there is no standard error
+    except OSError:  # no standard error
         yield
         return
     source, target = os.pipe()
@@ -75,17 +75,17 @@ def _without_notices() -> Generator[None]:
         yield
     finally:
         os.dup2(before, 2)
-        # A process that was started meanwhile may still write to the pipe.
+        # A process started in the meantime may still write to the pipe.
         reader.join(1.0)
         if not reader.is_alive():
             os.close(before)
 
 
 def quiet_tensorflow() -> None:
-    """Have TensorFlow write no notices about the machine as it starts.
+    """Suppress TensorFlow's start-up notices about the machine.
 
-    Its level becomes "3", unless the user has set one; with "0" nothing is left out. Does nothing
-    if TensorFlow has been loaded.
+    Sets its log level to "3" unless the user has set one; with "0" all notices are shown. Does
+    nothing if TensorFlow is already loaded.
     """
     level = os.environ.setdefault(_LEVEL, "3")
     if _TENSORFLOW not in sys.modules and level != "0":

@@ -1,11 +1,11 @@
-"""Configurations: frozen dataclasses that declare each option once, in its field. Pure.
+"""Configurations: frozen dataclasses that declare each option once, in its field.
 
     @configuration
     class Clipping(Configuration):
         multiple: float = option(default=5.0, minimum=1, unit="thresholds", help="The bound.")
 
-From the declaration follow the checks of the constructor, the class's documentation, JSON and YAML,
-and the fields of forms (`plain_options`, `nested_options`).
+The declaration generates the constructor's checks, the class's documentation, JSON and YAML
+serialization, and the fields of forms (`plain_options`, `nested_options`).
 """
 
 import functools
@@ -52,17 +52,17 @@ def option(
     saved: bool = True,
     **description: Any,
 ) -> Any:
-    """Declare an option: a dataclass field with what is known of it.
+    """Declare an option: a dataclass field with metadata.
 
     Args:
-        default: its default; without one it must be given.
-        default_factory: makes the default, of an option that is an object.
-        kw_only: whether it must be given by name; default True.
-        help: what it does and how to choose it: sentences for forms and documentation.
-        kinds: of an option that is an object: its name in settings -> class.
-        methods: of an option that may be the user's own object: the methods that it needs.
-        form: whether forms show it; default True.
-        saved: whether it is part of settings and equality; default True. Code is not.
+        default: the default value; without one the option is required.
+        default_factory: creates the default value of an option that is an object.
+        kw_only: whether the option is keyword-only; default True.
+        help: what the option does and how to choose it; shown in forms and documentation.
+        kinds: for an option that is an object: name in settings -> class.
+        methods: for an option that accepts a user-defined object: its required methods.
+        form: whether forms show the option; default True.
+        saved: whether the option is part of settings and equality; default True. False for code.
         description: further attributes of `Option` (or `NestedOption`): `minimum`, `unit`, `label`…
     """
     metadata = {
@@ -84,38 +84,38 @@ def option(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, field))
 def configuration(cls: type[T]) -> type[T]:
-    """A frozen, keyword-only dataclass with slots, whose documentation lists its options."""
+    """Make a frozen, keyword-only dataclass with slots and document its options."""
     made = dataclass(frozen=True, kw_only=True, slots=True)(cls)
     made.__doc__ = _documented(made)
     return made
 
 
 class Configuration:
-    """What all configurations share: checks, and settings as dictionaries, JSON, YAML and Python.
+    """Base class of configurations: validation, and conversion to dict, JSON, YAML and Python.
 
-    In settings an option that is an object is nested, by its own `to_dict`. An object of the user's
-    own stands there as `{"name": "module.Class", "configuration": {…}}`, with what its `to_dict`
-    returns. The readers import its class only if `allow` names it, and give the configuration to
-    its `from_dict`, or the options in it to the class as keyword arguments.
+    In settings, an option that is an object is nested, as its own `to_dict`. A user-defined object
+    becomes `{"name": "module.Class", "configuration": {…}}`, with the result of its `to_dict`.
+    The readers import its class only if `allow` names it. They pass the configuration to its
+    `from_dict`, or else as keyword arguments to the class.
     """
 
     __slots__ = ()
-    # The name in settings of one kind among others, as {"name": …, "configuration": {…}}.
+    # The name of this class in settings: {"name": …, "configuration": {…}}.
     _kind: ClassVar[str] = ""
-    # Whether settings hold the name of the class beside the options.
+    # Whether settings include the class name beside the options.
     _tagged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check each option, then all of them together."""
+        """Check each option, then their combination."""
         for declared in (*plain_options(type(self)), *nested_options(type(self))):
             declared.check(getattr(self, declared.name))
         self._check()
 
     def _check(self) -> None:
-        """Raise if options do not go together, or a value fails a rule of this class alone."""
+        """Raise if options are incompatible, or a value breaks a rule specific to this class."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able settings; options that are code are left out."""
+        """Return JSON-serializable settings, without options that are code."""
         options = {
             each.name: _setting(each, self.shown(each.name))
             for each in _fields(type(self), "saved")
@@ -126,9 +126,9 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], *, allow: Collection[str] = ()) -> Self:
-        """The inverse of `to_dict`; options left out take their defaults.
+        """Create a configuration from `to_dict` settings; missing options take their defaults.
 
-        Classes of the user's own are imported if `allow` names them, as "package.module.Class".
+        User-defined classes are imported only if `allow` names them as "package.module.Class".
 
         Raises:
             ConfigurationError: if an option is unknown or invalid, or its class is not allowed.
@@ -169,42 +169,42 @@ class Configuration:
         return cls(**given)
 
     def shown(self, name: str) -> Any:
-        """The value of an option as files, code and documents may show it."""
+        """The value of an option as shown in files, code and documents."""
         return getattr(self, name)
 
     def changed(self) -> dict[str, Any]:
-        """The options that differ from their defaults; those that are code are left out."""
+        """The options that differ from their defaults, without options that are code."""
         return {name: getattr(self, name) for name in _changed(self)}
 
     def to_json(self) -> str:
-        """Indented JSON of `to_dict`."""
+        """Return `to_dict` as indented JSON."""
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
     def from_json(cls, text: str, *, allow: Collection[str] = ()) -> Self:
-        """The inverse of `to_json`; `allow` as for `from_dict`.
+        """Create a configuration from JSON; `allow` as for `from_dict`.
 
         Raises:
-            ConfigurationError: if the text is no JSON, or not of these settings.
+            ConfigurationError: if the text is not JSON, or does not match these settings.
         """
         return cls.from_dict(read_json(text), allow=allow)
 
     def to_yaml(self) -> str:
-        """YAML of `to_dict`."""
+        """Return `to_dict` as YAML."""
         return write_yaml(self.to_dict())
 
     @classmethod
     def from_yaml(cls, text: str, *, allow: Collection[str] = ()) -> Self:
-        """The inverse of `to_yaml`; numbers may be written as 1e-3, `allow` as for `from_dict`.
+        """Create a configuration from YAML; accepts floats like 1e-3, `allow` as for `from_dict`.
 
         Raises:
-            ConfigurationError: if the text is no YAML, or not of these settings.
+            ConfigurationError: if the text is not YAML, or does not match these settings.
         """
         return cls.from_dict(read_yaml(text), allow=allow)
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings that an earlier version wrote, in today's form."""
+        """Convert settings of an earlier version to the current format."""
         return settings
 
 
@@ -212,19 +212,19 @@ class Configuration:
 class NestedOption:
     """An option that is an object with options of its own.
 
-    In settings it is None, the object's options, or with several kinds a name and a configuration,
-    or the name of the class beside the options.
+    In settings it is None or the object's options. With several kinds, it is a name and a
+    configuration, or the class name beside the options.
 
     Attributes:
         name: the name of the argument.
-        kinds: name in settings -> class. With one kind the name is no part of the settings.
-        default: the name of the default kind; None: nothing.
-        label: a word or two for a form.
+        kinds: name in settings -> class. With one kind, settings omit the name.
+        default: the name of the default kind; None if the default is None.
+        label: a short label for forms.
         help: what to choose, and why.
-        optional: whether None may be given.
+        optional: whether None is valid.
         none_text: what None means.
-        methods: what an object of the user's own needs; empty: there are no such.
-        group: options of one group stand together.
+        methods: the required methods of a user-defined object; empty if none is accepted.
+        group: the group of options in a form.
     """
 
     name: str
@@ -239,7 +239,7 @@ class NestedOption:
 
     @property
     def named(self) -> bool:
-        """Whether settings hold a name and a configuration."""
+        """Whether settings contain a name and a configuration."""
         return any(getattr(kind, "_kind", "") for kind in self.kinds.values())
 
     def check(self, value: Any) -> None:
@@ -264,10 +264,10 @@ class NestedOption:
         )
 
     def read(self, setting: Any) -> tuple[str | None, dict[str, Any]]:
-        """Kind and options that a setting holds; of an object of the user's own, no options.
+        """Return the kind and options of a setting; no options for a user-defined object.
 
         Args:
-            setting: the value in what `to_dict` returns.
+            setting: the value from `to_dict`.
 
         Raises:
             ConfigurationError: if it is neither None nor a mapping.
@@ -282,13 +282,13 @@ class NestedOption:
         return str(given.get("name")), inside
 
     def write(self, kind: str | None, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The setting that `read` takes apart."""
+        """Return the setting for a kind and its options; the inverse of `read`."""
         if kind is None:
             return None
         return {"name": kind, "configuration": dict(options)} if self.named else dict(options)
 
     def from_setting(self, setting: Any, *, allow: Collection[str] = ()) -> Any:
-        """The object that a setting describes; an object of one of the kinds stays as it is.
+        """Create the object that a setting describes; an instance of a kind is returned unchanged.
 
         Raises:
             ConfigurationError: if the kind or an option is unknown, or an option invalid.
@@ -310,7 +310,7 @@ class NestedOption:
         )
 
     def _own(self, name: str, options: dict[str, Any]) -> Any:
-        """An object of the user's own class `name`, which has been allowed."""
+        """Create an object of the user-defined class `name`, which `allow` includes."""
         module, _, qualified = name.rpartition(".")
         try:
             cls = getattr(importlib.import_module(module), qualified)
@@ -328,10 +328,10 @@ class NestedOption:
 
 @functools.cache
 def plain_options(cls: type[Any]) -> tuple[Option, ...]:
-    """The options of a configuration that are values, in the order of its fields.
+    """The options of a configuration that are plain values, in the order of its fields.
 
     Raises:
-        ConfigurationError: if `cls` is no configuration.
+        ConfigurationError: if `cls` is not a configuration.
     """
     return tuple(each for each in _declared(cls) if isinstance(each, Option))
 
@@ -341,16 +341,16 @@ def nested_options(cls: type[Any]) -> tuple[NestedOption, ...]:
     """The options of a configuration that are objects with options of their own.
 
     Raises:
-        ConfigurationError: if `cls` is no configuration.
+        ConfigurationError: if `cls` is not a configuration.
     """
     return tuple(each for each in _declared(cls) if isinstance(each, NestedOption))
 
 
 def checked_dict(settings: Any, *, name: str = "settings") -> dict[str, Any]:
-    """A copy of `settings`.
+    """Copy `settings` into a dictionary.
 
     Raises:
-        ConfigurationError: if they are no mapping.
+        ConfigurationError: if `settings` is not a mapping.
     """
     if not isinstance(settings, Mapping):
         raise ConfigurationError(
@@ -360,21 +360,21 @@ def checked_dict(settings: Any, *, name: str = "settings") -> dict[str, Any]:
 
 
 class Expression(str):
-    """Python source that `to_code` writes as it is, without quotes."""
+    """Python source that `to_code` writes without quotes."""
 
     __slots__ = ()
 
 
 def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | None = None) -> str:
-    """The Python expression that makes a value; of an object, what differs from the defaults.
+    """Return the Python expression that creates a value; defaults of objects are omitted.
 
     Args:
         settings: a configuration, another dataclass, or plain values in lists, tuples and
             dictionaries. Options that are code are left out.
-        prefix: stands before names of classes; default "sw.". Those that `sparkwright` itself does
-            not offer have the name of their package in addition.
-        named: option -> Python source that stands in place of its value, such as a name; such an
-            option is written in any case. Default None: none.
+        prefix: prefix of class names; default "sw.". Classes that `sparkwright` does not export
+            also get the name of their package.
+        named: option -> Python source to write instead of its value, such as a variable. These
+            options are always written. Default None: none.
 
     Example:
         >>> from sparkwright.masters import MeshConfig, ParameterAveragingTrainingMaster
@@ -398,12 +398,12 @@ def to_code(settings: Any, *, prefix: str = "sw.", named: Mapping[str, str] | No
 
 
 def call_to_code(function: str, *arguments: Any, **named: Any) -> str:
-    """The Python source of a call, over several lines if it is long.
+    """Return the Python source of a call, over several lines if it is long.
 
     Args:
-        function: its name, or what else stands before the parenthesis, such as "data = load".
-        arguments: the first ones.
-        named: the others, by name.
+        function: the function's name, or any text before the parenthesis, such as "data = load".
+        arguments: positional arguments.
+        named: keyword arguments.
 
     Example:
         >>> call_to_code("data = load", Expression("spark"), url="a.csv")
@@ -417,7 +417,7 @@ def call_to_code(function: str, *arguments: Any, **named: Any) -> str:
 
 
 def _wrapped(value: Any, name: str) -> str:
-    """The source of an argument; long lists go over several lines."""
+    """Return the source of an argument; wrap long lists."""
     text = to_code(value)
     if not isinstance(value, list) or len(text) + len(name) + 6 <= _CODE_WIDTH:
         return text
@@ -432,13 +432,13 @@ def _wrapped(value: Any, name: str) -> str:
 
 
 def _literal(value: Any, prefix: str) -> str:
-    """A plain value as Python writes it; texts in double quotes where that is possible."""
+    """Return a plain value as Python source, with double-quoted strings where possible."""
     if isinstance(value, Expression):
         return str(value)
     if isinstance(value, float):
-        return repr(float(value))  # those of NumPy write themselves with NumPy's name
+        return repr(float(value))  # NumPy floats have a `repr` with NumPy's name
     if isinstance(value, str):
-        # With an apostrophe in front, `repr` takes double quotes.
+        # With a leading apostrophe, `repr` uses double quotes.
         return repr(str(value)) if '"' in value else f'"{repr(chr(39) + value)[2:-1]}"'
     if isinstance(value, list | tuple):
         items = [to_code(item, prefix=prefix) for item in cast("list[Any]", value)]
@@ -455,7 +455,7 @@ def _literal(value: Any, prefix: str) -> str:
 
 
 def _changed(settings: Any, always: Collection[str] = ()) -> list[str]:
-    """Names of the options that differ from their defaults, and of those in `always`."""
+    """Names of the options that differ from their defaults, and those in `always`."""
     return [
         each.name
         for each in _fields(type(settings), "saved")
@@ -496,7 +496,7 @@ def _describe(declared: Field[Any], hint: Any) -> Option | NestedOption:
 
 
 def option_of(name: str, hint: Any, default: Any = MISSING, **description: Any) -> Option:
-    """The option that an argument with this annotation is.
+    """Return the option for an argument with this annotation.
 
     Example:
         >>> option_of("missing", Literal["skip"] | float, "skip").rule
@@ -535,7 +535,7 @@ def _default(declared: Any) -> Any:
 
 
 def _documented(cls: type[Any]) -> str:
-    """The docstring, with its options as a section before the examples."""
+    """Return the docstring with an "Attributes" section before the examples."""
     lines = ["Attributes:"]
     for each in fields(cls):
         if each.name.startswith("_"):
@@ -564,7 +564,7 @@ def _documented(cls: type[Any]) -> str:
 
 
 def _setting(declared: Field[Any], value: Any) -> Any:
-    """What stands in settings for the value of an option."""
+    """Return the value of an option as stored in settings."""
     kinds = tuple((declared.metadata.get("kinds") or {}).values())
     if not declared.metadata.get("methods") or value is None or isinstance(value, kinds):
         return _plain(value)

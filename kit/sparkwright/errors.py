@@ -1,17 +1,17 @@
 """Exceptions raised by sparkwright.
 
 * SparkwrightError
-  - ConfigurationError (also a ValueError): an option that cannot be meant that way
-  - DataError (also a ValueError): data that does not fit the network, or itself
+  - ConfigurationError (also a ValueError): an invalid option
+  - DataError (also a ValueError): data that is inconsistent or does not match the network
   - SlotsError (also a RuntimeError): fewer task slots than workers
-  - NetworkError (also a ConnectionError): a port or peer that cannot be reached or trusted
-  - RunTimeoutError (also a TimeoutError): somebody waited too long for somebody
+  - NetworkError (also a ConnectionError): a port or peer is unreachable or not authenticated
+  - RunTimeoutError (also a TimeoutError): a wait exceeded the configured time
   - WorkerError (also a RuntimeError): a worker failed; carries its own traceback
     + NonFiniteLossError (also an ArithmeticError): the loss became NaN or infinite
-* RunInterrupted (a KeyboardInterrupt): the user interrupted; what was learned is kept
+* RunInterrupted (a KeyboardInterrupt): the user interrupted the run; the last average is kept
 
-Every exception here crosses process boundaries (worker -> driver -> notebook), so each one
-pickles: those with fields define `__reduce__`, the others take only their message.
+Exceptions cross process boundaries (worker -> driver -> notebook), so all of them can be pickled.
+Those with fields define `__reduce__`; the others take only their message.
 """
 
 import re
@@ -22,15 +22,15 @@ _MISSING = re.compile(r"No module named '(\w+)")
 
 
 class SparkwrightError(Exception):
-    """Base class of every error that sparkwright raises on purpose."""
+    """Base class of the errors that sparkwright raises."""
 
 
 class ConfigurationError(SparkwrightError, ValueError):
-    """An option has a value that it cannot have; the message names the option."""
+    """An option has an invalid value; the message names the option."""
 
 
 class DataError(SparkwrightError, ValueError):
-    """Data that does not fit the network or itself; the message names what and where."""
+    """Data is inconsistent or does not match the network; the message names the item and place."""
 
 
 class SlotsError(SparkwrightError, RuntimeError):
@@ -38,11 +38,11 @@ class SlotsError(SparkwrightError, RuntimeError):
 
 
 class NetworkError(SparkwrightError, ConnectionError):
-    """A port cannot be opened, a peer cannot be reached, or did not prove the run's secret."""
+    """A port cannot be opened, or a peer cannot be reached or authenticated."""
 
 
 class RunTimeoutError(SparkwrightError, TimeoutError):
-    """Somebody waited longer than the configured time; the message says who, for whom."""
+    """A wait exceeded the configured time; the message names the waiting and the awaited side."""
 
 
 class WorkerError(SparkwrightError, RuntimeError):
@@ -50,9 +50,9 @@ class WorkerError(SparkwrightError, RuntimeError):
 
     Attributes:
         worker: the worker's number, from 0; -1 when the failure belongs to no worker.
-        host: the machine it ran on.
-        reason: one sentence, the worker's exception.
-        worker_traceback: the worker's own traceback, whole, as text.
+        host: the worker's machine.
+        reason: the worker's exception, as one sentence.
+        worker_traceback: the worker's full traceback, as text.
     """
 
     def __init__(self, *, worker: int, host: str, reason: str, worker_traceback: str = "") -> None:
@@ -62,7 +62,7 @@ class WorkerError(SparkwrightError, RuntimeError):
         super().__init__(f"{who} on {host} failed: {reason}{last_frames(worker_traceback)}")
 
     def __reduce__(self) -> tuple[partial[Any], tuple[()], dict[str, Any]]:
-        """Rebuild from the fields; the default would pass only the message. Notes are kept."""
+        """Rebuild from the fields and keep notes; the default passes only the message."""
         fields = {
             "worker": self.worker,
             "host": self.host,
@@ -74,18 +74,18 @@ class WorkerError(SparkwrightError, RuntimeError):
 
 
 class NonFiniteLossError(WorkerError, ArithmeticError):
-    """The loss of a minibatch was NaN or infinite; the last good average is kept."""
+    """The loss of a minibatch is NaN or infinite; the last finite average is kept."""
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """The cell was interrupted: the run has been stopped, its last average is kept.
+    """The user interrupted the cell: the run is stopped and its last average kept.
 
-    A subclass of KeyboardInterrupt, so that "Run all" does not go on with the next cell.
+    A subclass of KeyboardInterrupt, so that "Run all" does not continue with the next cell.
     """
 
 
 def last_frames(traceback_text: str, *, frames: int = 2) -> str:
-    """The last `frames` frames of a formatted traceback, indented; empty for no traceback."""
+    """Return the last `frames` frames of a formatted traceback, indented; "" for no traceback."""
     lines = [line for line in traceback_text.splitlines() if line.strip()]
     starts = [i for i, line in enumerate(lines) if line.lstrip().startswith('File "')]
     if not starts:
@@ -95,7 +95,7 @@ def last_frames(traceback_text: str, *, frames: int = 2) -> str:
 
 
 def advised(reason: str) -> str:
-    """An exception in words, and what to do about a module that is missing on an executor.
+    """Add a remedy to the text of an exception if a module is missing on an executor.
 
     Example:
         >>> advised("ValueError: no")

@@ -1,4 +1,4 @@
-"""Training on one machine without Spark: the same workers as processes of this machine."""
+"""Training on one machine without Spark, with worker processes on this machine."""
 
 import contextlib
 import itertools
@@ -53,18 +53,18 @@ from sparkwright.workers.protocol import Failure
 from sparkwright.workers.shard import ShardWriter
 
 _LOOPBACK = "127.0.0.1"
-# As often as Spark tries a task.
+# Spark's default number of attempts of a task.
 _ATTEMPTS = 4
 # A trainer process starts in about ten seconds.
 _REPLACED_WITHIN_S = 120.0
 _numbers = itertools.count(1)
-# All wrappers of this process share its worker processes, which end with the last of them.
+# The wrappers of this process share its worker processes, which end when the last wrapper closes.
 _open_wrappers: "weakref.WeakSet[ParallelWrapper]" = weakref.WeakSet()
 _opening = threading.Lock()
 
 
 def check_local(master: TrainingMaster) -> None:
-    """Refuse a master whose options need Spark.
+    """Raise if an option of the master needs Spark.
 
     Raises:
         ConfigurationError: naming the option.
@@ -73,18 +73,18 @@ def check_local(master: TrainingMaster) -> None:
 
 
 class ParallelWrapper:
-    """Trains a Keras model with several worker processes of this machine, without Spark.
+    """Trains a Keras model with several worker processes on this machine, without Spark.
 
-    The same workers, master and results as on Spark. Use it as a context manager, or call
-    `close`: the worker processes stay for further runs, also of other wrappers, until then.
+    Workers, training masters and results are the same as on Spark. Use it as a context manager or
+    call `close`. Until then, the worker processes stay for later runs, also of other wrappers.
 
     Attributes:
         model: the keras.Model; training changes it in place.
-        master: how to train.
-        workers: how many processes, those that join included.
-        required: how many of them hold data, and must be there.
-        devices: what each computes on: "cpu" or "gpu-ADDRESS".
-        normalizer: applied to all data that is trained on; None: none.
+        master: the training master.
+        workers: the maximum number of worker processes, including those that join later.
+        required: the number of workers that hold data and must be running.
+        devices: each worker's device: "cpu" or "gpu-ADDRESS".
+        normalizer: applied to all training and validation data; None: none.
 
     Example:
         with ParallelWrapper(model, ParameterAveragingTrainingMaster(), workers=2) as wrapper:
@@ -106,20 +106,20 @@ class ParallelWrapper:
         Args:
             model: a compiled keras.Model, or a function without arguments that builds and compiles
                 one; see `SparkNetwork`.
-            master: how to train; repartitioning is always balanced here.
-            workers: default None: the master's number, or one a core; with GPUs one for each. Or at
-                least and at most, such as (2, 4): training begins with 2, which hold the data, and
-                the others join it when their processes are ready.
-            cores_per_worker: default None: the machine's cores shared out evenly.
-            devices: "cpu" (default); "gpu": all GPUs of the machine that CUDA_VISIBLE_DEVICES does
-                not hide; or the GPUs' addresses, one for each worker: those of [0, 0] share GPU 0.
-                Call `leave_gpus_to_workers` before the first model is built then.
-            normalizer: applied to everything that is trained on, `validation` included, before
-                the workers get it. Default None: data is taken as it is.
+            master: the training master; repartitioning is always balanced here.
+            workers: number of worker processes. Default None: the master's number, or one per GPU
+                or core. (minimum, maximum) such as (2, 4): training begins with 2 workers, which
+                hold the data; the others join when their processes are ready.
+            cores_per_worker: default None: the machine's cores divided evenly.
+            devices: "cpu" (default); "gpu": all GPUs that CUDA_VISIBLE_DEVICES includes; or a GPU
+                address for each worker: with [0, 0], two workers share GPU 0. With GPUs, call
+                `leave_gpus_to_workers` before you build the first model.
+            normalizer: applied to all data, including `validation`, before the workers receive it.
+                Default None: none.
 
         Raises:
             ConfigurationError: if `workers` is not positive, there are fewer GPUs than workers, the
-                master needs Spark or `normalizer` is no normalizer.
+                master needs Spark or `normalizer` is not a normalizer.
         """
         cores = os.cpu_count() or 1
         gpus = _addresses(devices)
@@ -154,7 +154,7 @@ class ParallelWrapper:
         self._active: TrainingRun | None = None
 
     def __enter__(self) -> Self:
-        """Keep worker processes, of other wrappers too, until `close`."""
+        """Keep the worker processes of all wrappers running until `close`."""
         self._open()
         return self
 
@@ -163,27 +163,27 @@ class ParallelWrapper:
 
     @takes_fit_options
     def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
-        """Train and return the model, which is changed in place; blocks. See `start`."""
+        """Train and return the model, which changes in place; blocks. See `start`."""
         with interrupts_held():
             return self.start(data, y, **options).wait()
 
     @takes_fit_options
     def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
-        """Begin to train and return at once.
+        """Start training and return immediately.
 
         Args:
-            data: a DataSet; what `read_csv`, `read_images`, `read_csv_sequences` and the like
-                return; DataSets in a list or iterator, as of `read_minibatches`; the URL of
+            data: a DataSet; the result of `read_csv`, `read_images`, `read_csv_sequences` and the
+                like; a list or iterator of DataSets, such as from `read_minibatches`; the URL of
                 exported minibatches; a pandas DataFrame; a `TfData`; or a tuple (features, labels)
-                or (features, labels, weights) of NumPy arrays, pandas' DataFrames and Series, or
+                or (features, labels, weights) of NumPy arrays, pandas DataFrames and Series, or
                 dicts of arrays by name.
-            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
-                None: `data` has them.
-            **options: see `FitOptions`; `validation` likewise, but no `TfData`.
+            y: labels if `data` contains only features: `fit(x, y)` equals `fit((x, y))`. Default
+                None: `data` contains the labels.
+            **options: see `FitOptions`; `validation` accepts the same types except `TfData`.
 
         Raises:
-            ConfigurationError: while another run of this wrapper goes on, or if an option cannot
-                be meant.
+            ConfigurationError: if another run of this wrapper is still active, or an option is
+                invalid.
         """
         given = checked_options(options)
         if self._active is not None and not self._active.finished:
@@ -233,7 +233,7 @@ class ParallelWrapper:
 
     @property
     def history(self) -> Any:
-        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        """Keras `History` of the last run, see `TrainingRun.epoch_history`; None without a run."""
         return None if self._active is None else self._active.epoch_history
 
     def _save(self, model: Any, url: str) -> None:
@@ -252,11 +252,11 @@ class ParallelWrapper:
             return self._pool
 
     def close(self) -> None:
-        """Stop a run that still goes on, and end the worker processes."""
+        """Stop an active run and end the worker processes."""
         try:
             if self._active is not None and not self._active.finished:
                 self._active.stop()
-                # Its own error is for whoever waits for it.
+                # `wait` of the user raises the run's error.
                 with contextlib.suppress(SparkwrightError):
                     self._active.wait(30.0)
         finally:
@@ -268,7 +268,7 @@ class ParallelWrapper:
 
 
 class LocalLauncher:
-    """Starts a run's workers: for each a thread that talks to a trainer process."""
+    """Starts a run's workers: one thread per worker, connected to a trainer process."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class LocalLauncher:
         data: DataSet | TfData,
         validation: DataSet | None,
     ) -> None:
-        """Nothing starts before `prepare`."""
+        """Workers start with `prepare`."""
         self.workers, self.required = len(devices), required
         self.slots: int | None = self.workers
         self.bind_host = self.advertised_host = self.worker_host = _LOOPBACK
@@ -293,7 +293,7 @@ class LocalLauncher:
         self._folder = pool.scratch()
         self.max_failures, self.replacement_timeout_s = _ATTEMPTS, _REPLACED_WITHIN_S
         self._attempts = itertools.count()
-        # Attempt -> its worker, of those that run; and its trainer, once it has one.
+        # Attempt -> its worker, while running; attempt -> its trainer, once assigned.
         self._running: dict[int, int] = {}
         self._trainers: dict[int, Any] = {}
         self._given_up: set[int] = set()
@@ -301,7 +301,7 @@ class LocalLauncher:
         self._cancelled = False
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Write each worker's examples to files; returns how many each has, if known."""
+        """Write each worker's examples to files; return the counts of examples, if known."""
         enter(PhaseCode.EXPORT)
         self._folder.mkdir(mode=0o700)
         for kind, dataset in (("train", self._data), ("validation", self._validation)):
@@ -317,7 +317,7 @@ class LocalLauncher:
     def launch(
         self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
     ) -> None:
-        """Have a thread ask a trainer process; see `Launcher.launch`."""
+        """Send the request to a trainer process on a new thread; see `Launcher.launch`."""
         with self._changed:
             if self._cancelled:
                 return
@@ -337,28 +337,28 @@ class LocalLauncher:
         threading.Thread(target=work, name=f"sparkwright-local-{worker}", daemon=True).start()
 
     def withdraw(self, worker: int) -> None:
-        """Let the worker go, also while its process starts; see `Launcher.withdraw`."""
+        """End the worker, even while its process starts; see `Launcher.withdraw`."""
         with self._changed:
             self._give_up(each for each, of in self._running.items() if of == worker)
 
     def finish(self, timeout_s: float) -> bool:
-        """Wait until no task is left; see `Launcher.finish`."""
+        """Wait until all tasks have ended; see `Launcher.finish`."""
 
         def is_over() -> bool:
-            # A task that was given up and has no process yet ends as soon as it gets one.
+            # An abandoned attempt without a process ends as soon as it gets one.
             return all(a in self._given_up and a not in self._trainers for a in self._running)
 
         with self._changed:
             return self._changed.wait_for(is_over, timeout_s)
 
     def cancel(self) -> None:
-        """Hang up on the trainers, which then let go."""
+        """Disconnect from all trainers, which then end the run."""
         with self._changed:
             self._cancelled = True
             self._give_up(self._running)
 
     def _give_up(self, attempts: Iterable[int]) -> None:
-        """Hang up on the trainers of these attempts, which ends the wait for their answers."""
+        """Disconnect the trainers of these attempts, which ends the wait for their answers."""
         self._given_up.update(attempts)
         for attempt, trainer in self._trainers.items():
             if attempt in self._given_up:
@@ -369,7 +369,7 @@ class LocalLauncher:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _work(self, template: Any, worker: int, attempt: int) -> Failure | None:
-        """One attempt of one worker; returns why it failed."""
+        """Run one attempt of one worker; return its failure or None."""
         began_s = time.monotonic()
         try:
             device = self._devices[worker]
@@ -397,7 +397,7 @@ class LocalLauncher:
 
 
 def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
-    """The GPUs to train on; none: CPUs."""
+    """Return the addresses of the GPUs to train on; empty for CPUs."""
     if devices == "cpu":
         return ()
     if isinstance(devices, str) and devices != "gpu":
@@ -417,7 +417,7 @@ def _addresses(devices: str | Sequence[int | str]) -> tuple[str, ...]:
 
 
 def _facts(data: DataSet | None, validation: DataSet | None, workers: int) -> dict[str, Any]:
-    """JSON-able: what each set holds, and how many examples each worker gets."""
+    """Return JSON-serializable facts: the contents of each data set and examples per worker."""
     sets = {"train": data, "validation": validation}
     plan = None if data is None else plan_repartition([len(data)], workers=workers)
     return {
@@ -443,10 +443,10 @@ def _examples(
     chosen: FrameColumns | None = None,
     schema: TableSchema | None = None,
 ) -> LocalData:
-    """All examples of `data`, which is of one of the kinds that `ParallelWrapper.start` takes.
+    """Read all examples of `data`, of any type that `ParallelWrapper.start` accepts.
 
     Raises:
-        ConfigurationError: if it is of no such kind.
+        ConfigurationError: if the type is not supported.
     """
     if isinstance(data, str | os.PathLike):
         data = read_minibatches(data)
@@ -467,7 +467,7 @@ def _examples(
 
 
 def _blocks(dataset: DataSet | None, workers: int) -> Iterator[DataSet | None]:
-    """Consecutive blocks whose sizes differ by at most one, as on Spark; None for empty ones."""
+    """Yield consecutive blocks whose sizes differ by at most one, as on Spark; None if empty."""
     counts = plan_repartition([0 if dataset is None else len(dataset)], workers=workers)
     edges = np.concatenate([[0], np.cumsum(counts.target_counts)]).tolist()
     for start, stop in itertools.pairwise(edges):

@@ -1,4 +1,4 @@
-"""One option: its type, bounds, unit and help, from which checks, forms and documents are made."""
+"""One option: its type, bounds, unit and help; the source of checks, forms and documentation."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ MAX_COUNT = 2**31 - 1
 MAX_BYTES = 2**53
 MAX_SEED = 2**64 - 1
 _FALSE_AND_TRUE = {"false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
-# A comma that does not separate thousands may stand for a decimal point, so it is refused.
+# Other commas may be decimal commas, so they are rejected.
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 _KINDS = {
     "int": "an integer",
@@ -36,22 +36,22 @@ class Option:
 
     Attributes:
         name: the name of the argument.
-        kind: "int", "float", "text", "choice" (one of `choices`), "flag", "ints" (some integers,
-            such as a kernel's size), "schedule" (an integer, or a dictionary of integers by the
-            epoch that each begins with) or "texts" (a list, typed as words of a shell).
-        default: the value when it is not given.
-        label: a word or two for a form; default: the name without underscores.
+        kind: "int", "float", "text", "choice" (one of `choices`), "flag", "ints" (one or more
+            integers, such as a kernel size), "schedule" (an integer, or a dictionary of integers by
+            starting epoch) or "texts" (a list, typed with shell quoting).
+        default: the default value.
+        label: a short label for forms; default: the name without underscores.
         unit: such as "minibatches" or "s"; empty for none.
         help: what the option does, and how to choose its value.
-        choices: with kind "choice".
-        words: words that can be typed, with the values that they stand for, which are valid too.
-        minimum: the least value of "int", "float", "ints" and "schedule"; None: any.
-        maximum: the largest one; None: of integers `MAX_COUNT`.
-        above: a bound that the value must exceed; None: none.
-        below: a bound that the value must stay below; None: none.
-        optional: whether None may be given.
+        choices: the valid values of kind "choice".
+        words: (typed word, value) pairs; these values are valid too.
+        minimum: the lower bound of "int", "float", "ints" and "schedule"; None: unbounded.
+        maximum: the upper bound; None: `MAX_COUNT` for integers.
+        above: an exclusive lower bound; None: none.
+        below: an exclusive upper bound; None: none.
+        optional: whether None is valid.
         none_text: what None means.
-        group: options of one group stand together; empty: the first ones.
+        group: the group of options in a form; empty: the first one.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Option:
 
     @property
     def title(self) -> str:
-        """The label, or the name as words."""
+        """The label; by default the name with spaces."""
         return self.label or self.name.replace("_", " ").capitalize()
 
     @property
     def rule(self) -> str:
-        """What the value must be, as the end of "`name` must be"."""
+        """The rule for valid values, as the end of "`name` must be"."""
         if self.kind == "choice":
             what = "one of " + ", ".join(map(repr, self.choices))
         else:
@@ -111,13 +111,13 @@ class Option:
         too_large = isinstance(value, int) and value > self._largest_integer
         if self.kind in ("int", "schedule") and too_large and self._shown_maximum is None:
             rule = f"at most {int(self._largest_integer)}{', or None' if self.optional else ''}"
-        # Python refuses to write integers of thousands of digits.
+        # Python refuses to format integers of thousands of digits.
         bits = value.bit_length() if isinstance(value, int) else 0
         received = f"{bits} bits" if bits > 64 else f"{value!r:.200}"
         raise ConfigurationError(f"`{self.name}` must be {rule}. Received: {self.name}={received}.")
 
     def parse(self, text: str) -> Any:
-        """The value that was typed; in an integer, commas may stand between thousands.
+        """Return the value of typed text; integers may have thousands separators.
 
         Raises:
             ConfigurationError: as `check`; the message quotes the text.
@@ -143,7 +143,7 @@ class Option:
         return value
 
     def text(self, value: Any) -> str:
-        """What a form shows for `value`; the inverse of `parse`."""
+        """Format `value` for a form; the inverse of `parse`."""
         if value is None:
             return ""
         for word, meaning in self.words:
@@ -211,7 +211,7 @@ class Option:
                 return self._is_fitting_int(value)
             case "float":
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                # Neither NaN nor an integer that no float can hold.
+                # Excludes NaN and integers beyond the range of float.
                 return number and abs(value) <= sys.float_info.max and self._in_bounds(value)
 
     def _is_fitting_int(self, value: Any) -> bool:
@@ -220,7 +220,7 @@ class Option:
 
     @property
     def _shown_maximum(self) -> float | None:
-        """A bound that values can reach."""
+        """The largest value to show in messages; None if it is only technical."""
         hidden = self.kind != "float" and (self.maximum or 0) > MAX_COUNT
         return None if hidden else self.maximum
 
@@ -250,7 +250,7 @@ def check_count(
 
 
 def check_number(name: str, value: Any, **rule: Any) -> None:
-    """Raise unless an argument is a finite number within the bounds that `Option` knows."""
+    """Raise unless an argument is a finite number within bounds; `rule` are `Option` bounds."""
     _argument(name, value, "float", **rule)
 
 

@@ -1,4 +1,4 @@
-"""Trackers: send what a run measures to MLflow, TensorBoard, Weights & Biases and the like."""
+"""Trackers: log the metrics of runs to MLflow, TensorBoard, Weights & Biases and similar tools."""
 
 import contextlib
 import copy
@@ -23,15 +23,15 @@ Values = Mapping[str, float]
 
 
 class Tracker:
-    """Receives what runs measure. Derive from it, and override the methods that you need.
+    """Base class of trackers, which receive the metrics of runs. Override the methods you need.
 
-    Each run calls them on a shallow copy, on a thread of its own on the driver. The first exception
-    is logged as a warning. After one of `begin` no other method is called.
+    Each run calls them on a shallow copy, on a separate thread of the driver. The first exception
+    is logged as a warning. If `begin` raises, no other method is called.
 
     Attributes:
-        name: of the tracker in warnings and in `run.status.tracked`; default "": the class's.
-        every_s: seconds from one call of `step` to the next, at least; default 1.
-        wait_s: how long the end of the run waits until `end` has returned; default 10.
+        name: the tracker's name in warnings and `run.status.tracked`; default "": the class name.
+        every_s: minimum seconds between calls of `step`; default 1.
+        wait_s: seconds that the end of the run waits for `end` to return; default 10.
     """
 
     name: str = ""
@@ -39,34 +39,34 @@ class Tracker:
     wait_s: float = 10.0
 
     def check(self) -> None:
-        """Raise a ConfigurationError if the tracker cannot work; called by `start`."""
+        """Raise a ConfigurationError if the tracker cannot work; `start` calls it."""
 
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str | None:
-        """The `TrainingRun` begins; returns its id in the tracker, for `run.status.tracked`.
+        """Called when a `TrainingRun` begins; return its id in the tracker, for `run.status`.
 
-        `parameters` are epochs, workers, loss, optimizer, and the settings of the training master
-        that differ from their defaults, by dotted names.
+        `parameters` are epochs, workers, loss, optimizer, and the training master's non-default
+        settings, by dotted names.
         """
 
     def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
-        """Minibatches were trained since the last call; a worker has trained `step` of them.
+        """Called after new minibatches; `step` is the number that one worker has trained.
 
         `values` are means over the workers, by the columns of `run.history`; "examples_per_s" is
-        that of all workers together. `workers` are worker -> the same of that worker alone.
+        the sum of all workers. `workers` maps each worker to its own values.
         """
 
     def epoch(self, epoch: int, values: Values) -> None:
-        """An epoch, from 1, is complete; `values` are those of Keras' history."""
+        """Called after each complete epoch (from 1); `values` are those of Keras `History`."""
 
     def histograms(self, step: int, found: Mapping[str, Histogram]) -> None:
-        """Histograms were taken: "weights/dense/kernel" and the like -> histogram."""
+        """Called with new histograms by name, such as "weights/dense/kernel"."""
 
     def end(self, state: str) -> None:
-        """The run is over: "done", "stopped" or "failed"; the model holds its result."""
+        """Called at the end with "done", "stopped" or "failed"; the model holds the result."""
 
 
 def trackers_for_run(given: Any) -> tuple[Tracker, ...]:
-    """Return copies of the trackers that `log_to=` names, checked."""
+    """Validate `log_to=` and return copies of its trackers."""
     found: list[Tracker] = []
     for each in given if isinstance(given, list | tuple) else [given]:
         is_logger = callable(getattr(each, "log", None)) and not isinstance(each, type)
@@ -84,16 +84,16 @@ def trackers_for_run(given: Any) -> tuple[Tracker, ...]:
 class MLflow(Tracker):
     """Logs runs to MLflow: parameters, metrics, the trained model and the timeline.
 
-    If a run of MLflow is active in the thread that starts training, the new one is nested in it.
+    If an MLflow run is active in the thread that starts training, the new run is nested in it.
 
     Args:
-        experiment: its name; it is created if there is none. Default None: the active one.
-        tracking_uri: as `mlflow.set_tracking_uri` sets it, for this process. Default None: as set.
+        experiment: the experiment's name; created if missing. Default None: the active one.
+        tracking_uri: passed to `mlflow.set_tracking_uri` for this process. Default None: unchanged.
         log_model: log the model at the end as "model", unless the run failed; default True.
-        registered_model_name: register the model under this name; default None: not.
+        registered_model_name: register the model under this name; default None: do not register.
     """
 
-    wait_s = 60.0  # the model is sent
+    wait_s = 60.0  # time to upload the model
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class MLflow(Tracker):
         log_model: bool = True,
         registered_model_name: str | None = None,
     ) -> None:
-        """Contact no server yet."""
+        """Create the tracker without contacting a server."""
         self.experiment, self.tracking_uri = experiment, tracking_uri
         self.log_model, self.registered_model_name = log_model, registered_model_name
 
@@ -114,7 +114,7 @@ class MLflow(Tracker):
                 "`sw.trackers.MLflow` needs the package mlflow. Received: none is installed. "
                 'Install it: `pip install "sparkwright[mlflow]"`.'
             )
-        # The active run is that of this thread; without the module there is none.
+        # The active run is thread-local; if mlflow is not imported, there is none.
         loaded: Any = sys.modules.get("mlflow")
         active: Any = getattr(loaded and loaded.active_run(), "info", None)
         self._parent: Any = active or getattr(self, "_parent", None)  # of an earlier check
@@ -130,7 +130,7 @@ class MLflow(Tracker):
             place = known.experiment_id if known else mlflow.create_experiment(self.experiment)
         parent = getattr(self._parent, "run_id", None)
         begun = mlflow.start_run(experiment_id=place, run_name=run.name, parent_run_id=parent)
-        longest = 6000  # else MLflow refuses it
+        longest = 6000  # MLflow rejects longer values
         mlflow.log_params({_mlflow_name(n): str(v)[:longest] for n, v in parameters.items()})
         return begun.info.run_id
 
@@ -146,7 +146,7 @@ class MLflow(Tracker):
     def end(self, state: str) -> None:
         """See `Tracker`."""
         states = {"done": "FINISHED", "stopped": "KILLED"}
-        with contextlib.ExitStack() as last:  # in reverse, and whatever fails
+        with contextlib.ExitStack() as last:  # in reverse order, even after an error
             last.callback(self._mlflow.end_run, states.get(state, "FAILED"))
             if self.log_model and state != "failed":
                 last.callback(self._log_model)
@@ -158,7 +158,7 @@ class MLflow(Tracker):
     def _log_model(self) -> None:
         import keras
 
-        keras.config.disable_interactive_logging()  # of this thread: MLflow tries the example
+        keras.config.disable_interactive_logging()  # in this thread: MLflow predicts the example
         keras_flavor, models = import_module("mlflow.keras"), import_module("mlflow.models")
         model, options = self._run.model, dict[str, Any]()
 
@@ -167,7 +167,7 @@ class MLflow(Tracker):
             keras_flavor.save_model(path=path, **given)
 
         known = signature_of(model)
-        if known.input_form != "list" or is_graph(model):  # its inputs have names
+        if known.input_form != "list" or is_graph(model):  # the inputs have names
             is_bare = known.input_form == "bare"
             made = (_schema(known.inputs, is_bare), _schema(known.outputs, len(known.outputs) < 2))
             options["signature"] = models.ModelSignature(*made)
@@ -183,7 +183,7 @@ class MLflow(Tracker):
             flavor=SimpleNamespace(save_model=save_model, __name__="mlflow.keras"),
             model=model,
             registered_model_name=self.registered_model_name,
-            # Else MLflow loads the model in another process to find them out.
+            # Otherwise MLflow loads the model in another process to infer them.
             pip_requirements=[f"{p}=={import_module(p).__version__}" for p in packages],
             **options,
         )
@@ -192,25 +192,25 @@ class MLflow(Tracker):
 class TensorBoard(Tracker):
     """Writes runs for TensorBoard: scalars, histograms, and the graph of layers.
 
-    Each run has a folder of its name. In it are "train", with means over the workers, "validation",
-    and a folder for each worker, so that their curves share a diagram.
+    Each run has a folder of its name with subfolders "train" (means over the workers), "validation"
+    and one for each worker, so that their curves share a chart.
 
     Args:
-        folder: path, or a URL to which TensorFlow can write.
+        folder: path, or a URL that TensorFlow can write to.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Write nothing yet."""
+        """Create the tracker without writing."""
         self.folder = os.fspath(folder)
 
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
         """See `Tracker`."""
         import tensorflow as tf
 
-        # With these no device is used, unlike with `tf.summary`.
+        # Unlike `tf.summary`, these use no device.
         self._tf, self._writers = tf, dict[str, Any]()
         self._place = self.folder.rstrip("/") + "/" + re.sub(r"[^\w.-]+", "-", run.name)
-        if is_graph(run.model):  # as Keras' callback writes it
+        if is_graph(run.model):  # in the format of Keras' TensorBoard callback
             about = tf.compat.v1.SummaryMetadata()
             about.plugin_data.plugin_name, about.plugin_data.content = "graph_keras_model", b"1"
             text = tf.make_tensor_proto(run.model.to_json())
@@ -265,7 +265,7 @@ class TensorBoard(Tracker):
 class Module(Tracker):
     """Logs runs with `init`, `log` and `finish` of a module such as `wandb` or `trackio`.
 
-    Of an object without `init`, such as a run that is open, only `log` is called.
+    For an object without `init`, such as an open run, only `log` is called.
 
     Args:
         module: the module or object; `log(values, step=…)` is called.
@@ -274,7 +274,7 @@ class Module(Tracker):
     """
 
     def __init__(self, module: Any, **init: Any) -> None:
-        """Call nothing yet."""
+        """Create the tracker without calling the module."""
         self.module, self.init, self._step = module, init, 0
         self.name = getattr(module, "__name__", type(module).__name__)
 
@@ -291,7 +291,7 @@ class Module(Tracker):
 
     def step(self, step: int, values: Values, workers: Mapping[int, Values]) -> None:
         """See `Tracker`."""
-        self._step = max(step, self._step + 1)  # W&B joins values of one step
+        self._step = max(step, self._step + 1)  # W&B merges values of the same step
         self._opened.log({f"batch_{name}": v for name, v in values.items()}, step=self._step)
 
     def epoch(self, epoch: int, values: Values) -> None:
@@ -310,7 +310,7 @@ def _mlflow_name(name: str) -> str:
 
 
 def _schema(specs: Mapping[str, Spec], is_bare: bool) -> Any:
-    """The schema of MLflow for inputs or outputs, without names if it `is_bare`; None for none."""
+    """MLflow's schema of inputs or outputs, without names if `is_bare`; None if empty."""
     types = import_module("mlflow.types")
     made: list[Any] = []
     for name, (dtype, shape) in specs.items():

@@ -1,4 +1,4 @@
-"""A whole experiment as one value: data, network, training master, Spark, seeds."""
+"""Experiments: data, network, training master, Spark settings and seeds in one object."""
 
 from ._experiment import (
     Experiment as Experiment,

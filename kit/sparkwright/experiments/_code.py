@@ -1,4 +1,4 @@
-"""An experiment as plain Python: a script, or a notebook whose cells are its steps."""
+"""Python code of an experiment: a script, or a notebook with one cell per step."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from ._experiment import Experiment
 
 NORMALIZERS = {"standardize": Standardize, "min_max": MinMaxScale}
-# Notebooks' tools look for the cell with this tag.
+# papermill and similar tools look for the cell with this tag.
 _TAG = "parameters"
 _NAMES = (
     *("data_url", "split_seed", "executors", "workers", "network_seed"),
     *("batch_size", "training_seed", "epochs"),
 )
-# Option of the master -> the name that stands for its value.
+# Option of the master -> the variable that holds its value.
 _OF_MASTER = {"workers": "workers", "batch_size_per_worker": "batch_size", "seed": "training_seed"}
 _EVALUATIONS = {
     "regression": "network.evaluate_regression({})",
@@ -26,7 +26,7 @@ _EVALUATIONS = {
 
 
 class Step(NamedTuple):
-    """Some lines of code, and what they are about."""
+    """A block of code with a title and a description."""
 
     title: str
     text: str
@@ -35,12 +35,12 @@ class Step(NamedTuple):
 
 
 def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
-    """The steps of the experiment, in order."""
+    """Yield the steps of the experiment, in order."""
     names = _parameters(experiment) if in_notebook else {}
     if in_notebook:
         yield Step(
             title="Parameters",
-            text="What one would vary; the cells below use these names. "
+            text="Values to vary; the cells below use these names. "
             "`python -m sparkwright_widgets.report NOTEBOOK -p epochs 9`, or papermill, runs the "
             "notebook with other values.",
             code="\n".join(f"{name} = {to_code(value)}" for name, value in names.items()),
@@ -56,7 +56,7 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
     )
     yield Step(
         title="The data",
-        text="Where the examples come from, and how they are split.",
+        text="Load the examples and split them.",
         code=_loading(experiment, names),
     )
     yield Step(
@@ -68,13 +68,13 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
     )
     yield Step(
         title="Train",
-        text="The training master says how the workers train together.",
+        text="The training master defines how the workers train together.",
         code=_training(experiment, names, in_notebook=in_notebook),
     )
     part = _evaluated(experiment)
-    text = "How good the network is, on examples that it was not trained on."
+    text = "Evaluate the network on examples that it was not trained on."
     if part == "train":
-        text = "How good the network is, on the examples that it was trained on."
+        text = "Evaluate the network on the examples that it was trained on."
     elif part == experiment.validation:
         text += " They are also the validation data: the scores are not independent."
     yield Step(
@@ -85,13 +85,13 @@ def steps(experiment: "Experiment", *, in_notebook: bool) -> Iterator[Step]:
 
 
 def script(experiment: "Experiment") -> str:
-    """The steps as one script."""
+    """Return the steps as one script."""
     blocks = (f"# {step.title}\n{step.code}" for step in steps(experiment, in_notebook=False))
     return f'"""{_one_line(experiment.title)}"""\n\n' + "\n\n".join(blocks) + "\n"
 
 
 def notebook(experiment: "Experiment") -> dict[str, Any]:
-    """The JSON of an `.ipynb` file (nbformat 4.5): each step a heading and a code cell."""
+    """Return the JSON of an `.ipynb` file (nbformat 4.5), with a heading and code cell per step."""
     cells = [_cell("markdown", f"# {experiment.title}")]
     for step in steps(experiment, in_notebook=True):
         cells.append(_cell("markdown", f"## {step.title}\n\n{step.text}"))
@@ -99,7 +99,7 @@ def notebook(experiment: "Experiment") -> dict[str, Any]:
     cells.append(
         _cell(
             "markdown",
-            "## The same as one file\n\n`sw.Experiment.from_yaml(text).start(spark)` trains it "
+            "## The experiment as YAML\n\n`sw.Experiment.from_yaml(text).start(spark)` trains it "
             f"again.\n\n```yaml\n{experiment.to_yaml()}```",
         )
     )
@@ -122,10 +122,10 @@ def _cell(kind: str, source: str, *, tags: Sequence[str] = ()) -> dict[str, Any]
 
 
 def _parameters(experiment: "Experiment") -> dict[str, Any]:
-    """Name -> value of what users vary, in the order of use.
+    """Name -> value of the notebook's parameters, in the order of use.
 
-    Spark has as many executors as there are workers, and both one name, unless their numbers
-    differ. A cluster sets its own number of executors.
+    Executors and workers share one name unless their numbers differ. A cluster sets its own number
+    of executors.
     """
     source, spark = experiment.data, experiment.spark
     master = experiment.seeded_master
@@ -151,7 +151,7 @@ def _known(name: str, names: Mapping[str, Any]) -> str | None:
 
 
 def _names_around(experiment: "Experiment") -> set[str]:
-    """Names in the code before and after the network, which no layer may take."""
+    """Names used in the code before and after the network; layers must not use them."""
     code = (
         experiment.spark.to_code("spark"),
         _loading(experiment, {}),
@@ -177,7 +177,7 @@ def _loading(experiment: "Experiment", names: Mapping[str, Any]) -> str:
 def _training(experiment: "Experiment", names: Mapping[str, Any], *, in_notebook: bool) -> str:
     named = {option: name for option, name in _OF_MASTER.items() if name in names}
     if experiment.master.workers is None:
-        named.pop("workers", None)  # as many as Spark has task slots
+        named.pop("workers", None)  # the number of Spark's task slots
     lines = [f"master = {to_code(experiment.seeded_master, named=named)}"]
     wrapped: dict[str, Any] = {}
     if experiment.normalize is not None:
@@ -215,6 +215,6 @@ def _evaluation(experiment: "Experiment", part: str, *, in_notebook: bool) -> st
 
 
 def _one_line(text: str) -> str:
-    # What cannot be shown, such as a null byte, cannot stand in Python's source either.
+    # Characters that are not printable, such as null bytes, are invalid in Python source.
     text = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(text.replace("\\", "/").replace('"', "'").split()) or "An experiment"

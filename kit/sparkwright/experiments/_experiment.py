@@ -1,4 +1,4 @@
-"""An experiment as one value, which one YAML file reproduces; and what it needs, made."""
+"""An experiment that one YAML file reproduces; preparation of its data, session and network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ TEST_VALIDATES = "Validation: the test set; its scores are not independent."
 
 @configuration
 class Experiment(Configuration):
-    """Everything that a training needs: written as YAML it can be repeated, by anybody.
+    """A complete, reproducible description of a training; serializable as YAML.
 
     Example:
         >>> experiment = Experiment(epochs=3)
@@ -50,18 +50,18 @@ class Experiment(Configuration):
 
     _tagged: ClassVar[bool] = True
 
-    title: str = option(default="experiment", help="For headings.")
+    title: str = option(default="experiment", help="Title for headings.")
     data: DataSource = option(
         default_factory=DataSource,
-        help="Where the examples come from, and how they are split.",
+        help="The source of the examples, and how to split them.",
     )
     normalize: NormalizeKind | None = option(
         default=None,
         none_text="as they are",
         label="Scale features",
-        help='"standardize" or "min_max": scale features, and labels that are numbers to predict, '
-        "by what the training data holds. The scaling is kept with the model, which predicts in "
-        "the labels' own units.",
+        help='"standardize" or "min_max": scale features, and regression labels, with the '
+        "statistics of the training data. The scaling is saved with the model, which predicts in "
+        "the labels' original units.",
     )
     network: NetworkSpec = option(
         default_factory=lambda: PRESETS["lenet"].make(),
@@ -70,14 +70,13 @@ class Experiment(Configuration):
     master: TrainingMaster = option(
         default_factory=lambda: ParameterAveragingTrainingMaster(batch_size_per_worker=32),
         kinds=MASTERS,
-        help="How to train. Default: parameter averaging with 32 examples a minibatch.",
+        help="The training master. Default: parameter averaging with 32 examples a minibatch.",
     )
     parallel: bool = option(
         default=False,
-        help="Train with processes of this machine (`ParallelWrapper`) instead of on Spark's "
-        "executors.",
+        help="Train with processes on this machine (`ParallelWrapper`) instead of Spark executors.",
     )
-    spark: SparkSettings = option(default_factory=SparkSettings, help="How Spark is started.")
+    spark: SparkSettings = option(default_factory=SparkSettings, help="How to start Spark.")
     epochs: int = option(default=5, minimum=1, help="Passes over the data.")
     validate: bool = option(
         default=True,
@@ -86,9 +85,9 @@ class Experiment(Configuration):
     )
     validate_on: ValidationPart = option(
         default="validation",
-        help='Which part of the data that is. With "test", what is measured on the test set is not '
-        "independent any more: it chose when training ended, or which network was kept. Run, "
-        "report and code say so.",
+        help='The part of the data to validate on. With "test", test scores are not independent, '
+        "because the test set decides when training ends, or which network is kept. Run, report "
+        "and code contain a note.",
     )
     early_stopping: EarlyStopping | None = option(
         default=None,
@@ -106,19 +105,18 @@ class Experiment(Configuration):
         default=None,
         none_text="only on request",
         group="Histograms",
-        help="Histograms of weights, updates and activations that a worker takes as training goes "
-        "on.",
+        help="Histograms of weights, updates and activations that a worker takes during training.",
     )
     seed: int = option(
         default=1,
         minimum=0,
         maximum=MAX_SEED,
-        help="Of shuffles and repartitioning, where `master` has none. The network and the split "
-        "of the data have seeds of their own.",
+        help="Seed of shuffles and repartitioning if `master` has none. The network and the split "
+        "of the data have their own seeds.",
     )
 
     def __repr__(self) -> str:
-        """What it is about, in two short lines; `to_yaml` tells all of it."""
+        """Summarize the experiment in two lines; see `to_yaml` for all options."""
         url = f" {clipped(self.data.url)!r}" if self.data.url else ""
         layers = len(self.network.layers)
         return (
@@ -129,30 +127,30 @@ class Experiment(Configuration):
 
     @property
     def seeded_master(self) -> TrainingMaster:
-        """The master, with a seed in any case."""
+        """The master, with the experiment's seed if it has none."""
         return self.master if self.master.seed is not None else replace(self.master, seed=self.seed)
 
     @property
     def callbacks(self) -> list[ReduceOnPlateau] | None:
-        """`callbacks` of `fit`; None: there are none."""
+        """The `callbacks` of `fit`; None without any."""
         return None if self.reduce_on_plateau is None else [self.reduce_on_plateau]
 
     @property
     def validation(self) -> str | None:
-        """The part of the data that the loss is measured on after each epoch; None: none is."""
+        """The name of the part of the data used for validation; None without validation."""
         parts = self.data.split.shares if self.validate else ()
         return self.validate_on if self.validate_on in parts else None
 
     @property
     def note(self) -> str:
-        """What must be known to read the scores of a run; empty: nothing."""
+        """A caveat on the scores of a run; empty: none."""
         return TEST_VALIDATES if self.validation == "test" else ""
 
     @property
     def reason(self) -> str | None:
-        """Why nothing can be trained yet, in one sentence; None: it can.
+        """Why training cannot start, in one sentence; None: it can.
 
-        The files themselves are looked at only when they are loaded.
+        Does not check the data files, which are read on load.
         """
         if self.data.problem is not None:
             return f"The data cannot be loaded. {self.data.problem}"
@@ -160,8 +158,8 @@ class Experiment(Configuration):
             return misfit
         if self.reduce_on_plateau is not None and self.network.optimizer.schedule is not None:
             return (
-                "The optimizer's learning rate follows a schedule, so nothing can lower it on a "
-                "plateau. Leave out one of the two."
+                "`reduce_on_plateau` cannot change the learning rate, because the optimizer uses "
+                "a schedule. Leave out one of the two."
             )
         reason = self.network.analysis.reason
         return None if reason is None else f"The network cannot be built. {reason}"
@@ -170,35 +168,35 @@ class Experiment(Configuration):
         """Start Spark, load the data, build the network.
 
         Args:
-            spark: a session to use; default None: `self.spark` says how to start one.
+            spark: a session to use; default None: start one with `self.spark`.
 
         Raises:
-            ConfigurationError: if the network cannot be built, or what data is not said.
-            DataError, OSError: what is wrong with the data.
+            ConfigurationError: if the network cannot be built, or the data is not specified.
+            DataError, OSError: if the data is invalid or cannot be read.
         """
         return prepare(self, spark)
 
     def start(self, spark: "SparkSession | None" = None, *, display: bool | None = None) -> Any:
-        """Prepare, and begin to train; returns the TrainingRun at once.
+        """Prepare and start training; return the TrainingRun immediately.
 
         Raises:
-            Exception: as `prepare` and `SparkNetwork.start`.
+            Exception: see `prepare` and `SparkNetwork.start`.
         """
         return self.prepare(spark).start(display=display)
 
     def to_code(self) -> str:
-        """Plain Python that does the same, as a script."""
+        """Return an equivalent Python script."""
         return script(self)
 
     def to_notebook(self) -> dict[str, Any]:
-        """A notebook of plain code cells that do the same, as the JSON of an `.ipynb` file."""
+        """Return an equivalent notebook of code cells, as the JSON of an `.ipynb` file."""
         return notebook(self)
 
     def save(self, url: str) -> None:
-        """Write the experiment to any URL: as a notebook if it ends in `.ipynb`, else as YAML.
+        """Write the experiment to a URL: as a notebook if it ends in `.ipynb`, else as YAML.
 
         Raises:
-            ConfigurationError: if the name ends in something else.
+            ConfigurationError: if the name has another extension.
             OSError: if it cannot be written.
         """
         import json
@@ -216,20 +214,20 @@ class Experiment(Configuration):
 
     @classmethod
     def load(cls, url: str) -> "Experiment":
-        """The experiment whose YAML lies at `url`.
+        """Read an experiment from a YAML file.
 
         Raises:
             OSError: if it cannot be read.
-            ConfigurationError: if it is no experiment.
+            ConfigurationError: if it is not an experiment.
         """
         try:
             return cls.from_yaml(read_bytes(url).decode())
         except (UnicodeDecodeError, ConfigurationError) as error:
-            raise ConfigurationError(f"{url} holds no experiment: {error}") from None
+            raise ConfigurationError(f"{url} is not an experiment: {error}") from None
 
     @classmethod
     def _updated(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Without `validate_on`: where nothing was kept for validation, the test set was taken."""
+        """Files without `validate_on` validated on the test set if no validation part existed."""
         data: Any = settings.get("data")
         split: Any = data.get("split") if isinstance(data, Mapping) else None
         old = "validate_on" not in settings and isinstance(split, Mapping)
@@ -240,16 +238,15 @@ class Experiment(Configuration):
 
 @dataclass(kw_only=True, slots=True)
 class PreparedExperiment:
-    """What an experiment needs, made: ready to begin.
+    """An experiment with its session, data and network, ready to train.
 
     Attributes:
-        experiment: what it was made from.
+        experiment: the experiment.
         spark: the session.
         data: the parts of the split by name: "train", and "validation" and "test" as split.
-        network: the network on Spark; it evaluates and saves also after a run of
-            `ParallelWrapper`.
-        has_older_weights: whether the network has learned before the next run; default False: it
-            was built as the experiment says. A run sets it.
+        network: the network on Spark, also used to evaluate and save after a `ParallelWrapper` run.
+        has_older_weights: whether the network has been trained before the next run; default False:
+            it is newly built. Each run sets it.
     """
 
     experiment: Experiment
@@ -260,26 +257,25 @@ class PreparedExperiment:
 
     @property
     def validation(self) -> DistributedDataSet | None:
-        """What the loss is measured on after each epoch."""
+        """The validation data; None without validation."""
         name = self.experiment.validation
         return None if name is None else self.data[name]
 
     def start(
         self, *, resume: str | None = None, display: bool | None = None, log_to: Any = None
     ) -> TrainingRun:
-        """Begin to train and return at once.
+        """Start training and return immediately.
 
-        The run knows its `code`, unless it goes on with what was learned before, which the
-        experiment alone does not give, or the data's URL looks as if it held a secret: reports
-        show the code.
+        Sets the run's `code`, which reports show. There is no code if the network was trained
+        before, which the code could not reproduce, or if the data's URL may contain a secret.
 
         Args:
-            resume: URL of a checkpoint to go on from; default None.
-            display: show the run, see `FitOptions`; False: not. Default None: shown.
+            resume: URL of a checkpoint to resume from; default None.
+            display: show progress, see `FitOptions`. Default None: show it.
             log_to: trackers, see `FitOptions`; default None: none.
 
         Raises:
-            ConfigurationError: if early stopping has nothing to judge by.
+            ConfigurationError: if early stopping or `reduce_on_plateau` lacks validation data.
             SlotsError: if there are fewer task slots than workers.
         """
         experiment, validation = self.experiment, self.validation
@@ -328,17 +324,17 @@ def prepare(
     data: dict[str, DistributedDataSet] | None = None,
     network: SparkNetwork | None = None,
 ) -> PreparedExperiment:
-    """Start Spark, load the data, fit the normalizer, build the network; unless they are given.
+    """Start Spark, load the data, fit the normalizer and build the network, unless given.
 
     Args:
-        experiment: what to make.
-        spark: a session to use; None: the experiment says how to start one.
-        data: its data, loaded; default None: it is loaded now.
-        network: one to go on with: its model and its normalizer; default None: built anew.
+        experiment: the experiment to prepare.
+        spark: a session to use; None: start one with the experiment's settings.
+        data: the loaded data; default None: load it.
+        network: a network whose model and normalizer to keep; default None: build one.
 
     Raises:
-        ConfigurationError: if the experiment cannot be carried out.
-        DataError, OSError: what is wrong with the data.
+        ConfigurationError: if the experiment is invalid.
+        DataError, OSError: if the data is invalid or cannot be read.
     """
     if experiment.reason is not None:
         raise ConfigurationError(experiment.reason)
@@ -350,7 +346,7 @@ def prepare(
         model, normalizer = experiment.network.build(), None
         if experiment.normalize is not None:
             kind = NORMALIZERS[experiment.normalize]
-            # Numbers to predict as well: prices of 500,000 are not learned as they are.
+            # Scale regression labels too: values such as prices of 500,000 train badly.
             normalizer = kind.fit(parts["train"], labels=experiment.data.task == "regression")
     made = SparkNetwork(session, model, experiment.seeded_master, normalizer=normalizer)
     return PreparedExperiment(
@@ -363,7 +359,7 @@ def prepare(
 
 
 def _task_misfit(data: str, network: str) -> str | None:
-    """Why labels of one kind cannot be learned by a network for another, which would go unsaid."""
+    """Error message if the network's task does not match the data's labels; None if it does."""
     if data == "regression" and network in ("classification", "binary"):
         return (
             "The data's labels are numbers, but the network predicts classes. Choose a network for "

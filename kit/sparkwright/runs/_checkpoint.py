@@ -1,9 +1,9 @@
-"""Checkpoints at a URL: what a run needs to go on later, written while it trains.
+"""Checkpoints: the state that is written to a URL during training and needed to resume a run.
 
 A checkpoint is one file, `checkpoint-<averagings>.swc`: an archive of `meta.json`, `vector.npy`,
-`history/<column>.npy` and `extras/<worker>.bin`; with early stopping, the best state so far is in
-`best.npy` and `best.bin`. Reading one executes nothing. After a failure of the machine itself the
-newest file may be damaged: then the one before it serves.
+`history/<column>.npy` and `extras/<worker>.bin`. With early stopping, `best.npy` and `best.bin`
+hold the best state so far. Reading a checkpoint executes no code. After a failure of the machine
+the newest file may be damaged; then the previous one is used.
 """
 
 import logging
@@ -27,8 +27,8 @@ Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"checkpoint-([0-9]{8,})\.swc")
 _TEMPORARY = re.compile(r"\.checkpoint-([0-9]{8,})\.swc\.[0-9a-f]{8}\.tmp(?:\.old)?")
-_OLD_KIND = "ParameterAveragingTrainingMaster"  # settings without a name are its
-# Besides data and seed, these decide which examples a minibatch consists of.
+_OLD_KIND = "ParameterAveragingTrainingMaster"  # the default of settings without a name
+# The settings that, besides data and seed, determine the examples of a minibatch.
 _DECISIVE = (
     *("batch_size_per_worker", "shuffle", "steps_per_epoch"),
     *("repartition", "repartition_strategy"),
@@ -37,27 +37,26 @@ _DECISIVE = (
 
 
 class CheckpointNotFoundError(SparkwrightError, FileNotFoundError):
-    """There is no whole checkpoint at a URL."""
+    """There is no undamaged checkpoint at a URL."""
 
 
 def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> str:
-    """Write `checkpoint` into a folder, then remove the oldest ones beyond `keep`.
+    """Write `checkpoint` to a folder, then remove the oldest checkpoints beyond `keep`.
 
-    The file appears whole or not at all. Only checkpoints up to this one count and are removed:
-    later ones, which another run left there, stay, with a warning. A file that cannot be removed
-    is a warning too.
+    The file is written atomically. Only checkpoints up to this one count and are removed. Later
+    checkpoints of another run stay, with a warning. A file that cannot be removed causes a warning.
 
     Args:
-        folder_url: where to; made if needed. A local path counts as a URL.
-        checkpoint: what to write.
-        keep: how many files stay, at least 1.
+        folder_url: target folder, a URL or local path; created if missing.
+        checkpoint: the checkpoint to write.
+        keep: number of files to keep, at least 1.
 
     Returns:
         The URL of the file.
 
     Raises:
         ConfigurationError: if `keep` is not a count.
-        OSError: whatever the store says, naming the URL.
+        OSError: if writing fails, naming the URL.
     """
     check_count("keep", keep)
     name = f"checkpoint-{checkpoint.progress.averagings:08d}.swc"
@@ -72,15 +71,15 @@ def write_checkpoint(folder_url: str, checkpoint: Checkpoint, *, keep: int) -> s
 
 
 def read_checkpoint(url: str) -> Checkpoint:
-    """Read one checkpoint, or the newest whole one of a folder.
+    """Read a checkpoint file, or the newest undamaged checkpoint of a folder.
 
-    In a folder, a damaged file is skipped with a warning that names it; likewise one whose
-    parameters are not finite, which older versions wrote.
+    In a folder, a file that is damaged or has parameters that are not finite is skipped with a
+    warning.
 
     Raises:
-        CheckpointNotFoundError: if there is none.
-        DataError: if `url` is one file and damaged; names the file and what is wrong.
-        OSError: whatever the store says, naming the URL.
+        CheckpointNotFoundError: if there is no checkpoint.
+        DataError: if `url` is a damaged file; names the file and the problem.
+        OSError: if reading fails, naming the URL.
     """
     if not is_folder(url):
         try:
@@ -98,8 +97,8 @@ def read_checkpoint(url: str) -> Checkpoint:
             damaged += 1
             _log.warning("skipped a checkpoint: %s", error)
         except FileNotFoundError:
-            continue  # its run has just removed it
-    found = f"{damaged} damaged ones and no whole one" if damaged else "none"
+            continue  # the run that writes here has just removed it
+    found = f"only damaged ones: {damaged}" if damaged else "none"
     raise CheckpointNotFoundError(
         f"there must be a checkpoint to go on from. Received: {url}, which has {found}. "
         "Give the folder that the run wrote to, or start without a checkpoint."
@@ -114,11 +113,11 @@ def check_resumable(
     rows: Sequence[int],
     epochs: int,
 ) -> None:
-    """Refuse to go on with another network, other data or settings that decide on minibatches.
+    """Raise if a checkpoint does not match the network, data or settings of minibatches.
 
-    A run that has trained all its `epochs` needs more of them, unless minibatches are still owed.
-    Settings that only one of the two masters knows, and all others (mesh, prefetching, XLA,
-    statistics, checkpoints), may differ; a `seed` of None takes the checkpoint's.
+    A run that has trained all its `epochs` needs a larger number, unless minibatches remain to be
+    done. All other settings (mesh, prefetching, XLA, statistics, checkpoints) may differ, as may
+    settings that only one of the two masters has. A `seed` of None uses the checkpoint's.
 
     Raises:
         ConfigurationError: naming every difference.
@@ -160,20 +159,20 @@ def check_resumable(
 
 
 def _updated(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the run that wrote a checkpoint, in today's form."""
+    """Convert the settings in a checkpoint to the current format."""
     if settings.get("name", _OLD_KIND) != _OLD_KIND:
         return settings
     return ParameterAveragingTrainingMaster.from_dict(settings).to_dict()
 
 
 class LatestWriter(Generic[Item]):
-    """Writes what it is given on a thread of its own, which begins with the first item.
+    """Writes items on a separate thread, which starts with the first item.
 
-    At most one item waits: a newer one takes the place of an older one that has not been begun.
+    At most one item waits: a newer item replaces an older one whose write has not started.
     """
 
     def __init__(self, write: Callable[[Item], None], *, name: str) -> None:
-        """Write nothing yet; `write` handles its own errors, `name` ends the thread's name."""
+        """Set `write`, which handles its own errors; `name` is the suffix of the thread's name."""
         self._write, self._name = write, name
         self._changed = threading.Condition()
         self._waiting: Item | None = None
@@ -181,7 +180,7 @@ class LatestWriter(Generic[Item]):
         self._thread: threading.Thread | None = None
 
     def submit(self, item: Item) -> None:
-        """Have `item` written soon; returns at once. Its arrays must not change any more.
+        """Write `item` asynchronously; its arrays must not change any more.
 
         Raises:
             RuntimeError: after `close`.
@@ -197,7 +196,7 @@ class LatestWriter(Generic[Item]):
             self._changed.notify()
 
     def close(self, timeout_s: float) -> bool:
-        """Write what waits, then end the thread. Returns whether it ended within `timeout_s`."""
+        """Write the waiting item and end the thread; return whether it ended within `timeout_s`."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -218,11 +217,11 @@ class LatestWriter(Generic[Item]):
 
 
 class CheckpointWriter:
-    """Writes checkpoints on a thread of its own; a failed one is logged, and the run goes on.
+    """Writes checkpoints on a separate thread; failures are logged, and the run continues.
 
     Attributes:
-        last_url: of the last file written; None before the first.
-        problem: why the last attempt failed; None once one has succeeded again.
+        last_url: URL of the last file written; None before the first.
+        problem: why the last attempt failed; None if it succeeded.
     """
 
     def __init__(
@@ -232,7 +231,7 @@ class CheckpointWriter:
         keep: int = 3,
         wrote: Callable[[float, float], None] | None = None,
     ) -> None:
-        """Write nothing yet; `wrote` gets the monotonic clock before and after each attempt."""
+        """Set the folder; `wrote` gets the monotonic clock before and after each attempt."""
         self.last_url: str | None = None
         self.problem: Exception | None = None
         self._folder_url, self._keep, self._wrote = folder_url, keep, wrote
@@ -240,7 +239,7 @@ class CheckpointWriter:
         self.submit = self._writer.submit
 
     def close(self, timeout_s: float) -> bool:
-        """As `LatestWriter.close`; warns of a checkpoint that is not written in time."""
+        """See `LatestWriter.close`; warns if a checkpoint is not written in time."""
         ended = self._writer.close(timeout_s)
         if not ended:
             _log.warning(
@@ -253,7 +252,7 @@ class CheckpointWriter:
         try:
             self.last_url = write_checkpoint(self._folder_url, checkpoint, keep=self._keep)
             self.problem = None
-        except Exception as error:  # a run must not die of its checkpoints
+        except Exception as error:  # a failed checkpoint must not end the run
             self.problem = error
             _log.warning("no checkpoint written to %s: %s", self._folder_url, error)
         if self._wrote is not None:
@@ -265,18 +264,18 @@ def _prune(folder_url: str, written: int, keep: int) -> None:
     numbered = _numbered(names, _NAME)
     if later := [name for number, name in numbered if number > written]:
         _log.warning(
-            "%s holds %s, which is later than what this run has just written, and is what is read "
-            "from that folder. Give each run a folder of its own.",
+            "%s holds %s, which is later than the checkpoint that this run has just written, and "
+            "is read first from that folder. Give each run its own folder.",
             *(folder_url, later[-1]),
         )
     old = [name for number, name in numbered if number <= written][:-keep]
-    # What a killed writer left: nobody else writes what this run has passed.
+    # Temporary files of killed writers: no other writer is still at these numbers.
     left = [name for number, name in _numbered(names, _TEMPORARY) if number <= written]
     for name in (*old, *left):
         try:
             remove(join(folder_url, name))
         except OSError as error:
-            _log.warning("an old checkpoint stays: %s", error)
+            _log.warning("could not remove an old checkpoint: %s", error)
 
 
 def _numbered(names: Sequence[str], pattern: re.Pattern[str]) -> list[tuple[int, str]]:
@@ -290,12 +289,12 @@ def _read_file(url: str) -> Checkpoint:
             checkpoint = decode(file)
         except ValueError as error:
             raise DataError(
-                f"a checkpoint must be whole and unchanged. Received: {url}, which is not: "
-                f"{error}. Go on from an earlier one."
+                f"a checkpoint must be undamaged. Received: {url}: "
+                f"{error}. Resume from an earlier one."
             ) from error
     if not np.isfinite(checkpoint.vector).all():
         raise DataError(
             f"a checkpoint's parameters must be finite. Received: {url}, which has NaN or infinite "
-            "ones. Continue from an earlier one."
+            "values. Resume from an earlier one."
         )
     return checkpoint

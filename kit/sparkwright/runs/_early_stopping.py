@@ -1,7 +1,7 @@
-"""The judge of a run: scores and losses in, verdicts out; pure.
+"""The early-stopping rules of a run: from scores and losses to verdicts.
 
-A verdict is given once an epoch. Asked again about the same epoch, because a worker was lost while
-the others waited or because training began anew, the judge repeats it.
+There is one verdict per epoch. It is repeated if requested again for the same epoch, after the loss
+of a worker or a restart of training.
 """
 
 import math
@@ -24,8 +24,8 @@ class StopReason:
 
     Attributes:
         kind: the option of `EarlyStopping` that ended it; "invalid" for a NaN or infinite score or
-            loss; "user" if somebody stopped it; "failure" if something went wrong.
-        sentence: the same with figures.
+            loss; "user" after `stop` or an interrupt; "failure" after an error.
+        sentence: a description with figures.
     """
 
     kind: StopKind
@@ -34,13 +34,13 @@ class StopReason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What the judge says of an epoch.
+    """The verdict on an epoch.
 
     Attributes:
         epoch: from 1.
-        score: of the validation data at its end.
-        is_best: whether no earlier epoch was as good.
-        stop: why the run ends with this epoch; None: it goes on.
+        score: the validation score at its end.
+        is_best: whether the score is better than in all earlier epochs.
+        stop: why the run ends with this epoch; None: it continues.
     """
 
     epoch: int
@@ -51,21 +51,21 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlyStoppingResult:
-    """What early stopping has found so far; final once the run is over.
+    """The result of early stopping; final once the run is over.
 
     Attributes:
-        monitor: what the scores are: "loss" or the name of a metric.
+        monitor: the monitored quantity: "loss" or the name of a metric.
         maximizes: whether higher scores are better.
-        scores: epoch (from 1) -> score, of the epochs evaluated.
-        best_epoch: the epoch with the best score, the first if several; None before there is one.
-        best_score: its score; None likewise.
+        scores: epoch (from 1) -> score, of the evaluated epochs.
+        best_epoch: the (first) epoch with the best score; None without a valid score.
+        best_score: its score; None without a valid score.
         without_improvement: evaluations since the last improvement.
-        patience: how many of them end the run; None: any number may follow.
-        reason: why the run ended; None while it goes on.
+        patience: the number of evaluations without improvement that ends the run; None: unlimited.
+        reason: why the run ended; None while it continues.
         epochs: complete epochs trained, whether evaluated or not.
-        model: which state the model holds: "best" or "last"; "" while the run goes on.
-        best_url: where the best model has been saved; None: nowhere.
-        last_url: where the last one has been saved; None: nowhere.
+        model: which state the model holds: "best" or "last"; "" while the run continues.
+        best_url: URL of the saved best model; None: not saved.
+        last_url: URL of the saved last model; None: not saved.
     """
 
     monitor: str
@@ -91,27 +91,27 @@ class EarlyStoppingResult:
         return best if self.reason is None else f"{best}; {self.reason.sentence}"
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return the fields as a JSON-serializable dictionary."""
         scores = {str(epoch): score for epoch, score in self.scores.items()}
         return {**asdict(self), "scores": scores}
 
 
 class Judge:
-    """Says after each evaluation, and within epochs, whether a run goes on.
+    """Decides after each evaluation, and within epochs, whether a run continues.
 
     Attributes:
-        rules: the user's.
-        epochs: how many the run has at most.
-        validates: whether there is validation data, and so scores.
-        result: what has been found so far.
+        rules: the user's `EarlyStopping`.
+        epochs: the maximum number of epochs.
+        validates: whether there is validation data.
+        result: the result so far.
         kept_epoch: the epoch whose state the driver keeps as the best; None: none.
     """
 
     def __init__(self, rules: EarlyStopping, *, epochs: int, validates: bool) -> None:
-        """Nothing has been seen yet.
+        """Create a judge without scores.
 
         Raises:
-            ConfigurationError: if the rules need scores and there will be none.
+            ConfigurationError: if the rules need scores and there is no validation data.
         """
         if rules.needs_validation and not validates:
             raise ConfigurationError(
@@ -136,24 +136,24 @@ class Judge:
         return self.validates and (on_time or epoch == self.epochs)
 
     def needs(self, epoch: int) -> bool:
-        """Whether the workers have to meet for a verdict on `epoch`, or for its state."""
+        """Whether the workers must synchronize for a verdict on `epoch`, or for its state."""
         return self.is_due(epoch) and (epoch not in self._verdicts or self.wants_state(epoch))
 
     def wants_state(self, epoch: int) -> bool:
-        """Whether the driver should be sent the state at the end of `epoch`, the best so far."""
+        """Whether a worker should send the state at the end of `epoch`, the best so far."""
         keeps = self.rules.keep_best is not None
         return keeps and epoch == self.result.best_epoch and epoch != self.kept_epoch
 
     def stops_after(self, epoch: int) -> bool:
-        """Whether the verdict on `epoch` ends the run before its regular end."""
+        """Whether the verdict on `epoch` ends the run early."""
         verdict = self._verdicts.get(epoch)
         return verdict is not None and verdict.stop is not None and epoch < self.epochs
 
     def judge(self, epoch: int, *, loss: float, metrics: Mapping[str, float]) -> Verdict:
-        """The verdict on `epoch` (from 1); the first one, if it was asked for before."""
+        """Return the verdict on `epoch` (from 1); repeated calls return the first one."""
         if epoch not in self._verdicts:
             monitor = self.rules.monitor
-            # A metric that does not exist has been told by `missing` long before.
+            # `missing` has already rejected unknown metrics.
             score = loss if monitor == "loss" else metrics.get(monitor, math.nan)
             is_best = self._take(epoch, score)
             stop = self._reason_of(epoch, score)
@@ -163,7 +163,7 @@ class Judge:
         return self._verdicts[epoch]
 
     def _take(self, epoch: int, score: float) -> bool:
-        """Count a score; whether it is the best."""
+        """Record a score; return whether it is the best."""
         rules, found = self.rules, self.result
         is_best = improved = False
         if math.isfinite(score):
@@ -208,16 +208,16 @@ class Judge:
     # -- within an epoch --------------------------------------------------------------------
 
     def begin(self, *, now_s: float) -> None:
-        """All workers are there: `max_seconds` counts from now on."""
+        """Start the clock of `max_seconds`, when all workers are connected."""
         if self._began_s is None:
             self._began_s = now_s
 
     def seconds(self, *, now_s: float) -> float:
-        """How long training has gone on, what preceded a checkpoint included."""
+        """Training time in seconds, including the time before a checkpoint."""
         return self._seconds_before + (0.0 if self._began_s is None else now_s - self._began_s)
 
     def missing(self, metrics: Iterable[str]) -> str:
-        """What is wrong if the compiled metrics are these; empty: nothing."""
+        """The error message if `monitor` is not among the compiled metrics; empty: no error."""
         monitor, known = self.rules.monitor, ["loss", *metrics]
         if not self.validates or monitor in known:
             return ""
@@ -228,7 +228,7 @@ class Judge:
         )
 
     def within(self, losses: Sequence[float], *, now_s: float) -> StopReason | None:
-        """Why the run has to end with the next averaging; None: it goes on, or ends already."""
+        """Why the run must end with the next averaging; None: it continues, or ends already."""
         if self.result.reason is not None:
             return None
         found = self._reason_within(losses, now_s)
@@ -253,19 +253,19 @@ class Judge:
     # -- the end ----------------------------------------------------------------------------
 
     def end(self, reason: StopReason) -> None:
-        """The run ends for this reason, unless there was another before or it is a failure."""
+        """Record the reason of the end; only a failure replaces an earlier reason."""
         if self.result.reason is None or reason.kind == "failure":
             self.result = replace(self.result, reason=reason)
 
     def settle(self, *, epochs: int, kept_epoch: int | None, **urls: str | None) -> None:
-        """The run is over.
+        """Complete the result after the run is over.
 
         Args:
-            epochs: complete ones.
-            kept_epoch: the epoch whose state the model holds as the best. A later one may have
+            epochs: the number of complete epochs.
+            kept_epoch: the epoch whose state the model holds as the best. A later epoch may have
                 scored better, but its state did not arrive before the end. None: the model holds
                 the last state.
-            urls: `best_url` and `last_url`, where these have been saved.
+            urls: `best_url` and `last_url`, where these models are saved.
         """
         self.end(self._all_epochs)
         model: Literal["best", "last"] = "last" if kept_epoch is None else "best"
@@ -277,7 +277,7 @@ class Judge:
     # -- checkpoints ------------------------------------------------------------------------
 
     def to_dict(self, *, now_s: float) -> dict[str, Any]:
-        """JSON-able: what `restore` needs."""
+        """Return JSON-serializable state for `restore`."""
         return {
             "monitor": self.rules.monitor,
             "scores": [[epoch, score] for epoch, score in self.result.scores.items()],
@@ -285,15 +285,14 @@ class Judge:
         }
 
     def restore(self, state: Mapping[str, Any], *, kept_epoch: int | None) -> None:
-        """Go on from `to_dict` of an earlier run; scores of another metric are left out.
+        """Resume from `to_dict` of an earlier run; scores of another metric are dropped.
 
-        The rules may differ from the earlier run's. What they say of its scores decides nothing
-        before the next evaluation.
+        The rules may differ from the earlier run's. They apply from the next evaluation on.
 
         Args:
-            state: what `to_dict` gave.
-            kept_epoch: the epoch whose state came along as the best; None: none did, and so the
-                best is looked for among the epochs to come.
+            state: the result of `to_dict`.
+            kept_epoch: the epoch whose state is restored as the best; None: no such state, so the
+                best is chosen among the coming epochs.
         """
         self._seconds_before = float(state.get("seconds", 0.0))
         if state.get("monitor") != self.rules.monitor:

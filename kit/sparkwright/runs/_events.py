@@ -1,4 +1,4 @@
-"""What a run tells its listeners, and the snapshot of where it is."""
+"""Events of a run for its listeners, and snapshots of its status."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,24 +14,23 @@ WorkerState = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerStatus:
-    """One worker, as last heard.
+    """The last reported status of one worker.
 
     Attributes:
         worker: its number, from 0; also the partition that it trains.
-        state: what it is doing; of a run that has ended "done", or "stopped" if it did not end by
-            itself.
-        host: its machine; empty before it came.
-        device: what it computes on, such as "CPU" or "GPU 0 (NVIDIA H200)"; empty while unknown.
-        pid: its process on that machine; 0 while unknown.
-        rows: examples that it holds.
-        steps: minibatches that it has trained and that count.
-        loss: of its last minibatch; None before the first.
-        last_heard_s: seconds since it was last heard.
-        restarts: how often Spark had to start it again.
-        threshold: gradient sharing: of its last message; None otherwise, likewise the next two.
-        sparsity: share of the parameters that its last message changed.
-        staleness: minibatches that the slowest other worker is behind it.
-        sent_bytes: of its messages so far.
+        state: its state; after the run "done", or "stopped" if the worker was stopped.
+        host: its machine; empty before it connects.
+        device: its device, such as "CPU" or "GPU 0 (NVIDIA H200)"; empty while unknown.
+        pid: its process id on that machine; 0 while unknown.
+        rows: number of examples that it holds.
+        steps: number of trained minibatches that count.
+        loss: loss of its last minibatch; None before the first.
+        last_heard_s: seconds since its last message.
+        restarts: how often Spark restarted it.
+        threshold: gradient sharing: threshold of its last message; None otherwise.
+        sparsity: fraction of the parameters that its last message changed; None otherwise.
+        staleness: minibatches that the slowest other worker is behind it; None otherwise.
+        sent_bytes: total size of its messages so far.
     """
 
     worker: int
@@ -51,19 +50,19 @@ class WorkerStatus:
 
     @property
     def partition(self) -> int:
-        """The partition of the data that it holds: each worker has the one of its number."""
+        """The partition of the data that the worker holds: the one with its number."""
         return self.worker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationPoint:
-    """The averaged network on the validation data.
+    """Validation results of the averaged network.
 
     Attributes:
-        epoch: after this epoch, from 1.
-        step: the most minibatches that any worker had done by then.
+        epoch: the epoch after which it was evaluated, from 1.
+        step: the largest number of minibatches of any worker at that time.
         loss: mean over the validation examples.
-        metrics: the compiled metrics over them.
+        metrics: the compiled metrics on the validation data.
     """
 
     epoch: int
@@ -72,7 +71,7 @@ class ValidationPoint:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return the fields as a JSON-serializable dictionary."""
         return asdict(self)
 
 
@@ -82,22 +81,21 @@ class RunStatus:
 
     Attributes:
         state: see `RunState`.
-        message: one sentence.
+        message: a one-sentence description.
         epoch: the current epoch, from 1; 0 before training.
-        epochs: how many there will be.
-        round: the averagings done in this epoch.
-        rounds: averagings in an epoch, fewer where workers join; 0 while unknown.
-        averagings: averagings done since the run began.
-        examples_per_s: all workers together, over the last seconds.
-        elapsed_s: since `start`.
-        remaining_s: estimated; None while unknown.
-        workers: one entry a worker.
+        epochs: the number of epochs of the run.
+        round: number of averagings in this epoch so far.
+        rounds: averagings per epoch, fewer where workers join; 0 while unknown.
+        averagings: number of averagings since the run began.
+        examples_per_s: throughput of all workers over the last seconds.
+        elapsed_s: seconds since `start`.
+        remaining_s: estimated remaining seconds; None while unknown.
+        workers: one entry per worker.
         validation: the validation points so far.
-        error: what went wrong, with the worker's traceback; None if nothing did.
-        early_stopping: what early stopping has found so far; None without it.
-        note: what must be known to read the scores, such as that the validation data is the test
-            set; empty: nothing.
-        tracked: tracker of `log_to` -> the run's id there.
+        error: the error message, with the worker's traceback; None without an error.
+        early_stopping: the result of early stopping so far; None without it.
+        note: a caveat on the scores, such as that the validation data is the test set; empty: none.
+        tracked: tracker of `log_to` -> its id of the run.
     """
 
     state: RunState = "queued"
@@ -120,7 +118,7 @@ class RunStatus:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowsLogged:
-    """`count` rows from number `start` on have been added to the run's log."""
+    """`count` rows were added to the run's log, beginning with row `start`."""
 
     start: int
     count: int
@@ -135,7 +133,7 @@ class Validated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlyStoppingJudged:
-    """Early stopping has judged `epoch`, from 1; `verdict`: why the run ends; None: it goes on."""
+    """Verdict on `epoch` (from 1); `verdict` is why the run ends; None: it continues."""
 
     epoch: int
     score: float
@@ -145,7 +143,7 @@ class EarlyStoppingJudged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StateChanged:
-    """The run has passed into another state."""
+    """The state of the run changed."""
 
     state: RunState
     message: str
@@ -153,7 +151,7 @@ class StateChanged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerLost:
-    """A worker is gone; Spark is expected to start it again."""
+    """The connection to a worker was lost; Spark is expected to restart the worker."""
 
     worker: int
     host: str
@@ -161,7 +159,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerStalled:
-    """A worker computes, but has trained no minibatch for `seconds`."""
+    """A worker is connected but has trained no minibatch for `seconds`."""
 
     worker: int
     host: str
@@ -170,7 +168,7 @@ class WorkerStalled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerJoined:
-    """A worker has registered, or registered again (`attempt` above 0)."""
+    """A worker registered; `attempt` is above 0 after a restart."""
 
     worker: int
     host: str

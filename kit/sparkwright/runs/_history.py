@@ -1,4 +1,4 @@
-"""The log of a run: one row per worker and minibatch, and the rows that no worker reported."""
+"""The log of a run: one row per worker and minibatch; reconstruction of unreported rows."""
 
 import math
 import threading
@@ -22,7 +22,7 @@ COLUMNS: dict[str, type[np.generic]] = {
     "time_s": np.float64,
     "examples_per_s": np.float64,
 }
-# Columns beyond these that are no metrics.
+# Other columns that are not metrics.
 _FURTHER = {
     *("learning_rate", "update_ratio", "threshold", "sparsity", "message_bytes", "staleness"),
     *("residual_p50", "residual_p99", "residual_max"),
@@ -33,43 +33,43 @@ Counts = NDArray[np.int64]
 
 
 class History:
-    """Append-only columns, safe to read from any thread while the run appends.
+    """Append-only columns that any thread can read while the run appends rows.
 
     Columns: worker (from 0), epoch and round (from 1), step (this worker's minibatches since the
     run began, from 1), loss (before the step), examples (of the minibatch), time_s (since the run
     began), examples_per_s (of this worker in this round), and one per compiled metric (the mean
-    since the epoch began, known at each round's last step, NaN elsewhere). The loss of minibatches
-    that count, but whose worker died before it could tell, is NaN; so is their examples_per_s.
-    Their epoch is the one that they were trained in; they follow the worker's other rows.
+    since the epoch began, at each round's last step, NaN elsewhere). Minibatches that count but
+    whose worker died before it reported them have a loss and examples_per_s of NaN. They have the
+    epoch in which they were trained, and follow the worker's other rows.
 
-    Two more float columns, NaN where nothing was measured:
+    Two more float columns, NaN where not measured:
 
-    * learning_rate: that a round's last minibatch was trained with, whatever schedule gave it;
-    * update_ratio: about once a second, how far a minibatch moved this worker's trainable
-      parameters: RMS of the round's net change over RMS of the parameters before it, divided by
-      the round's n minibatches (with gradient sharing: by those of a message). That is the ratio
-      of one minibatch if all steps point the same way. It is lower where they differ: by the
-      square root of n for unrelated directions. Large networks are sampled.
+    * learning_rate: the learning rate of a round's last minibatch;
+    * update_ratio: about once a second, the size of a minibatch's update relative to this worker's
+      trainable parameters: RMS of the round's net change over RMS of the parameters before it,
+      divided by the round's n minibatches (with gradient sharing: by those of a message). It
+      equals the ratio of one minibatch if all steps point in the same direction. For unrelated
+      directions it is lower by the square root of n. Large networks are sampled.
 
-    What the worker's process took of its machine, with the last minibatch of a round about once in
-    2 s, NaN elsewhere; no column before the first measurement:
+    Resource use of the worker's process, measured with the last minibatch of a round about every
+    2 s, NaN elsewhere; the columns appear with the first measurement:
 
-    * processor: its processor time since the last measurement, as a share of the time that the
-      worker's cores had; above 1 if it used more cores than its own;
-    * memory_bytes: its resident memory, with those pages of its data's files that are in memory;
-    * gpu: the share of the time in which its GPU computed; gpu_memory_bytes: memory in use on the
-      GPU. Only where a worker has a GPU, and nvidia-smi answers.
+    * processor: its CPU time since the last measurement, as a fraction of the CPU time of the
+      worker's cores; above 1 if it used more cores than its own;
+    * memory_bytes: its resident memory, including pages of its data files that are in memory;
+    * gpu: GPU utilization from 0 to 1; gpu_memory_bytes: memory in use on the GPU. Only for
+      workers with a GPU for which nvidia-smi works.
 
-    With gradient sharing `round` counts this worker's minibatches of the epoch, also those that it
-    took over from another worker, and there are float columns about the minibatch's message:
+    With gradient sharing `round` counts this worker's minibatches of the epoch, including those
+    taken over from another worker. Float columns describe the minibatch's message:
 
-    * threshold: by which each element of the message changes a parameter; the first variable's, if
+    * threshold: the change of a parameter by each element of the message; the first variable's if
       each has its own;
-    * sparsity: share of the parameters that the message changes, from 0 to 1;
+    * sparsity: fraction of the parameters that the message changes;
     * message_bytes: its size;
-    * staleness: minibatches that the slowest other worker is behind this one, as known here;
-    * residual_p50, residual_p99, residual_max: median, 99th percentile and largest |r| of what was
-      not sent yet; about once a second, with `encoding_debug_mode` always, NaN elsewhere.
+    * staleness: minibatches by which the slowest other worker is behind, as known to this worker;
+    * residual_p50, residual_p99, residual_max: median, 99th percentile and maximum of |r|, the
+      updates not sent yet; about once a second, always with `encoding_debug_mode`, NaN elsewhere.
 
     Example:
         >>> log = History()
@@ -79,7 +79,7 @@ class History:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Create an empty log."""
         self._lock = threading.Lock()
         self._length = 0
         self._columns: dict[str, NDArray[Any]] = {
@@ -90,7 +90,7 @@ class History:
         return self._length
 
     def append(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        """Add rows given as columns of one length; new names become new float columns."""
+        """Append rows as columns of equal length; new names become new float columns."""
         count = len(next(iter(rows.values())))
         with self._lock:
             start, stop = self._length, self._length + count
@@ -100,12 +100,12 @@ class History:
             if stop > len(self._columns["worker"]):
                 self._grow(stop)
             for name, column in self._columns.items():
-                # What is not given is not what lay there before rows were dropped.
+                # Also clears values of rows that have been dropped.
                 column[start:stop] = rows.get(name, 0 if name in COLUMNS else np.nan)
             self._length = stop
 
     def discard(self, worker: int, *, after_step: int) -> None:
-        """Drop the rows of `worker` beyond `after_step`: that work was lost and is done again."""
+        """Drop the rows of `worker` after `after_step`; that work is lost and repeated."""
         with self._lock:
             columns = {name: column[: self._length] for name, column in self._columns.items()}
             keep = (columns["worker"] != worker) | (columns["step"] <= after_step)
@@ -114,18 +114,18 @@ class History:
                 self._columns[name][: self._length] = column[keep]
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         with self._lock:
             self._length = 0
 
     def rows(self, start: int = 0, stop: int | None = None) -> dict[str, NDArray[Any]]:
-        """Copies of the columns from row `start` up to `stop` (default: all there are)."""
+        """Return copies of the columns, from row `start` to `stop` (default: the end)."""
         with self._lock:
             end = self._length if stop is None else min(stop, self._length)
             return {name: column[start:end].copy() for name, column in self._columns.items()}
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame of everything so far."""
+        """Return all rows as a pandas DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(self.rows())
@@ -140,16 +140,16 @@ class History:
 
 
 def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]:
-    """What Keras would log of `epoch`, from 1, by the log's columns: "loss" and the metrics.
+    """The logs of Keras for `epoch` (from 1), from the log's columns: "loss" and the metrics.
 
     The loss is the mean over the examples, each before the update of its minibatch. A metric is the
-    mean of what it was on the workers at last, weighted by their examples.
+    mean of the workers' last values, weighted by their examples.
     """
     import pandas as pd
 
     mine = pd.DataFrame({name: column[rows["epoch"] == epoch] for name, column in rows.items()})
     by_worker = mine.groupby("worker")
-    last, examples = by_worker.last(), by_worker["examples"].sum()  # the last that is known
+    last, examples = by_worker.last(), by_worker["examples"].sum()  # the last value that is not NaN
     told = mine[mine["loss"].notna()]
     found = {"loss": (told["loss"], told["examples"])}
     for name in sorted(mine.columns.difference([*COLUMNS, *_FURTHER])):
@@ -163,20 +163,20 @@ def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]
 def untold_rows(
     plan: TrainingPlan, progress: Progress, rows: Mapping[str, Any]
 ) -> dict[int, dict[str, Counts]]:
-    """The epoch, round and examples of each minibatch that counts and is not among `rows`.
+    """Epoch, round and examples of each minibatch that counts but is missing from `rows`.
 
-    Of an epoch everything counts but what is left to do. So there are as many minibatches of each
-    epoch, and of each worker, as were trained. If several workers were lost while they trained one
-    another's data, it is a guess which of them trained which minibatch.
+    All minibatches of an epoch count except those in `progress.todo`. The totals of each epoch and
+    of each worker are exact. If several workers were lost while they trained each other's data, the
+    assignment of minibatches to these workers is a guess.
 
     Args:
-        plan: how many minibatches an epoch has.
-        progress: what counts, and what is left to do.
+        plan: the number of minibatches of each epoch.
+        progress: what counts, and what remains to be done.
         rows: the log's columns worker, epoch and examples.
 
     Returns:
-        Worker -> columns "epoch", "round" and "examples", in the order of the epochs; workers that
-        have reported everything are left out.
+        Worker -> columns "epoch", "round" and "examples", in the order of the epochs. Workers that
+        have reported all minibatches are left out.
     """
     totals, size = np.array(plan.minibatches, np.int64), plan.batch_size
     epochs = max(progress.opened, progress.epoch + 1, int(np.max(rows["epoch"], initial=0)))
@@ -186,7 +186,7 @@ def untold_rows(
     np.add.at(told, place, 1)
     np.add.at(told_examples, place, rows["examples"])
 
-    # Of each worker's data, and of each epoch, what counts.
+    # The minibatches that count, by owner of the data and epoch.
     done = np.zeros_like(told)
     begun = slice(plan.first_epoch, progress.opened)
     done[:, begun] = totals[:, None]
@@ -197,7 +197,7 @@ def untold_rows(
         count = plan.rows[owner]
         done_examples[owner, epoch] -= min(count, stop * size) - min(count, start * size)
 
-    # Less than 0: a lost worker reported minibatches that another worker had to train again.
+    # Negative if a lost worker reported minibatches that another worker trained again.
     missing = np.maximum((done - told).sum(axis=0), 0)
     smaller = np.maximum(size * missing - (done_examples - told_examples).sum(axis=0), 0)
     expected = np.array(progress.steps, np.int64) - told.sum(axis=1)
@@ -209,7 +209,7 @@ def untold_rows(
         taken[worker] = _first(np.minimum(own[worker], missing), int(expected[worker]))
         missing -= taken[worker]
     for worker in lost:
-        # After what others did of its data, and what is known of no epoch at all.
+        # Then minibatches of its data that others trained, and those of unknown epochs.
         for there in (missing, np.maximum(totals[worker] - told[worker] - taken[worker], 0)):
             more = _first(there, int(expected[worker] - taken[worker].sum()))
             taken[worker] += more
@@ -232,7 +232,7 @@ def untold_rows(
 
 
 def _first(there: Counts, wanted: int) -> Counts:
-    """As much of `there` as is `wanted`, of the first epochs first."""
+    """Take `wanted` minibatches from `there`, beginning with the first epochs."""
     before = np.cumsum(there) - there
     return np.clip(wanted - before, 0, there)
 
@@ -249,9 +249,9 @@ def _rounds(plan: TrainingPlan, progress: Progress, epoch: Counts, number: Count
 
 
 def _examples(size: int, epoch: Counts, cut: Counts, by: int) -> Counts:
-    """Full minibatches, but for `cut[e]` examples less in epoch e, and `by` less altogether."""
+    """Full minibatches, minus `cut[e]` examples in epoch e and `by` examples in total."""
     examples = np.full(len(epoch), size, np.int64)
-    # The last minibatches of an epoch, and of all, are the smaller ones; none is empty.
+    # The last minibatches, of an epoch and in total, are smaller; none is empty.
     everywhere = np.ones(len(epoch), bool)
     for which, less in [(epoch == e, int(cut[e])) for e in np.flatnonzero(cut)] + [
         (everywhere, by - int(cut.sum()))

@@ -1,4 +1,4 @@
-"""A training run: started, watched, waited for, stopped."""
+"""A training run: status, waiting, stopping and results."""
 
 import asyncio
 import contextlib
@@ -28,27 +28,27 @@ from .names import NAMES
 from .record import RunRecord
 
 _log = logging.getLogger(__name__)
-# An interrupt frees the executors within 5 s: first politely, then not.
+# An interrupt frees the executors within 5 s: stop first, then cancel.
 _POLITE_STOP_S = 3.5
 _HARD_STOP_S = 5.0
 
 
 class TrainingRun:
-    """One training run, going on while you look at it.
+    """A training run that continues in the background.
 
-    `await run` in a notebook, `run.wait()` in a script; `run.stop()` ends it with the next
-    averaging and keeps that average. In a notebook the run displays itself, live.
+    Use `await run` in a notebook, `run.wait()` in a script. `run.stop()` ends it with the next
+    averaging and keeps that average. In a notebook the run displays a live panel.
 
     Attributes:
         id: a short identifier, unique in this session.
-        name: a readable name, unique in this session: `name` as given, or drawn, such as
+        name: a readable name, unique in this session: `name` as given, or random such as
             "brisk-heron".
         title: what is trained, for headings.
-        log: the record, one row per worker and minibatch, see `History`.
-        started_at: when, with the time zone.
-        ended_at: likewise; None while it goes on.
-        code: Python that trains the same way from the very beginning, data included. None
-            (default): the run knows no such code; one that an `Experiment` began does.
+        log: the log, one row per worker and minibatch, see `History`.
+        started_at: start time, with time zone.
+        ended_at: end time, with time zone; None while the run continues.
+        code: Python code that repeats the training from scratch, including the data. None
+            (default) if unknown; set for runs of an `Experiment`.
     """
 
     def __init__(
@@ -96,16 +96,16 @@ class TrainingRun:
             f"{status.examples_per_s:,.0f} examples/s{found}>"
         )
 
-    # -- look -------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     @property
     def status(self) -> RunStatus:
-        """A snapshot of where the run is; cheap."""
+        """A snapshot of the run's status; cheap."""
         return self._record.status()
 
     @property
     def log(self) -> History:
-        """The record so far."""
+        """The log so far."""
         return self._record.log
 
     @property
@@ -117,8 +117,8 @@ class TrainingRun:
     def epoch_history(self) -> Any:
         """Keras' `History` of the complete epochs so far, as `model.fit` returns it.
 
-        `.history` maps names to lists of one number an epoch: "loss", the compiled metrics, and
-        both of validation with "val_" before the name; also what callbacks put into their logs.
+        `.history` maps names to lists of one number per epoch: "loss", the compiled metrics, their
+        validation values with the prefix "val_", and values that callbacks add to their logs.
         `.epoch` numbers the epochs from 0, `.params` has "epochs" and "steps".
         """
         if self._epoch_history is None:
@@ -129,7 +129,7 @@ class TrainingRun:
 
     @property
     def events(self) -> Any:
-        """A pandas DataFrame of what happened, one row per event: time_s, event, its fields."""
+        """A pandas DataFrame of the run's events, one row each: time_s, event, its fields."""
         import pandas as pd
 
         return pd.DataFrame(self._record.events())
@@ -138,9 +138,9 @@ class TrainingRun:
     def stats(self) -> Any:
         """A pandas DataFrame of the workers' phases: worker, phase, start_s, seconds.
 
-        A row of the timeline each, without phases that enclose others: "data" (waiting for
+        One row per phase of the timeline, without phases that enclose others: "data" (waiting for
         minibatches), "compute", "wait" (for slower workers), "average", "encode", "send" and more.
-        Empty unless the master has `collect_training_stats=True`. `timeline` holds more.
+        Empty unless the master has `collect_training_stats=True`. See also `timeline`.
         """
         frame = self.timeline.to_dataframe()
         inner = [phase.name for phase in PHASES if not phase.encloses]
@@ -150,41 +150,41 @@ class TrainingRun:
 
     @property
     def timeline(self) -> Timeline:
-        """What driver and workers did, and when, so far; a value that does not change any more.
+        """An immutable snapshot of the phases of driver and workers so far.
 
-        The driver's phases are always there, the workers' only if the master has
-        `collect_training_stats=True`. How their clocks are compared says its `time_source`.
+        The driver's phases are always included, the workers' only if the master has
+        `collect_training_stats=True`. Its `time_source` states how their clocks are compared.
         """
         hosts = [worker.host for worker in self.status.workers]
         return self._record.times.timeline(hosts=hosts, name=self.id)
 
     @property
     def histograms(self) -> RunHistograms:
-        """Histograms of the network so far, by `histograms=` or `request_histograms`."""
+        """Histograms of the network so far, from `histograms=` or `request_histograms`."""
         return self._record.histograms
 
     @property
     def thresholds(self) -> tuple[float, ...]:
-        """Of gradient sharing, those that a worker's last messages ended with; else none."""
+        """With gradient sharing, the thresholds of a worker's last messages; else empty."""
         return () if self._outcome is None else self._outcome.progress.thresholds
 
     @property
     def model(self) -> Any:
-        """The keras.Model that is trained; its weights are the result once the run is over."""
+        """The trained keras.Model; its weights are the result once the run is over."""
         return self._model
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """JSON-able: master, network, seed, versions, settings; with the counts of the data.
+        """JSON-serializable: master, network, seed, versions, settings and counts of the data.
 
-        The counts come once they are known. `revision` is the commit of the working folder.
+        The counts are added once they are known. `revision` is the commit of the working folder.
         """
         note = {"note": self.note} if self.note else {}
         return {**self._configuration, **self._record.facts, **note}
 
     @property
     def note(self) -> str:
-        """What must be known to read the run's scores; shown with them. Default: empty."""
+        """A caveat on the run's scores, shown with them. Default: empty."""
         return self.status.note
 
     @note.setter
@@ -193,16 +193,16 @@ class TrainingRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the engine warned of in this run, the first 50.
+        """The first 50 warnings that sparkwright logged during this run.
 
-        What it logs on threads that belong to no one run, such as those that read data, is kept by
-        every run that goes on at that time.
+        Warnings from shared threads, such as those that read data, are kept by all runs that are
+        active at that time.
         """
         return self._warnings.texts
 
     @property
     def early_stopping(self) -> EarlyStoppingResult | None:
-        """What early stopping has found: scores, the best epoch, why the run ended.
+        """Result of early stopping: scores, the best epoch, and why the run ended.
 
         None without `early_stopping`; final once the run is over.
         """
@@ -210,56 +210,58 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over, one way or another."""
+        """Whether the run is over: done, stopped or failed."""
         return self._over.is_set()
 
     @property
     def seconds(self) -> float:
-        """Since `start`; fixed when the run is over."""
+        """Seconds since `start`; fixed when the run is over."""
         return self.status.elapsed_s
 
     @property
     def start_seconds(self) -> float | None:
-        """From `start` to the first loss; None before that."""
+        """Seconds from `start` to the first loss; None before that."""
         return self._record.first_loss_s
 
     @property
     def result(self) -> Outcome | None:
-        """How the run ended; None before."""
+        """The outcome of the run; None while it continues."""
         return self._outcome
 
-    # -- act --------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the run with the next averaging, keeping it; returns at once, from any thread."""
+        """End the run with the next averaging and keep it; non-blocking, from any thread."""
         if not self.finished:
             self._record.state_changed("stopping", "stopping; what has been learned is kept")
             self._engine.stop()
 
     def request_histograms(self) -> bool:
-        """Have a worker take histograms after the next averaging; returns at once.
+        """Request histograms from a worker after the next averaging; non-blocking.
 
-        As `histograms=` of the run says, else of weights and updates. They come to `histograms`.
+        Their kinds are those of `histograms=`, by default weights and updates. They appear in
+        `histograms`.
 
         Returns:
-            Whether a worker was asked: False before the first one is there, and after the end.
+            Whether a worker was asked: False before the first worker connects, and after the end.
         """
         return not self.finished and self._engine.request_histograms()
 
     def add_listener(self, listener: Callable[[RunEvent], None]) -> Callable[[], None]:
-        """Call `listener` with each event, on the run's own thread; returns what removes it."""
+        """Call `listener` with each event, on the run's thread; return a function to remove it."""
         return self._record.add_listener(listener)
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Wait for the end and return the trained model.
 
-        Interrupting the wait (Ctrl-C, the notebook's ■) stops the run, keeping the last average,
-        within 5 s. A second interrupt does not wait for that.
+        An interrupt (Ctrl-C, the notebook's ■) stops the run within 5 s and keeps the last average.
+        A second interrupt returns without waiting for that.
 
         Raises:
-            RunInterrupted: on an interrupt; a KeyboardInterrupt that says what the model holds.
-            RunTimeoutError: if the run is not over after `timeout_s` seconds; it goes on.
-            WorkerError, DataError, NetworkError, RunTimeoutError: why the run failed.
+            RunInterrupted: on an interrupt; a KeyboardInterrupt whose message states what the model
+                holds.
+            RunTimeoutError: if the run is not over after `timeout_s` seconds; the run continues.
+            WorkerError, DataError, NetworkError, RunTimeoutError: if the run failed.
         """
         with interrupts_raise() as interrupts, self._attended():
             try:
@@ -276,7 +278,7 @@ class TrainingRun:
         return self._finish()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """`await run`: as `wait`, without blocking the notebook's buttons."""
+        """Wait for the run with `await run`, without blocking the event loop."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Any:
@@ -289,7 +291,7 @@ class TrainingRun:
         over = asyncio.Event()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
+            with contextlib.suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(over.set)
 
         with self._lock:
@@ -298,7 +300,7 @@ class TrainingRun:
             wake()
         interrupts = TaskInterrupts()
         try:
-            # In slices: the kernel's interrupt is noticed only when the event loop wakes up.
+            # In short waits: the kernel's interrupt takes effect when the event loop wakes up.
             while not over.is_set():
                 interrupts.install()
                 with contextlib.suppress(TimeoutError):
@@ -314,7 +316,7 @@ class TrainingRun:
 
     @contextlib.contextmanager
     def _attended(self) -> Generator[None]:
-        """Have the progress of a run that is waited for repainted in place."""
+        """Repaint the progress lines in place during the block."""
         try:
             with contextlib.nullcontext() if self._lines is None else self._lines.attended():
                 yield
@@ -323,17 +325,17 @@ class TrainingRun:
             raise
 
     def _interrupt(self) -> None:
-        """Stop the run soon; at once on another KeyboardInterrupt."""
+        """Stop the run; cancel it immediately on another KeyboardInterrupt."""
         if self._lines is not None:
             self._lines.interrupted()
         try:
-            # On another thread: what an interrupt breaks off there could not be set right again.
+            # On another thread, because an interrupt could leave the run in an undefined state.
             self._in_background(self._stop_now).wait(_HARD_STOP_S + 1.0)
         except KeyboardInterrupt:
             self._in_background(self._engine.cancel)
 
     def _in_background(self, act: Callable[[], None]) -> threading.Event:
-        """Call `act` on a thread of its own; returns what is set when it has returned."""
+        """Call `act` on a new thread; return an event that is set when it returns."""
         over = threading.Event()
 
         def run() -> None:
@@ -355,7 +357,7 @@ class TrainingRun:
             self._over.wait(max(0.1, _HARD_STOP_S - (time.monotonic() - began_s)))
 
     def _wait_over(self, timeout_s: float | None) -> bool:
-        # In slices: a wait without a time-out cannot be interrupted on every platform.
+        # In short waits: on some platforms a wait without a timeout cannot be interrupted.
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._over.wait(
             0.5 if deadline is None else min(0.5, deadline - time.monotonic())
@@ -365,7 +367,7 @@ class TrainingRun:
         return True
 
     def _interrupted(self) -> RunInterrupted:
-        """What is raised after an interrupt; its message says what the model holds."""
+        """The exception after an interrupt; its message states what the model holds."""
         status, outcome = self.status, self._outcome
         error = RunInterrupted(
             f"run {self.name} was interrupted in epoch {status.epoch} of {status.epochs}; "
@@ -391,26 +393,26 @@ class TrainingRun:
         title: str | None = None,
         model_url: str | None = None,
     ) -> None:
-        """Write a report of the run, one HTML file that needs no network, to any URL.
+        """Write a report of the run to any URL, as one self-contained HTML file.
 
-        It needs `sparkwright[notebook]`. A file that is there is replaced; nobody sees half of it.
+        Needs `sparkwright[notebook]`. An existing file is replaced atomically.
 
         Args:
-            url: where to, such as "reports/lenet.html" or one of HDFS; with ".pdf" at its end it
-                becomes a PDF, for which Chromium must be installed.
+            url: target, such as "reports/lenet.html" or a URL of HDFS; a URL that ends with ".pdf"
+                produces a PDF, which needs Chromium.
             network: the SparkNetwork, the keras.Model or the NetworkSpec; default None: the model
                 of the run.
-            evaluations: what `network.evaluate` and the like found: one, a list, or by name.
+            evaluations: results of `network.evaluate` and the like: one, a list, or a dict by name.
                 Default None: none.
             data: data sets by name, such as {"train": train, "test": test}; each is read once, to
-                describe it. Default None: what the run knows of its data.
-            title: default None: that of the run.
-            model_url: where the model has been saved; it is read, and compared with the model of
-                the run. Default None: nothing is said of it.
+                describe it. Default None: what is known from training.
+            title: default None: the run's title.
+            model_url: URL of the saved model, which is read and compared with the model of the run.
+                Default None: no comparison.
 
         Raises:
             ConfigurationError: if the notebook packages or, for a PDF, Chromium are missing.
-            OSError: whatever the store says, naming the URL.
+            OSError: if writing fails, naming the URL.
         """
         options = {"network": network, "evaluations": evaluations, "data": data, "title": title}
         write_report(self, url, {**options, "model_url": model_url})
@@ -437,7 +439,7 @@ class TrainingRun:
             outcome = Outcome(vector=None, counters=None, progress=outcome.progress, error=error)
         self._outcome = outcome
         record.times.leave()
-        # Before the state says that the run is over: whoever reads that may ask when.
+        # Set before the state changes, because listeners may read it.
         self.ended_at = datetime.now().astimezone()
         ended_early = outcome.stopped or outcome.error is not None
         record.averagings_counted(outcome.progress.averagings, stopped=ended_early)
@@ -467,7 +469,7 @@ class TrainingRun:
 
 
 def _held(found: EarlyStoppingResult | None) -> str:
-    """Which state the model holds."""
+    """Describe the state that the model holds."""
     if found is None or found.model != "best":
         return "the last average"
     return f"the best state, that of epoch {found.best_epoch}"
@@ -476,7 +478,7 @@ def _held(found: EarlyStoppingResult | None) -> str:
 def _held_after_interrupt(
     run: str, outcome: Outcome | None, found: EarlyStoppingResult | None
 ) -> str:
-    """Which state the model holds, as far as that is known."""
+    """Describe the state that the model holds after an interrupt, if known."""
     if outcome is None:
         return (
             f"run {run} has not ended yet. The model is unchanged until it does. Wait for it with "
@@ -496,7 +498,7 @@ def _held_after_interrupt(
 
 
 def _done(found: EarlyStoppingResult | None) -> str:
-    """What is said of a run that nobody stopped."""
+    """The final message of a run that ended without `stop` or an error."""
     if found is None or found.reason is None:
         return "done"
     return f"{found.reason.sentence}; the model holds {_held(found)}"

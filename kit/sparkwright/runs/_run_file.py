@@ -8,14 +8,14 @@ from pathlib import Path
 
 VARIABLE = "SPARKWRIGHT_RUNS"
 OFF = "off"
-# So long a connection waits for the lock of another process.
+# How long a connection waits for the lock of another process.
 BUSY_S = 5.0
 _REMEDIES = {
     "SQLITE_BUSY": f"Another process held the file's lock for {BUSY_S:g} s; try again later. ",
     "SQLITE_FULL": "Free space on its disk. ",
 }
 _VERSION = 2
-# The long columns are the last ones, so that SQLite reads them only if they are selected.
+# The long columns come last, so that SQLite reads them only if they are selected.
 _TABLE = """CREATE TABLE runs (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
     started REAL NOT NULL, heard REAL NOT NULL, process TEXT NOT NULL,
@@ -24,7 +24,7 @@ _TABLE = """CREATE TABLE runs (
 
 
 def default_path() -> Path:
-    """Return where runs are stored: `SPARKWRIGHT_RUNS`, else in the user's folder for data."""
+    """Return the path of the run file: `SPARKWRIGHT_RUNS`, else in the user's data folder."""
     given = os.environ.get(VARIABLE, "").strip()
     if given and not is_off():
         return Path(given).expanduser()
@@ -39,25 +39,25 @@ def is_off() -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path, *, write: bool) -> Generator[sqlite3.Connection]:
-    """Open a transaction that is committed at the end of the block, or rolled back on an error.
+    """Open a transaction that commits at the end of the block, or rolls back on an error.
 
-    SQLite's rollback journal is used, never its write-ahead log: that needs memory which all
-    processes share, so it fails on network file systems. Transactions are short and rare here.
+    Uses SQLite's rollback journal, because its write-ahead log needs shared memory, which fails on
+    network file systems.
 
     Args:
-        path: the file; made, with its folder, if `write`.
+        path: the file; created, with its folder, if `write`.
         write: lock the file for writing.
 
     Raises:
-        FileNotFoundError: if there is no file and nothing is to be written.
+        FileNotFoundError: if the file does not exist and `write` is False.
         OSError: if the file cannot be read or written, naming it.
     """
     if write:
-        with contextlib.suppress(OSError):  # SQLite raises an error that is reported below
+        with contextlib.suppress(OSError):  # SQLite's error is reported below
             path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
         raise FileNotFoundError(f"there is no file of runs at {path}.")
-    # Also to read: what a killed process left half written is rolled back by the next one.
+    # "rw" also to read: the next connection rolls back what a killed process left incomplete.
     uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
     try:
         with contextlib.closing(

@@ -1,4 +1,4 @@
-"""Begins a run: what a network on Spark and one on this machine do alike."""
+"""Preparation and start of a run, shared by training on Spark and on one machine."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -39,18 +39,18 @@ from .record import RunRecord
 
 
 class RunBeginning:
-    """What is fixed when a run begins.
+    """The settings and initial state of a run.
 
     Attributes:
-        id: the run's.
-        master: with the seed that this run uses.
+        id: the run's id.
+        master: the training master, with the seed of this run.
         model: the keras.Model.
-        definition: of it.
-        start: the network's state.
-        resume: the checkpoint to go on from; None: from `start`.
-        epochs: passes over the data, at most.
+        definition: the model's definition.
+        start: the network's initial state.
+        resume: the checkpoint to resume from; None: begin with `start`.
+        epochs: maximum number of passes over the data.
         judged: early stopping; None: without.
-        callbacks: of Keras; may be none.
+        callbacks: Keras callbacks; may be empty.
         initial_epoch: the epoch to begin with, from 0.
         histograms: which to take, and when; None: only on request.
     """
@@ -66,20 +66,20 @@ class RunBeginning:
         save: Callable[[Any, str], None] | None = None,
         previous: TrainingRun | None = None,
     ) -> None:
-        """Look at the model, and read the checkpoint at `resume` if there is one to be read.
+        """Validate the model and the options; read the checkpoint at `resume`, if given.
 
         Args:
-            id: the run's.
+            id: the run's id.
             model: the keras.Model.
-            master: how to train.
+            master: the training master.
             layout: of the data, see `prepare`.
-            options: as `checked_options` returned them.
+            options: the result of `checked_options`.
             save: writes a model to a URL, for early stopping; default None: `save_model`.
-            previous: the network's last run, whose thresholds this one begins with if they adapt
-                alike; default None: there was none.
+            previous: the network's last run. This run begins with its thresholds if the threshold
+                options are the same; default None: there is none.
 
         Raises:
-            ConfigurationError: if `epochs` cannot be meant, the checkpoint is of other settings, or
+            ConfigurationError: if `epochs` is invalid, the checkpoint has other settings, or
                 workers cannot build the model.
             OSError, DataError: if the checkpoint cannot be read.
         """
@@ -152,7 +152,7 @@ class RunBeginning:
             self._restore(self.resume)
 
     def peer_engine(self, launcher: Launcher) -> Engine:
-        """The engine whose workers talk to one another."""
+        """Return the engine whose workers communicate with each other."""
         return PeerEngine(self, launcher)
 
     def run(
@@ -166,7 +166,7 @@ class RunBeginning:
         when_begun: Callable[[TrainingRun], None],
         claim: Claim | None = None,
     ) -> TrainingRun:
-        """Begin, and show the run unless `display` is False: a panel in a notebook, else lines."""
+        """Start the run and, unless `display` is False, show a panel or progress lines."""
         if self._is_recorded:
             reserve_names()
         record = RunRecord(workers=workers, epochs=self.epochs, name=f"sparkwright-{self.id}")
@@ -217,7 +217,7 @@ class RunBeginning:
         return run
 
     def _take(self, outcome: Outcome) -> Outcome:
-        """Put the result into the model, and let the callbacks know unless the run failed."""
+        """Write the result to the model, and call the callbacks unless the run failed."""
         self.start.take(outcome)
         if outcome.error is not None:
             return outcome
@@ -228,7 +228,7 @@ class RunBeginning:
         return outcome
 
     def _parameters(self, workers: int) -> dict[str, Any]:
-        """What trackers are given of the settings."""
+        """Return the settings that trackers log as parameters."""
         settings = self.master.to_dict()
         changed = {name: settings[name] for name in ("name", *self.master.changed())}
         counts = {"epochs": self.epochs, "workers": workers}
@@ -240,7 +240,7 @@ class RunBeginning:
         return {name: each.to_dict() for name, each in given.items() if each is not None}
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        # Before the model is changed; the data is counted, and compared, later.
+        # Before the model changes; the number of examples is compared later.
         check_resumable(
             checkpoint,
             master=self.master.to_dict(),
@@ -252,7 +252,7 @@ class RunBeginning:
 
 
 def check_direct(master: TrainingMaster, reason: str) -> None:
-    """Refuse options of a master that need data in Spark's partitions, for a `reason`."""
+    """Raise if options of a master need data in Spark's partitions; `reason` begins the message."""
     for name, refused, instead in (
         ("communication", "spark", '"ring" or "driver"'),
         ("training_approach", "export", '"direct"'),
@@ -264,10 +264,10 @@ def check_direct(master: TrainingMaster, reason: str) -> None:
 
 
 def refuse_joining(master: TrainingMaster) -> None:
-    """Refuse workers that would have nothing to train: a `TfData` is drawn where it is made.
+    """Raise if workers may join a run with `TfData`, which they could not share.
 
     Raises:
-        ConfigurationError: if the master has them.
+        ConfigurationError: if the master has `max_workers`.
     """
     if master.max_workers is not None:
         raise ConfigurationError(
@@ -277,14 +277,14 @@ def refuse_joining(master: TrainingMaster) -> None:
 
 
 def count_text(launcher: Launcher, one: str, several: str) -> str:
-    """How many workers a run has, such as "1 worker", "4 workers" or "2 to 8 workers"."""
+    """Describe the number of workers: "1 worker", "4 workers" or "2 to 8 workers"."""
     least, most = launcher.required, launcher.workers
     count = f"{least}" if least == most else f"{least} to {most}"
     return f"{count} {one if most == 1 else several}"
 
 
 def _compiled(model: Any) -> dict[str, Any]:
-    """Return loss and optimizer as a run's configuration states them, JSON-able."""
+    """Return loss and optimizer for a run's configuration, JSON-serializable."""
     loss, optimizer = getattr(model, "loss", None), getattr(model, "optimizer", None)
     found: dict[str, Any] = {}
     if loss is not None:
@@ -298,7 +298,7 @@ def _compiled(model: Any) -> dict[str, Any]:
 
 
 def _names(losses: Any) -> Any:
-    """Return losses by their names, in whatever they are nested."""
+    """Replace losses by their names, in nested structures."""
     if isinstance(losses, Mapping):
         return {name: _names(loss) for name, loss in losses.items()}
     if isinstance(losses, list | tuple):
@@ -309,7 +309,7 @@ def _names(losses: Any) -> Any:
 
 
 def _check_layers(model: Any, histograms: Histograms | None) -> None:
-    """Refuse names of layers that the model does not have."""
+    """Raise if `histograms` names layers that the model does not have."""
     if histograms is None or histograms.layers is None:
         return
     known = {layer.name: None for layer in model.layers}
@@ -322,21 +322,21 @@ def _check_layers(model: Any, histograms: Histograms | None) -> None:
 
 
 def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> bool:
-    """Whether thresholds of a run with settings `before` are where `master` would get to."""
+    """Whether a run with settings `before` adapts its thresholds in the same way as `master`."""
     given = master.to_dict()
     return all(before.get(n) == given[n] for n in ("threshold", "per_variable_thresholds"))
 
 
 def _refuse_low_precision(state: ModelState) -> None:
-    """Refuse variables that steps of one size cannot change, or must not."""
+    """Raise for variables that gradient sharing cannot or must not update."""
     for variable in state.averaged[: state.trainable]:
-        if str(variable.dtype) in ("float16", "bfloat16"):  # too few digits for small steps
+        if str(variable.dtype) in ("float16", "bfloat16"):  # too little precision for small steps
             raise ConfigurationError(
                 "gradient sharing needs variables of float32 or float64. Received: "
                 f"{variable.path!r} of {variable.dtype}. Compute in half precision with the policy "
                 '"mixed_float16" or "mixed_bfloat16", which keeps variables in float32.'
             )
-        if getattr(variable, "overwrite_with_gradient", False):  # no optimizer steps to add up
+        if getattr(variable, "overwrite_with_gradient", False):  # has no additive updates
             raise ConfigurationError(
                 "float8 networks need parameter averaging. Received: a SharedTrainingMaster for "
                 f"{variable.path!r}. Use a ParameterAveragingTrainingMaster."

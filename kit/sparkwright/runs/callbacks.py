@@ -1,7 +1,7 @@
-"""Keras' callbacks of one run: which can work on the driver, and what they are told.
+"""Keras callbacks of one run on the driver.
 
-They run on the thread of the run, at its beginning, between epochs, and at its end; if the user
-wants it, between averagings, too.
+They run on the run's thread: at its beginning, between epochs and at its end, and optionally
+between averagings.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from ._decisions import Moment
 from .engine import Outcome, StartState
 from .record import RunRecord
 
-# What to use instead of those of Keras' own that need more than the driver has.
+# Replacements of Keras callbacks that cannot work on the driver.
 _INSTEAD = {
     "BackupAndRestore": "`checkpoint=Checkpointing(url)` of the training master, and `resume=url`",
     "ProgbarLogger": "`display=True`, or `run.status`",
     "SwapEMAWeights": "`model.optimizer.finalize_variable_values(…)` after the run",
 }
-# Options of Keras' own with the only value that counts no minibatches.
+# Options of Keras callbacks -> the only value that works without minibatches.
 _BY_EPOCH = {"save_freq": "epoch", "update_freq": "epoch", "_should_trace": False}
 _BY_AVERAGING = "`callback_frequency=n`, which calls it after every n-th averaging of an epoch"
-# Other workers' rows are on their way when the state is there.
+# Rows of other workers may arrive later than the state.
 _ROWS_S = 0.5
 
 
 def checked_callbacks(
     given: Any, *, by_averaging: bool = False, validates: bool = True
 ) -> list[Any]:
-    """The callbacks as a list; None: none.
+    """Validate the callbacks and return them as a list; None becomes an empty list.
 
-    With `by_averaging` their methods for minibatches are called at averagings.
+    With `by_averaging` their minibatch methods are called at averagings.
 
     Raises:
-        ConfigurationError: if one is none of Keras' callbacks, or cannot work on the driver.
+        ConfigurationError: if one is not a Keras callback, or cannot work on the driver.
     """
     if given is None:
         return []
@@ -72,10 +72,10 @@ def checked_callbacks(
 
 
 def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
-    """What `checked_callbacks` returned as Keras' callbacks alone, for one run of `model`.
+    """Convert the result of `checked_callbacks` to Keras callbacks, for one run of `model`.
 
     Raises:
-        ConfigurationError: if a schedule sets the learning rate that a callback would.
+        ConfigurationError: if `ReduceOnPlateau` is used with a learning rate schedule.
     """
     import keras
 
@@ -103,7 +103,7 @@ def made_callbacks(callbacks: Sequence[Any], model: Any) -> list[Any]:
 
 
 def _problem_of(callback: Any, base: type, by_averaging: bool) -> str:
-    """What a callback needs that it does not get, and what to use instead; empty: nothing."""
+    """Why a callback cannot work on the driver, and what to use instead; empty: it can."""
     own = next(kind.__name__ for kind in type(callback).__mro__ if _is_keras(kind))
     if own in _INSTEAD:
         return f"(of Keras). Use {_INSTEAD[own]}"
@@ -130,12 +130,12 @@ def _is_keras(thing: Any) -> bool:
 
 
 class DriverCallbacks:
-    """The callbacks of one run, and Keras' history of it.
+    """The callbacks of one run, and its Keras `History`.
 
     Attributes:
-        given: whether there are any; without, only `history` does something.
-        frequency: averagings of an epoch from one call about minibatches to the next; 0: none.
-        error: what a callback raised; None: nothing.
+        given: whether there are callbacks; without them, only `history` has an effect.
+        frequency: averagings of an epoch between minibatch calls; 0: no such calls.
+        error: the exception that a callback raised; None: none.
         ends_on_nan: whether a NaN or infinite loss ends the run without an error.
     """
 
@@ -148,7 +148,7 @@ class DriverCallbacks:
         epochs: int,
         frequency: int | None = None,
     ) -> None:
-        """Prepare; no callback is called before `begin`."""
+        """Prepare without calling a callback; `begin` makes the first calls."""
         import keras
 
         self.given, self.frequency = bool(callbacks), frequency or 0
@@ -158,13 +158,13 @@ class DriverCallbacks:
         self._callbacks, self._model, self._epochs = callbacks, model, epochs
         self._start = start
         self._list: Any = None
-        self._batch = 0  # the first minibatch that they have not been told the end of
+        self._batch = 0  # the first minibatch whose end has not been reported
 
     def begin(self, progress: Progress, *, steps: int) -> Progress:
-        """Training begins at `progress`; returns it with the learning rate to train with.
+        """Call `on_train_begin`; return `progress` with the initial learning rate.
 
-        That of `progress`, a checkpoint's, overrules the callbacks'. `steps` are the minibatches of
-        an epoch, of all workers together; 0: unknown.
+        The learning rate of `progress`, from a checkpoint, takes precedence over the callbacks'.
+        `steps` are the minibatches of an epoch, summed over the workers; 0: unknown.
         """
         if not self.given:
             return progress
@@ -176,7 +176,7 @@ class DriverCallbacks:
         self._list = keras.callbacks.CallbackList(
             self._callbacks, add_history=True, model=model, **params
         )
-        # With an epoch that has ended if they have not seen its end.
+        # The last complete epoch if its `on_epoch_end` has not been called.
         epoch = progress.epoch - progress.awaits_callbacks(0)
         self._list.on_train_begin()
         self._list.on_epoch_begin(epoch)
@@ -189,9 +189,9 @@ class DriverCallbacks:
     def called(
         self, moment: Moment, state: Outcome | None, record: RunRecord
     ) -> tuple[bool, float | None]:
-        """Run the callbacks of this moment: whether to end, and the learning rate.
+        """Call the callbacks of this moment; return whether to stop, and the learning rate.
 
-        `state` is what has been learned until then; None: the model holds the last there is.
+        `state` is the training state at that moment; None: the model already holds it.
         """
         try:
             if state is not None:
@@ -205,7 +205,7 @@ class DriverCallbacks:
         return bool(self._model.stop_training), learning_rate_of(self._model)
 
     def _call(self, epoch: int, state: Outcome | None, record: RunRecord, *, is_over: bool) -> None:
-        """At an averaging of `epoch`, from 0, or when it `is_over`."""
+        """Call the callbacks at an averaging of `epoch` (from 0), or at its end if `is_over`."""
         logs = record.epoch_logs(epoch + 1)
         if self.frequency and state is not None:
             trained = _trained(state.progress, epoch, record.steps_per_epoch or 0)
@@ -226,22 +226,22 @@ class DriverCallbacks:
             self._list.on_train_batch_begin(batch)
 
     def ends_at(self, losses: NDArray[np.floating[Any]]) -> bool:
-        """Whether training ends because of these losses of minibatches."""
+        """Whether these losses of minibatches end training."""
         return self.ends_on_nan and not np.isfinite(losses).all()
 
     def explained(self, error: BaseException | None) -> BaseException | None:
-        """Why the run failed, as far as callbacks say: what one of them raised comes first."""
+        """Return the cause of the run's failure; an exception of a callback takes precedence."""
         is_nan = self.ends_on_nan and isinstance(error, NonFiniteLossError)
         return self.error or (None if is_nan else error)
 
     def end(self) -> None:
-        """The run is over, and the model holds its result."""
+        """Call `on_train_end`; the run is over and the model holds its result."""
         if self._list is not None:
             history = self._model.history.history
             self._list.on_train_end({name: values[-1] for name, values in history.items()})
 
     def history(self, record: RunRecord, done: int) -> Any:
-        """Keras' `History` of the first `done` epochs: the callbacks' own, else that of the log."""
+        """Keras `History` of the first `done` epochs, from the callbacks or else from the log."""
         if self._list is not None:
             return self._model.history
         import keras
@@ -257,5 +257,5 @@ class DriverCallbacks:
 
 
 def _trained(progress: Progress, epoch: int, steps: int) -> int:
-    """How many of an epoch's `steps` minibatches are done; it has been opened."""
+    """The number of trained minibatches in an open epoch of `steps` minibatches."""
     return steps - sum(span.size for span in progress.todo if span.epoch == epoch)

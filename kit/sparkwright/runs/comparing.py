@@ -1,36 +1,36 @@
-"""Settings in which runs differ. Pure."""
+"""The settings in which runs differ."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# What a run's `configuration` has beside settings: where and on what it ran, counts and copies.
+# Names in a run's `configuration` that are not settings: environment, counts and copies.
 NO_SETTINGS = frozenset(
     {
         *("environment", "java", "revision", "spark_master", "spark_settings", "spark_parallelism"),
         *("partitions", "data", "master.seed", "note"),
-        "model",  # its name; Keras numbers the names that it makes up
+        "model",  # its name; Keras numbers default names
     }
 )
-# Parts of names of settings that say where files and ports are, not how to train.
+# Words in the names of settings that are locations, not training options.
 _PLACES = ("path", "url", "directory", "folder", "port", "host", "address", "id", "bind")
-# What stands for a setting that a run does not have.
+# Placeholder for a setting that a run does not have.
 MISSING = "—"
 
 
 def differing(
     settings: Sequence[Mapping[str, Any]], *, matters: bool = False
 ) -> dict[str, list[Any]]:
-    """Return the settings that are not the same everywhere, by dotted names.
+    """Return the settings that differ between runs, by dotted names.
 
     Args:
-        settings: one mapping a run, such as its `configuration`; mappings within it are flattened.
-        matters: leave out what says nothing of how the runs trained: environment, data, paths,
-            ports and, unless nothing else differs, the seed. Default False.
+        settings: one mapping per run, such as its `configuration`; nested mappings are flattened.
+        matters: leave out settings that do not affect training: environment, data, paths, ports
+            and, unless it is the only difference, the seed. Default False.
 
     Returns:
-        Name -> the value of each run, "—" where it has no such setting. Numbers that agree in six
-        digits are the same.
+        Name -> the value of each run, "—" where it is missing. Numbers that agree in six digits are
+        equal.
 
     Example:
         >>> runs = [{"epochs": 5, "master": {"batch": 32}, "seed": 1}, {"epochs": 5, "seed": 2}]
@@ -57,7 +57,7 @@ def _says_where(name: str) -> bool:
 
 
 def flat_settings(value: Any, path: str = "") -> dict[str, Any]:
-    """Return a nested mapping with dotted names."""
+    """Flatten a nested mapping to dotted names."""
     if not isinstance(value, Mapping) or not value:
         return {path: value}
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What an engine is: something that trains a network to the end of a run."""
+"""The engine protocol, the outcome of a run, and the state of the driver's model."""
 
 import secrets
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from .record import RunRecord
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
-        vector: the last average, as `ModelState.read` gives it; None if there was none.
-        counters: worker 0's own state, packed; None likewise.
-        progress: what counts.
-        stopped: whether it ended because somebody asked for it.
-        error: what went wrong; None if nothing did.
+        vector: the last average, in the layout of `ModelState.read`; None without one.
+        counters: worker 0's packed counters; None without an average.
+        progress: the progress of training.
+        stopped: whether the run was stopped on request.
+        error: the cause of failure; None if the run did not fail.
     """
 
     vector: NDArray[Any] | None
@@ -35,35 +35,35 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Trains; see `PeerEngine` and `SparkRoundsEngine`."""
+    """Trains a network; see `PeerEngine` and `SparkRoundsEngine`."""
 
     def run(self, record: RunRecord) -> Outcome:
-        """Train, on the calling thread, to the end."""
+        """Train to the end; blocks."""
         ...
 
     def stop(self) -> None:
-        """End with the next averaging; returns at once, from any thread."""
+        """End with the next averaging; non-blocking, from any thread."""
         ...
 
     def cancel(self) -> None:
-        """End at once; from any thread."""
+        """End immediately; from any thread."""
         ...
 
     def request_histograms(self) -> bool:
-        """Take histograms after the next averaging; False if no worker trains yet."""
+        """Request histograms after the next averaging; False if no worker is training yet."""
         ...
 
 
 class StartState:
-    """The driver's model, from which training starts and into which its result goes.
+    """The driver's model: the initial state of training, and the target of its result.
 
     Attributes:
         state: the model's variables.
-        thresholds: of gradient sharing, to begin with; none: they have not adapted.
+        thresholds: initial thresholds of gradient sharing; empty: those of the master.
     """
 
     def __init__(self, model: Any, master: TrainingMaster | None = None) -> None:
-        """Sort the variables of `model` as `master` averages them; default None: moments too."""
+        """Split the variables of `model` as `master` averages them; None: average moments too."""
         self.state, self._model, self._velocity, updater = ModelState.of(model), model, 0, "average"
         if isinstance(master, ParameterAveragingTrainingMaster):
             updater = master.updater
@@ -74,22 +74,22 @@ class StartState:
 
     @property
     def iterations(self) -> int:
-        """Minibatches that the optimizer has counted."""
+        """The optimizer's count of minibatches."""
         return self.state.iterations
 
     def vector(self) -> NDArray[Any]:
-        """A new flat vector of the state that is averaged, then the velocity, which is 0."""
+        """Return a new flat vector of the averaged state, followed by the velocity (zeros)."""
         vector = np.zeros(self.size + self._velocity, self.state.dtype)
         self.state.read(updater=self._has_updater, out=vector[: self.size])
         return vector
 
     @property
     def size(self) -> int:
-        """Elements of the state that is averaged."""
+        """Number of elements of the averaged state."""
         return self.state.averaged_size + (self.state.updater_size if self._has_updater else 0)
 
     def extras(self) -> list[NDArray[Any]]:
-        """A worker's own and fixed state."""
+        """The state of a worker that is not averaged."""
         return self.state.read_extras()
 
     @property
@@ -98,23 +98,23 @@ class StartState:
         return sum(array.nbytes for array in self.state.read_counters())
 
     def restore(self, vector: NDArray[Any], extras: bytes) -> None:
-        """Put a checkpoint's state into the model; see `RunMember.write_extras` for `extras`."""
+        """Write a checkpoint's state to the model; see `RunMember.write_extras` for `extras`."""
         like = self.state.read_extras()
         size = sum(array.nbytes for array in like)
         self.state.write(vector[: self.size])
         self.state.write_extras(unpack_arrays(extras[:size], like))
 
     def take(self, outcome: Outcome) -> None:
-        """Put what was learned into the model, as it is after `fit`.
+        """Write the result to the model, as after Keras' `fit`.
 
-        With `use_ema` these are moving averages of the weights; checkpoints hold both.
+        With `use_ema`, the weights become their moving averages; checkpoints contain both.
         """
         if outcome.vector is not None:
             self.state.write(outcome.vector[: self.size])
             self.state.set_iterations(outcome.progress.iterations)
         if outcome.counters is not None:
             self.state.write_extras(unpack_arrays(outcome.counters, self.state.read_counters()))
-        if outcome.vector is not None and self.iterations:  # before the first the averages are 0
+        if outcome.vector is not None and self.iterations:  # initial moving averages are 0
             for each in optimizers_of(self._model):
                 each.finalize_variable_values(
                     each._trainable_variables or self._model.trainable_variables
@@ -122,7 +122,7 @@ class StartState:
 
 
 def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
-    """`master` with a seed: its own, or `otherwise`, or one drawn for this run."""
+    """Return `master` with a seed: its own, else `otherwise`, else a random one."""
     if master.seed is not None:
         return master
     return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)

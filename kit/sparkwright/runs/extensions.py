@@ -1,6 +1,6 @@
-"""What the notebook packages add to a run: its live panel and its report.
+"""Extension points of a run: its live panel and its report.
 
-The engine does not know the widgets: they register themselves as entry points.
+The notebook packages register them as entry points, so that sparkwright does not depend on them.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ def show(run: Any) -> None:
 
 
 def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
-    """Write the report of `run` by the registered function to `url`, atomically.
+    """Write the report of `run` with the registered function to `url`, atomically.
 
     Raises:
-        ConfigurationError: if nothing is registered, or what is cannot be imported.
-        OSError: whatever the store says, naming `url`.
+        ConfigurationError: if no report function is registered, or it cannot be imported.
+        OSError: if writing fails, naming `url`.
     """
     make, reason = _registered(REPORT)
     if make is None:
@@ -50,7 +50,7 @@ def write_report(run: Any, url: str, options: Mapping[str, Any]) -> None:
 
 
 def _registered(group: str) -> tuple[Any, str]:
-    """The first entry point of `group` that can be imported, or None and why."""
+    """Return the first importable entry point of `group`, or None and the reason."""
     reason = f"nothing is registered as {group!r}"
     for entry in entry_points(group=group):
         try:

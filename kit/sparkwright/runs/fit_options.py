@@ -1,4 +1,4 @@
-"""The arguments of `fit` and `start`: declared, documented and checked once for all of them."""
+"""The arguments of `fit` and `start`: their declaration, documentation and validation."""
 
 import inspect
 import json
@@ -25,52 +25,54 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FitOptions(TypedDict, total=False):
-    """What `fit`, `start` and `fit_paths` take beside the data; all may be left out.
+    """Options of `fit`, `start` and `fit_paths`, in addition to the data; all are optional.
 
     Attributes:
-        epochs: passes over the data, counted from the very beginning, also with `resume` and
-            `initial_epoch`; default None: 1, or those of `early_stopping`.
-        label: the column to predict of a DataFrame of pandas or Spark, or several; text becomes
-            classes. Default None: the column `label` if there is one.
-        features: its columns that become the features; several inputs as {input: columns}. Default
-            None: all but the label and the weights; in Spark a column `features` if there is one.
-        validation: data for the loss after each epoch, as the data itself; default None.
-        early_stopping: when to end earlier, and which state to keep; default None. See
-            `EarlyStopping`; `run.early_stopping` says what it found.
-        resume: URL of a checkpoint, or of a folder of them (then the newest counts), to go on from:
-            with the same network, data and workers. Default None: begin with the model as it is.
-        display: show the run: a live panel in notebooks, elsewhere a line an epoch on standard
-            output. False: neither. Default None: shown.
-        name: the run's name, one line of at most 80 characters; a number is added if another run of
-            this session has it. Default None: an adjective and a noun, such as "brisk-heron".
-        callbacks: Keras' callbacks, which run on the driver between epochs, and a
-            `ReduceOnPlateau`; default None.
-        callback_frequency: also call their methods for minibatches, after every so many averagings
-            of an epoch, while the workers wait; default None: not.
-        class_weight: class -> weight of its examples in the loss, for networks with one output;
-            classes without one weigh 1. It multiplies `sample_weight`. Default None.
-        sample_weight: weight of each example in the loss: (n,) array, or (n, time) for one output
-            that is a sequence; output name -> such an array; or the name of a column of numbers:
-            of a DataFrame, or an input that the data has beside those of the network. Arrays need
-            data in memory. They multiply the weights that the data has. Default None.
-        validation_split: the share of the examples, from 0 to below 1, that validate instead of
-            `validation`: of data in memory the last ones, as in Keras; of data on Spark, about so
-            many, drawn by the run's seed. Default 0.0.
-        steps_per_epoch: minibatches of an epoch, of all workers together; the next epoch goes on
-            where this one ended. Default None: as the training master says, else all examples.
-        initial_epoch: the epoch to begin with, from 0 (default): numbers epochs in the history, for
-            callbacks, and for shuffles.
-        shuffle: visit the examples in a new order in each epoch; default None: as the training
-            master says, which by default does.
-        record: store the run, see `RunStore`; default None: unless the environment variable
+        epochs: passes over the data, counted from epoch 0 even with `resume` or `initial_epoch`;
+            default None: 1, or the number in `early_stopping`.
+        label: column or columns of a pandas or Spark DataFrame to predict; text becomes classes.
+            Default None: the column `label` if it exists.
+        features: columns of a DataFrame to use as features; several inputs as {input: columns}.
+            Default None: the column `features` in Spark if it exists, else all columns except the
+            label and the weights.
+        validation: data for validation after each epoch, of the same types as the data; default
+            None.
+        early_stopping: when to stop early, and which state to keep; default None. See
+            `EarlyStopping`; `run.early_stopping` has the result.
+        resume: URL of a checkpoint to resume from, or of a folder of checkpoints to use the newest.
+            Network, data and workers must match. Default None: begin with the model as it is.
+        display: show progress: a live panel in notebooks, elsewhere a line per epoch on standard
+            output. False: neither. Default None: show it.
+        name: the run's name, one line of at most 80 characters; a number is appended if the session
+            already has this name. Default None: a random adjective and noun such as "brisk-heron".
+        callbacks: Keras callbacks, called on the driver between epochs, and `ReduceOnPlateau`;
+            default None.
+        callback_frequency: also call their minibatch methods, after every n-th averaging of an
+            epoch, while the workers wait; default None: never.
+        class_weight: class -> loss weight of its examples, for networks with one output; missing
+            classes weigh 1. Multiplied with `sample_weight`. Default None.
+        sample_weight: loss weight of each example: an array (n,), or (n, time) for one sequence
+            output; output name -> such an array; or the name of a numeric column: of a DataFrame,
+            or an input of the data that the network does not use. Arrays need in-memory data. They
+            are multiplied with the weights of the data. Default None.
+        validation_split: fraction of the examples, in [0, 1), to use as validation data: the last
+            ones of in-memory data, as in Keras; of data on Spark approximately this fraction,
+            drawn with the run's seed. Default 0.0.
+        steps_per_epoch: minibatches per epoch, summed over the workers; the next epoch continues
+            where this one ended. Default None: the training master's value, else all examples.
+        initial_epoch: the epoch to begin with, from 0 (default): numbers the epochs of the history,
+            callbacks and shuffles.
+        shuffle: visit the examples in a new order in each epoch; default None: the training
+            master's value, which is True by default.
+        record: store the run, see `RunStore`; default None: True unless the environment variable
             `SPARKWRIGHT_RUNS` is "off".
-        histograms: histograms of weights, updates and activations that a worker takes as training
-            goes on; default None: only on request. See `Histograms`, `run.histograms` and
+        histograms: histograms of weights, updates and activations that a worker takes during
+            training; default None: only on request. See `Histograms`, `run.histograms` and
             `run.request_histograms()`.
-        log_to: trackers that get parameters and metrics as training goes on: a list of those of
-            `sparkwright.trackers`, and of modules with `log`, such as `wandb`. Default None: none.
-        hyperparameters: name -> value, JSON-able: how this run was set up, kept with the stored run
-            and given to trackers. It changes nothing else. Default None: none.
+        log_to: trackers that receive parameters and metrics during training: a list of trackers of
+            `sparkwright.trackers` and of modules with `log`, such as `wandb`. Default None: none.
+        hyperparameters: name -> JSON-serializable value: the hyperparameters of this run, stored
+            with it and sent to trackers. They do not change training. Default None: none.
     """
 
     epochs: int | None
@@ -95,14 +97,14 @@ class FitOptions(TypedDict, total=False):
     hyperparameters: Mapping[str, Any] | None
 
 
-# All of them, checked; see `checked_options`.
+# All validated options; see `checked_options`.
 CheckedOptions = Mapping[str, Any]
 _DEFAULTS = {
     **dict.fromkeys(get_type_hints(FitOptions)),
     "validation_split": 0.0,
     "initial_epoch": 0,
 }
-# What people type who know Keras.
+# Keras arguments and their equivalents here.
 _ELSEWHERE = {
     "labels": "`label` for columns of a DataFrame, and `fit(x, y)` for arrays",
     "batch_size": "`batch_size_per_worker` of the training master",
@@ -112,7 +114,7 @@ _ELSEWHERE = {
 
 
 def takes_fit_options(method: F) -> F:
-    """Give `method(…, **options: Unpack[FitOptions])` a signature that names the options."""
+    """Set the signature of `method(…, **options: Unpack[FitOptions])` to name all options."""
     signature = inspect.signature(method)
     kinds = get_type_hints(FitOptions)
     given = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -127,11 +129,11 @@ def takes_fit_options(method: F) -> F:
 
 
 def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
-    """All options, with defaults where they were not given.
+    """Validate the options and fill in the defaults.
 
     Raises:
-        TypeError: for a name that is none of them.
-        ConfigurationError: if a value, or values together, cannot be meant.
+        TypeError: for an unknown name.
+        ConfigurationError: if a value or a combination of values is invalid.
     """
     for name in options:
         if name not in _DEFAULTS:
@@ -190,19 +192,19 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
 def parts(
     model: Any, data: Any, options: CheckedOptions, take: Callable[..., Any], *, seed: int = 0
 ) -> tuple[Any, Any, Any]:
-    """Return what `take` made of the data, its training part and the validation data, weighted.
+    """Return the result of `take`, and the weighted training and validation data.
 
     Args:
         model: the network.
-        data: whatever `fit` takes.
-        options: as `fit` takes them.
+        data: the data passed to `fit`.
+        options: the options of `fit`.
         take: data, name of the option, `chosen` columns and `schema` of a DataFrame -> LocalData or
             DistributedDataSet.
-        seed: of a random split.
+        seed: seed of the random split.
 
     Raises:
-        ConfigurationError: if an option does not suit the network or the data.
-        DataError: if columns are missing, or weights do not fit the data.
+        ConfigurationError: if an option does not match the network or the data.
+        DataError: if columns are missing, or weights do not match the data.
     """
     chosen, options = _frame_columns(model, options, is_frame=columns_of_frame(data) is not None)
     taken = data if isinstance(data, TfData) else take(data, "data", chosen=chosen, schema=None)
@@ -220,7 +222,7 @@ def parts(
 def _frame_columns(
     model: Any, options: CheckedOptions, *, is_frame: bool
 ) -> tuple[FrameColumns, CheckedOptions]:
-    """The columns to train on, and the options without those that name columns."""
+    """Return the columns to train on, and the options without those that name columns."""
     named = {name: options[name] for name in ("label", "features") if options[name] is not None}
     if named and not is_frame:
         raise ConfigurationError(
@@ -240,7 +242,7 @@ def _frame_columns(
 def _weighted_parts(
     model: Any, data: Any, validation: Any, options: CheckedOptions, *, seed: int
 ) -> tuple[Any, Any]:
-    """Return the training and the validation part, with the weights that `options` give."""
+    """Return training and validation data, weighted according to `options`."""
     weights, share, by_class = (
         options[name] for name in ("sample_weight", "validation_split", "class_weight")
     )
@@ -263,7 +265,7 @@ def _weighted_parts(
     if share and isinstance(data, DistributedDataSet):
         data, validation = data.random_split([1 - share, share], seed=seed)
     elif share:
-        edge = math.floor(len(data) * (1 - share))  # as Keras does: the last ones
+        edge = math.floor(len(data) * (1 - share))  # the last examples, as in Keras
         if not 0 < edge < len(data):
             raise ConfigurationError(
                 "`validation_split` must leave examples on both sides. Received: "
@@ -282,7 +284,7 @@ def _weighted_parts(
 
 
 def _mapped(data: Any, function: Callable[[DataSet], DataSet], step: str) -> Any:
-    """`function` of data in memory now, of data on Spark when it is read."""
+    """Apply `function` now to in-memory data, or on read to data on Spark."""
     if isinstance(data, DistributedDataSet):
         return data.map_chunks(function, step=step)
     return function(data)

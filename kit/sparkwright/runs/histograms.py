@@ -1,4 +1,4 @@
-"""The histograms of a run: kept within bounds, layer by layer over time, and drawn."""
+"""The histograms of a run: bounded storage and figures."""
 
 import threading
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from sparkwright.workers.histograms import Histogram, HistogramsTaken
 
 _MOST_TIMES = 256
 _MOST_BYTES = 1 << 24
-_RIDGES = 12  # more of them hide one another
+_RIDGES = 12  # more would overlap too much
 _TABLE_ROWS = 30
 _POINTS = 100
 _TITLES = {"weights": "Weights", "updates": "Changes in", "activations": "Activations of"}
@@ -25,14 +25,14 @@ Moment = tuple[HistogramsTaken, Histogram]
 
 
 class RunHistograms:
-    """What `histograms=` of a run, or `run.request_histograms()`, has found so far.
+    """Histograms of a run, from `histograms=` or `run.request_histograms()`.
 
-    At most 256 moments and 16 MiB of counts are kept: of more, every second one is dropped, but
-    neither the first nor the last.
+    Keeps at most 256 moments and 16 MiB of counts. Beyond that, every second moment is dropped,
+    except the first and the last.
 
     Attributes:
-        count: how often some were taken.
-        cost_s: seconds for which training waited for them, compiling included.
+        count: how often histograms were taken.
+        cost_s: seconds for which training waited for them, including compilation.
 
     Example:
         >>> RunHistograms()
@@ -40,7 +40,7 @@ class RunHistograms:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Create without histograms."""
         self._lock = threading.Lock()
         self._taken: list[HistogramsTaken] = []
         self.count, self.cost_s = 0, 0.0
@@ -57,14 +57,14 @@ class RunHistograms:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why some could not be taken."""
+        """Reasons why histograms could not be taken."""
         return tuple(self._notes)
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names by kind: "weights", "updates" and "activations" -> names that have histograms.
+        """Kind ("weights", "updates" or "activations") -> names that have histograms.
 
-        Variables are called "layer/variable", activations like their layer.
+        Variables are named "layer/variable", activations after their layer.
         """
         with self._lock:
             known = dict.fromkeys(key for taken in self._taken for key in taken.found)
@@ -72,7 +72,7 @@ class RunHistograms:
         return {what: names for what, names in found.items() if names}
 
     def of(self, name: str, what: str = "weights") -> list[Moment]:
-        """The moments at which `name` was taken, in order.
+        """Return the histograms of `name` over time.
 
         Args:
             name: one of `names[what]`.
@@ -82,7 +82,7 @@ class RunHistograms:
             Pairs of the moment (`step`, `epoch`, `minibatches`) and the histogram.
 
         Raises:
-            ConfigurationError: if there are none of that name.
+            ConfigurationError: if there are no histograms of that name.
         """
         with self._lock:
             found = [(t, t.found[what, name]) for t in self._taken if (what, name) in t.found]
@@ -94,12 +94,12 @@ class RunHistograms:
         return found
 
     def since(self, step: int) -> list[HistogramsTaken]:
-        """Those taken after minibatch `step`, in order, with all names of a moment together."""
+        """Return the histograms taken after minibatch `step`, in order."""
         with self._lock:
             return [taken for taken in self._taken if taken.step > step]
 
     def figure(self, name: str, what: str = "weights") -> Figure:
-        """The histograms of `name` over time: the latest in front, the first behind.
+        """Plot the histograms of `name` over time, the latest in front.
 
         Raises:
             ConfigurationError: as `of`.
@@ -107,7 +107,7 @@ class RunHistograms:
         moments = self.of(name, what)
         places = np.unique(np.linspace(0, len(moments) - 1, _RIDGES).round().astype(int))
         shown = [moments[place] for place in places.tolist()]
-        heads = ["minibatch", "epoch", "mean", "std", "least", "greatest", "not finite"]
+        heads = ["minibatch", "epoch", "mean", "std", "min", "max", "not finite"]
         rows = [
             [
                 *(f"{t.step:,}", f"{t.epoch}"),
@@ -126,10 +126,10 @@ class RunHistograms:
             size=(4.8, 3.0),
         )
 
-    # -- written by the run -----------------------------------------------------------------
+    # -- called by the run ------------------------------------------------------------------
 
     def add(self, taken: HistogramsTaken) -> None:
-        """Keep the histograms of a moment; those of later minibatches are of work that was lost."""
+        """Add the histograms of a moment; drops those of later minibatches, whose work was lost."""
         with self._lock:
             self._taken = [each for each in self._taken if each.step < taken.step]
             self._taken.append(taken)
@@ -159,7 +159,7 @@ def _caption(title: str, moments: Sequence[Moment]) -> str:
 
 
 def _draw(axes: Any, shown: Sequence[Moment]) -> None:
-    """Ridges: one curve a moment, the earliest at the top, each as high as its peak."""
+    """Draw one curve per moment, the earliest at the top, scaled by its peak."""
     low, high = min(h.low for _, h in shown), max(h.high for _, h in shown)
     margin = 0.04 * (high - low) or 0.5
     across = np.linspace(low - margin, high + margin, _POINTS)
@@ -174,11 +174,11 @@ def _draw(axes: Any, shown: Sequence[Moment]) -> None:
 
 
 def _heights(histogram: Histogram, across: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The share of the fullest bin at each place, from 0 to 1."""
+    """Bin counts divided by the largest one, interpolated at each point; from 0 to 1."""
     peak, width = float(histogram.counts.max(initial=0)), histogram.high - histogram.low
     if not peak:
         return np.zeros_like(across)
-    if width <= across[1] - across[0]:  # all of it within one point
+    if width <= across[1] - across[0]:  # all values within one point
         nearest = np.zeros_like(across)
         nearest[np.abs(across - histogram.low).argmin()] = 1.0
         return nearest

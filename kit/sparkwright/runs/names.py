@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from sparkwright.errors import ConfigurationError
 
 MAX_LENGTH = 80
-# Of the operating system: the seeds of a training neither fix its name nor are used up by it.
+# Independent of the seeds that training uses.
 _RANDOM = random.SystemRandom()
 _ADJECTIVES = (
     "amber azure bold brave bright brisk bronze calm clear coral crisp deep eager early fair fast "
@@ -38,14 +38,14 @@ def check_name(name: str | None) -> None:
 
 
 class RunNames:
-    """The names in use; those of this process are in `NAMES`."""
+    """The set of names in use; `NAMES` is that of this process."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._lock = threading.Lock()
 
     def take(self, wanted: str | None = None) -> str:
-        """Reserve a name, by default a drawn one, and return it: with a number if it is in use."""
+        """Reserve and return a name, random by default; a number is appended if it is in use."""
         name = wanted or f"{_RANDOM.choice(_ADJECTIVES.split())}-{_RANDOM.choice(_NOUNS.split())}"
         numbered = (f"{name}-{number}" for number in itertools.count(2))
         with self._lock:
@@ -56,7 +56,7 @@ class RunNames:
             return found
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Mark names as in use, such as those of a store of earlier runs."""
+        """Mark names as in use, such as those in a store of earlier runs."""
         with self._lock:
             self._taken.update(names)
 

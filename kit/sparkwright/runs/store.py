@@ -1,4 +1,4 @@
-"""Runs of all sessions, in a local SQLite file."""
+"""Stored runs of all sessions, in a local SQLite file."""
 
 import json
 import os
@@ -24,21 +24,21 @@ from .comparing import differing
 from .names import check_name
 
 ENDED = ("done", "stopped", "failed", "lost")
-# Of a process elsewhere nothing is known but when it last wrote, by its own clock.
+# A process on another machine counts as lost when it has not written for this time.
 SILENT_S = 120.0
-# How far the start of one process may differ between two looks; clocks are adjusted.
+# Tolerance when comparing start times of processes, because clocks are adjusted.
 _START_TOLERANCE_S = 60.0
-# All but the long columns.
+# All columns except the long ones.
 _COLUMNS = "id, name, tags, started, heard, process, summary"
 
 
 class Process(NamedTuple):
-    """A process, as another one can find it again.
+    """A process, identifiable from other processes.
 
     Attributes:
-        place: where its number is valid: machine, boot and namespace of containers.
-        pid: its number there.
-        started: when, in seconds since 1970: numbers are used again.
+        place: the scope of its pid: machine, boot and container namespace.
+        pid: its process id.
+        started: its start time in seconds since 1970, because pids are reused.
     """
 
     place: str
@@ -53,7 +53,7 @@ class Process(NamedTuple):
         return cls(_place(), os.getpid(), psutil.Process().create_time())
 
     def is_alive(self, *, silent_s: float) -> bool:
-        """Return whether it runs; elsewhere, whether it wrote in the last 2 minutes."""
+        """Return whether it runs; on another machine, whether it wrote in the last 2 minutes."""
         import psutil
 
         if self.place == _place():
@@ -74,34 +74,34 @@ def _place() -> str:
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    except OSError:  # not on Linux: the name of the machine alone
+    except OSError:  # not on Linux: only the host name
         pass
     return "/".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """A run as it was stored when it was read; it can be compared like a `TrainingRun`.
+    """A snapshot of a stored run; can be compared like a `TrainingRun`.
 
     `title`, `message`, `error`, `epoch`, `epochs` and `examples_per_s` are as in `TrainingRun` and
     `RunStatus`.
 
     Attributes:
-        id: identifies it in the store; 32 hexadecimal digits.
-        name: as given or drawn when it began, or changed since.
+        id: identifier in the store; 32 hexadecimal digits.
+        name: the run's name, or the one that `RunStore.rename` set.
         state: that of its `TrainingRun`, or "lost" if its process ended before the run did.
-        started_at: when, with the time zone.
-        ended_at: likewise; None before the end, and where it is unknown.
+        started_at: start time, with time zone.
+        ended_at: end time, with time zone; None before the end and if unknown.
         heard_at: when its process last wrote.
-        workers: how many.
+        workers: number of workers.
         seconds: from the start to the end, or to `heard_at`.
         tags: sorted.
-        configuration: JSON-able, see `TrainingRun.configuration`.
+        configuration: JSON-serializable, see `TrainingRun.configuration`.
         loss: mean over the workers in the last complete round, as in the live panel; None before.
-        metrics: of the last complete epoch, as Keras' history names them: "loss", "val_loss", ….
-        sparkline: at most 60 losses from the beginning to the end, for a small picture.
+        metrics: of the last complete epoch, by the names of Keras' history: "loss", "val_loss", ….
+        sparkline: at most 60 losses over the whole run, for a small chart.
         start_seconds: not stored; None.
-        finished: True: nothing is added to this value any more. `state` says whether the run ended.
+        finished: True: the snapshot does not change. `state` tells whether the run has ended.
     """
 
     id: str
@@ -130,7 +130,7 @@ class StoredRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run ended, in whatever way."""
+        """Whether the run has ended: done, stopped, failed or lost."""
         return self.state in ENDED
 
     @cached_property
@@ -140,7 +140,7 @@ class StoredRun:
 
     @cached_property
     def log(self) -> History:
-        """The curve: at most 512 rows, each a mean over workers and steps, as of one worker."""
+        """The learning curve: at most 512 rows, means over workers and steps, as of one worker."""
         log = History()
         if columns := self._stored("curve"):
             log.append({name: np.array(values) for name, values in columns.items()})
@@ -152,7 +152,7 @@ class StoredRun:
 
     @property
     def status(self) -> RunStatus:
-        """As of a `TrainingRun`; a lost run is "failed"."""
+        """The status as of a `TrainingRun`; a lost run is "failed"."""
         states: dict[str, RunState] = {"lost": "failed"}
         return RunStatus(
             state=states.get(self.state, self.state),  # pyright: ignore[reportArgumentType]
@@ -169,16 +169,16 @@ class StoredRun:
 
 
 class RunTable(tuple[StoredRun, ...]):
-    """Stored runs, the latest first."""
+    """Stored runs, newest first."""
 
     __slots__ = ()
 
     def settings(self) -> dict[str, list[Any]]:
-        """Settings that differ among these runs and that matter: name -> each run's value."""
+        """Settings that affect training and differ among these runs: name -> value of each run."""
         return differing([run.configuration for run in self], matters=True)
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame: one row a run, with metrics and the settings that differ."""
+        """Return a DataFrame: one row per run, with metrics and the settings that differ."""
         import pandas as pd
 
         settings = self.settings()
@@ -204,9 +204,9 @@ class RunTable(tuple[StoredRun, ...]):
 
 
 class RunStore:
-    """Runs of all sessions of a user, in one SQLite file; several processes may use it at once.
+    """The runs of all sessions of a user in one SQLite file; safe for concurrent processes.
 
-    A run is named by its `StoredRun`, its `id`, or its name; of runs of one name the latest counts.
+    Methods accept a `StoredRun`, an `id` or a name; of runs with the same name the latest is used.
 
     Args:
         path: the file. Default None: the environment variable `SPARKWRIGHT_RUNS`, else
@@ -219,7 +219,7 @@ class RunStore:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Open nothing yet."""
+        """Set the path without opening the file."""
         self.path = default_path() if path is None else Path(path).expanduser()
 
     def __repr__(self) -> str:
@@ -229,8 +229,8 @@ class RunStore:
         """Return the latest runs.
 
         Args:
-            tag: only runs with this tag; default None: all.
-            limit: at most so many; default 500.
+            tag: only runs with this tag; default None: all runs.
+            limit: maximum number of runs; default 500.
 
         Raises:
             OSError: if the file cannot be read, or a newer version of Sparkwright wrote it.
@@ -242,7 +242,7 @@ class RunStore:
         return RunTable(self._read(row) for row in self.select(query, *given, limit))
 
     def run(self, run: "str | StoredRun") -> StoredRun:
-        """Return a run as it is stored now.
+        """Return the current state of a stored run.
 
         Raises:
             ConfigurationError: if there is no such run.
@@ -263,7 +263,7 @@ class RunStore:
         """Add tags to a run; return it.
 
         Raises:
-            ConfigurationError: if there is no such run, or a tag is no short line of text.
+            ConfigurationError: if there is no such run, or a tag is not a short line of text.
             OSError: if the file cannot be written.
         """
         for tag in tags:
@@ -275,15 +275,15 @@ class RunStore:
         return self._change_tags(run, "EXCEPT", tags)
 
     def rename(self, run: "str | StoredRun", name: str) -> StoredRun:
-        """Give a run another name; return it. Raises as `tag` does."""
+        """Rename a run; return it. Raises as `tag` does."""
         check_name(name)
         return self._set(run, "name = ?", name)
 
     def delete(self, *runs: "str | StoredRun") -> None:
-        """Delete runs for good. A run that goes on trains on, and is not stored any more.
+        """Delete runs permanently. An active run keeps training but is no longer stored.
 
         Raises:
-            ConfigurationError: if there is no such run; none is deleted then.
+            ConfigurationError: if one of the runs does not exist; then none is deleted.
             OSError: if the file cannot be written.
         """
         ids = [self.run(run).id for run in runs]
@@ -305,7 +305,7 @@ class RunStore:
     def _change_tags(
         self, run: "str | StoredRun", operator: str, tags: tuple[str, ...]
     ) -> StoredRun:
-        # In one statement, so that a tag that another process adds meanwhile is not lost.
+        # In one statement, so that concurrent changes of tags are not lost.
         both = f"SELECT value FROM json_each(tags) {operator} SELECT value FROM json_each(?)"
         change = f"tags = (SELECT json_group_array(value) FROM ({both} ORDER BY value))"
         return self._set(run, change, json.dumps(tags))

@@ -1,4 +1,4 @@
-"""Sweeps: many trials of a network with other hyperparameters, chosen and kept by Optuna."""
+"""Sweeps: hyperparameter search on Spark with Optuna."""
 
 from ._front import sweep as sweep
 from ._sweep import Sweep as Sweep

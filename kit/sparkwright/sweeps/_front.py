@@ -1,4 +1,4 @@
-"""`sw.sweep`: its arguments, checked, and the sweep that they begin."""
+"""`sw.sweep`: validates its arguments and starts a sweep."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,46 +47,51 @@ def sweep(
     display: bool | None = None,
     **options: Any,
 ) -> Sweep:
-    """Train a network with other hyperparameters again and again, to find the best ones.
+    """Train a network repeatedly with different hyperparameters, to find the best ones.
 
-    Optuna chooses the hyperparameters of each trial. A trial is a run of one worker, and as many
-    trials as there are task slots train side by side. If the master has `workers`, a trial has as
-    many workers, and fewer trials train at a time. Needs `pip install "sparkwright[sweep]"`.
+    Optuna suggests the hyperparameters of each trial. A trial is a run with one worker, and there
+    are as many concurrent trials as task slots. If the master has `workers`, each trial uses that
+    many, and fewer trials train concurrently. Needs `pip install "sparkwright[sweep]"`.
 
     Args:
         spark: the session.
-        build: returns a compiled keras.Model, or (model, settings): options of the master and of
-            `fit` by name, for this trial alone. With `space` it is called with hyperparameters by
-            name, without with an `optuna.Trial`; on the driver, one call at a time.
-        data: to train on, as for `SparkNetwork.fit`; read once for all trials.
-        y: labels of features that are given as `data`. Default None: `data` has them.
-        trials: trials in all, those of earlier sweeps with this storage and name among them.
-        space: hyperparameter -> a list of choices, (low, high), (low, high, "log"), a `range` or a
-            distribution of Optuna. Those that `build` does not take are options of the master or of
-            `fit`, such as "batch_size_per_worker". Default None: `build` suggests them.
-        master: how to train; one worker unless it has `workers`. Default None: by averaging.
+        build: returns a compiled keras.Model, or (model, settings), where settings are options of
+            the master and of `fit` for this trial, by name. It is called with hyperparameters by
+            name if `space` is given, else with an `optuna.Trial`; on the driver, one call at a
+            time.
+        data: training data, as for `SparkNetwork.fit`; read once for all trials.
+        y: labels if `data` contains only features. Default None: `data` contains the labels.
+        trials: total number of trials, including those of earlier sweeps with this storage and
+            name.
+        space: hyperparameter -> a list of choices, (low, high), (low, high, "log"), a `range` or an
+            Optuna distribution. Hyperparameters that `build` does not take are options of the
+            master or of `fit`, such as "batch_size_per_worker". Default None: `build` suggests
+            them.
+        master: the training master; one worker unless it has `workers`. Default None: parameter
+            averaging.
         normalizer: as for `SparkNetwork`; default None.
-        monitor: "loss" (default) or a compiled metric, of the validation data: after each epoch
-            for the pruner, and at the end the value of the trial.
-        mode: "min", "max", or "auto" (default): by the name of the score.
-        parallel: trials at a time; default None: as many as have task slots.
-        storage: where trials are kept: path of an SQLite file, or of a journal if it ends in .log,
-            .journal or .jsonl; a URL of SQLAlchemy; a storage of Optuna. Default None: in memory.
-        name: of the sweep and its study; the run of trial 3 is "name-3". Default "sweep".
-        sampler: Optuna's; default None: TPE.
-        pruner: Optuna's; default None: the median pruner. `optuna.pruners.NopPruner()`: none.
-        seed: of the default sampler, and of a master without one; default None: drawn.
-        wait: whether to wait for the end (default). False: return at once.
-        display: show the sweep: a live view in notebooks, elsewhere a line a trial. False:
-            neither. Default None: shown.
-        **options: of `fit`, for all trials, with `validation` or `validation_split`.
+        monitor: "loss" (default) or a compiled metric, of the validation data. It is reported to
+            the pruner after each epoch; the final value is the value of the trial.
+        mode: "min", "max", or "auto" (default): depends on the name of the score.
+        parallel: number of concurrent trials; default None: as many as fit into the task slots.
+        storage: where trials are stored: path of an SQLite file, or of a journal if it ends in
+            .log, .journal or .jsonl; an SQLAlchemy URL; an Optuna storage. Default None: in memory.
+        name: name of the sweep and its study; the run of trial 3 is "name-3". Default "sweep".
+        sampler: an Optuna sampler; default None: TPE.
+        pruner: an Optuna pruner; default None: the median pruner. `optuna.pruners.NopPruner()`
+            disables pruning.
+        seed: seed of the default sampler, and of a master without one; default None: random.
+        wait: wait for the end (default). False: return immediately.
+        display: show the sweep: a live view in notebooks, elsewhere a line per trial. False:
+            neither. Default None: show it.
+        **options: options of `fit` for all trials; `validation` or `validation_split` is required.
 
     Raises:
-        ConfigurationError: if Optuna is missing, an option is invalid, or another process sweeps
-            this study.
+        ConfigurationError: if Optuna is missing, an option is invalid, or another process is
+            running a sweep of this study.
         SlotsError: if a trial has more workers than there are task slots.
         OSError: if the storage cannot be opened.
-        Exception: of the last trial, if all failed.
+        Exception: of the last trial, if all trials failed.
     """
     check_optuna()
     check_count("trials", trials)
@@ -100,7 +105,7 @@ def sweep(
         )
     if given := {"resume", "hyperparameters"} & options.keys():
         raise ConfigurationError(
-            "each trial begins with a new network, and with hyperparameters of its own. Received: "
+            "each trial begins with a new network and its own hyperparameters. Received: "
             f"{', '.join(sorted(given))}. Leave them out."
         )
     master = master or ParameterAveragingTrainingMaster()
@@ -125,7 +130,7 @@ def sweep(
                 takes_trial=space is None,
                 master=replace(master, workers=workers, seed=own_seed),
                 normalizer=normalizer,
-                # With the active run of MLflow that this thread has.
+                # Includes the active MLflow run of this thread.
                 options={**options, "log_to": checked["log_to"]},
             ),
             data if y is None else (data, y),

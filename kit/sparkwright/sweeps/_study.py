@@ -1,4 +1,4 @@
-"""What a sweep needs of Optuna: distributions, a study in its storage, trials to be repeated."""
+"""Optuna helpers of sweeps: distributions, studies in a storage, interrupted trials."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ import psutil
 
 from sparkwright.errors import ConfigurationError
 
-# Marks of a trial, among Optuna's user attributes.
+# User attributes of trials.
 DRIVER, ERROR, INTERRUPTED, REPEATS, RUN = "driver", "error", "interrupted", "repeats", "run"
 _JOURNALS = (".log", ".journal", ".jsonl")
 
@@ -26,10 +26,10 @@ def check_optuna() -> None:
 
 
 def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Optuna's distributions of a `space` as `sw.sweep` takes it.
+    """Convert a `space` of `sw.sweep` to Optuna's distributions.
 
     Raises:
-        ConfigurationError: naming the entry that is none.
+        ConfigurationError: naming the invalid entry.
 
     Example:
         >>> distributions_of({"layers": range(1, 4)})
@@ -66,24 +66,25 @@ def distributions_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_study(storage: Any, name: str, *, maximizes: bool, seed: int | None, **given: Any) -> Any:
-    """Return the `optuna.Study` called `name`, new or as it was left.
+    """Create or load the `optuna.Study` called `name`.
 
     Args:
-        storage: as `sw.sweep` takes it.
-        name: of the study.
+        storage: the `storage` of `sw.sweep`.
+        name: name of the study.
         maximizes: whether higher values are better.
-        seed: of the default sampler; None: drawn.
+        seed: seed of the default sampler; None: random.
         **given: sampler and pruner; None: Optuna's defaults.
 
     Raises:
-        ConfigurationError: if the study that is there has another direction.
+        ConfigurationError: if the existing study has another direction.
         OSError: if the storage cannot be opened.
     """
     import optuna
 
     direction = "maximize" if maximizes else "minimize"
     level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))  # it announces the study
+    # Suppress the message about the new study.
+    optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
     try:
         study = optuna.create_study(
             storage=_storage_of(storage),
@@ -96,17 +97,17 @@ def open_study(storage: Any, name: str, *, maximizes: bool, seed: int | None, **
         optuna.logging.set_verbosity(level)
     if study.direction.name.lower() != direction:
         raise ConfigurationError(
-            f"the study must {direction} its score. Received: study {name!r}, which was made to "
+            f"the study must {direction} its score. Received: study {name!r}, which exists to "
             f"{study.direction.name.lower()} it. Use another `name`, `monitor` or `mode`."
         )
     if given.get("sampler") is None and seed is not None:
-        # A sweep that goes on must not draw its first trials a second time.
+        # A resumed sweep must not draw its first trials a second time.
         study.sampler = optuna.samplers.TPESampler(seed=(seed + len(study.trials)) % 2**32)
     return study
 
 
 def _storage_of(given: Any) -> Any:
-    """Return a storage of Optuna, or None for one in memory."""
+    """Return an Optuna storage, or None for one in memory."""
     from optuna import storages
     from optuna.storages.journal import JournalFileBackend
 
@@ -121,12 +122,12 @@ def _storage_of(given: Any) -> Any:
         if path.suffix in _JOURNALS:
             return storages.JournalStorage(JournalFileBackend(str(path)))
         return storages.RDBStorage(f"sqlite:///{path}")
-    except Exception as error:  # SQLAlchemy has its own
+    except Exception as error:  # SQLAlchemy has its own exceptions
         raise OSError(f"the storage of a sweep cannot be opened: {text}. {error!s:.300}") from error
 
 
 def driver_mark() -> list[Any]:
-    """Return what tells this process from other drivers: host, process id, time of its start."""
+    """Identify this driver process: host, process id, start time."""
     return [socket.gethostname(), os.getpid(), psutil.Process().create_time()]
 
 
@@ -140,7 +141,7 @@ def _is_alive(driver: Any) -> bool:
 
 
 def repeat_interrupted(study: Any) -> None:
-    """Have trials repeated that were stopped, or that ended with their driver.
+    """Enqueue trials again that were stopped, or that ended with their driver.
 
     Raises:
         ConfigurationError: if the driver of a running trial is alive.
@@ -163,13 +164,13 @@ def repeat_interrupted(study: Any) -> None:
 
 
 def interrupt(study: Any, trial: Any, reason: str) -> None:
-    """End a trial without a result; a sweep that goes on with the study repeats it."""
+    """End a trial without a result; a later sweep of the study repeats it."""
     trial.set_user_attr(INTERRUPTED, True)
     fail(study, trial, reason)
 
 
 def fail(study: Any, trial: Any, reason: str) -> None:
-    """End a trial as failed."""
+    """Mark a trial as failed."""
     from optuna.trial import TrialState
 
     trial.set_user_attr(ERROR, reason[:2000])
@@ -177,6 +178,6 @@ def fail(study: Any, trial: Any, reason: str) -> None:
 
 
 def ended(study: Any) -> int:
-    """Return how many trials have ended, without those that are repeated."""
+    """Return the number of ended trials, without those to be repeated."""
     trials = study.get_trials(deepcopy=False)
     return sum(t.state.is_finished() and INTERRUPTED not in t.user_attrs for t in trials)

@@ -1,4 +1,4 @@
-"""Sweep: trials of a network side by side on Spark, with hyperparameters that Optuna chooses."""
+"""Sweep: concurrent trials on Spark with hyperparameters that Optuna suggests."""
 
 import asyncio
 import contextlib
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SweepState = Literal["running", "stopping", "done", "stopped", "failed"]
-# An interrupt waits so long for trials to end with their next averaging.
+# Seconds that an interrupt waits for trials to end with their next averaging.
 _STOP_S = 15.0
 
 
 class Sweep:
-    """Trials that go on while you look at them; `sw.sweep` begins them.
+    """A hyperparameter sweep that continues in the background; `sw.sweep` starts it.
 
     Attributes:
-        name: of the sweep, and of its study in the storage.
+        name: the name of the sweep and of its study in the storage.
         study: the `optuna.Study`, for Optuna's plots and importances.
-        trials_wanted: trials in all, those of earlier sweeps of the same study among them.
-        parallel: trials that train at a time.
+        trials_wanted: total number of trials, including those of earlier sweeps of the study.
+        parallel: number of trials that train concurrently.
         monitor: the score of a trial, such as "val_loss".
     """
 
@@ -51,7 +51,7 @@ class Sweep:
         score: MonitoredScore,
         prints: bool,
     ) -> None:
-        """Use `sw.sweep`."""
+        """Start the sweep; use `sw.sweep` instead."""
         self.name, self.study, self.trials_wanted = str(study.study_name), study, trials
         self.parallel, self.monitor = min(parallel, trials), f"val_{score.monitor}"
         self._spark, self._maker, self._data, self._prints = spark, maker, data, prints
@@ -60,12 +60,12 @@ class Sweep:
         self._left = trials - ended(study)
         self._shared, self._network = SharedData(), None
         self._runs: dict[int, TrainingRun] = {}
-        self._error: BaseException | None = None  # of the last trial that failed
-        self._broken: BaseException | None = None  # why the sweep cannot go on
+        self._error: BaseException | None = None  # of the last failed trial
+        self._broken: BaseException | None = None  # why the sweep cannot continue
         self._has_best = self.best is not None
         self._state: SweepState = "running"
         self._stopping, self._over = threading.Event(), threading.Event()
-        # One trial begins at a time: Keras' names and seeds are those of the process.
+        # One trial starts at a time, because Keras' names and seeds are global to the process.
         self._lock, self._beginning = threading.RLock(), threading.Lock()
         self._say(f"Sweep {self.name}: {trials} trials, {self.parallel} at a time")
         self._start(self._main)
@@ -75,23 +75,23 @@ class Sweep:
         found = "" if best is None else f", best {self.monitor} {best.value:.4g} of {best.params}"
         return f"<Sweep {self.name}: {self.state}, {count} of {self.trials_wanted} trials{found}>"
 
-    # -- look -------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     @property
     def state(self) -> SweepState:
-        """Where the sweep is: "running", "stopping", "done", "stopped" or "failed"."""
+        """The state of the sweep: "running", "stopping", "done", "stopped" or "failed"."""
         return self._state
 
     @property
     def finished(self) -> bool:
-        """Whether no trial goes on or follows."""
+        """Whether all trials have ended."""
         return self._over.is_set()
 
     @property
     def best(self) -> Any:
-        """The best complete `optuna.trial.FrozenTrial` of the study; None: there is none yet.
+        """The best complete `optuna.trial.FrozenTrial` of the study; None before the first.
 
-        It has `number`, `value`, `params` and, by epoch from 1, `intermediate_values`.
+        It has `number`, `value`, `params` and `intermediate_values` by epoch (from 1).
         """
         try:
             return self.study.best_trial
@@ -100,11 +100,11 @@ class Sweep:
 
     @property
     def best_network(self) -> SparkNetwork:
-        """The network of the best trial, trained.
+        """The trained network of the best trial.
 
         Raises:
-            ConfigurationError: if this sweep has not trained it: no trial is complete, or the best
-                one was trained before the sweep went on in another process.
+            ConfigurationError: if this sweep has not trained it: no trial is complete, or another
+                process trained the best one.
         """
         if self._network is None:
             raise ConfigurationError(
@@ -121,19 +121,19 @@ class Sweep:
 
     @property
     def trials(self) -> Any:
-        """A pandas DataFrame with a row for each trial: Optuna's `trials_dataframe`.
+        """A pandas DataFrame with one row per trial: Optuna's `trials_dataframe`.
 
         Columns: number, value, duration, params_…, user_attrs_run, user_attrs_error, …, state.
         """
         attributes = ("number", "value", "duration", "params", "user_attrs", "state")
         return self.study.trials_dataframe(attrs=attributes)
 
-    # -- act --------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the trials that go on with their next averaging; returns at once, from any thread.
+        """End running trials with their next averaging; non-blocking, from any thread.
 
-        They have no value, and are repeated by a sweep that goes on with the study.
+        They have no value. A later sweep of the same study repeats them.
         """
         with self._lock:
             if self.finished:
@@ -146,12 +146,12 @@ class Sweep:
     def wait(self, timeout_s: float | None = None) -> "Sweep":
         """Wait for the end and return the sweep.
 
-        Ctrl-C stops the sweep and returns it with what has been found; a second one raises
-        KeyboardInterrupt at once.
+        Ctrl-C stops the sweep and returns it with the trials so far; a second one raises
+        KeyboardInterrupt immediately.
 
         Raises:
-            RunTimeoutError: if it is not over after `timeout_s` seconds; it goes on.
-            Exception: of the last trial, if all failed; of the storage.
+            RunTimeoutError: if it is not over after `timeout_s` seconds; the sweep continues.
+            Exception: of the last trial if all failed, or of the storage.
         """
         with interrupts_raise() as interrupts:
             try:
@@ -167,7 +167,7 @@ class Sweep:
         return self._finish()
 
     def __await__(self) -> Generator[Any, None, "Sweep"]:
-        """`await sweep`: as `wait`, without blocking the notebook's buttons."""
+        """Wait for the sweep with `await sweep`, without blocking the event loop."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> "Sweep":
@@ -184,7 +184,7 @@ class Sweep:
         return self._finish()
 
     def _wait_over(self, timeout_s: float | None) -> bool:
-        # In slices: a wait without a time-out cannot be interrupted on every platform.
+        # In short waits: on some platforms a wait without a timeout cannot be interrupted.
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         while not self._over.wait(max(0.0, min(0.5, deadline - time.monotonic()))):
             if time.monotonic() >= deadline:
@@ -216,11 +216,11 @@ class Sweep:
             self._over.set()
 
     def _work(self) -> None:
-        """Run one trial after the other."""
+        """Run trials one after another."""
         try:
             while (trial := self._ask()) is not None:
                 self._run_trial(trial)
-        except Exception as error:  # of the storage
+        except Exception as error:  # from the storage
             self._broken = error
             self.stop()
 
@@ -260,7 +260,7 @@ class Sweep:
         self._say(f"Trial {trial.number} {outcome} - {seconds:.1f}s{about} - {chosen}")
 
     def _train(self, trial: Any) -> str:
-        """Train a trial's network, and return its outcome in words."""
+        """Train a trial's network and return a description of the outcome."""
         from optuna import TrialPruned
 
         scores = Scores()

@@ -1,4 +1,4 @@
-"""One trial of a sweep: its network, which shares its data with others, and its scores."""
+"""One trial of a sweep: its network with shared data, and its scores."""
 
 import inspect
 import threading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Parts = tuple[Any, DistributedDataSet | None]
-# What all trials have in common.
+# Options that are common to all trials.
 _OF_THE_SWEEP = {
     *("label", "features", "validation", "validation_split", "class_weight", "sample_weight"),
     *("name", "display", "resume", "hyperparameters", "log_to", "workers", "max_workers"),
@@ -30,10 +30,10 @@ _OF_THE_SWEEP = {
 
 
 class TrialNetwork(SparkNetwork):
-    """A network whose training data is that of all trials.
+    """A network that can share its training data with other trials.
 
     Attributes:
-        shared: that data; None: the network takes data as any other does.
+        shared: the shared data; None: use the data passed to `fit`.
     """
 
     shared: "SharedData | None" = None
@@ -53,25 +53,25 @@ class TrialNetwork(SparkNetwork):
 
 
 class SharedData:
-    """Training and validation data of all trials, read once and kept by Spark until `release`."""
+    """Training and validation data of all trials, read once and cached in Spark until `release`."""
 
     def __init__(self) -> None:
-        """Read nothing yet."""
+        """Create without reading data."""
         self._lock = threading.Lock()
         self._parts: Parts | None = None
         self._persisted: list[DistributedDataSet] = []
 
     def parts(self, read: Callable[[], Parts]) -> Parts:
-        """Return what `read` returned to the first trial, persisted and counted."""
+        """Call `read` for the first trial; return its cached and counted data to all trials."""
         with self._lock:
             if self._parts is None:
                 found = read()
                 for each in found:
                     if not isinstance(each, DistributedDataSet):
-                        continue  # workers draw a `TfData` themselves
+                        continue  # workers read a `TfData` themselves
                     if not each.rdd.is_cached:
                         self._persisted.append(each.persist())
-                        # Else trials that begin at the same time would each read it.
+                        # Otherwise concurrent trials would each read it.
                         read_all = partial(count_examples, each.rdd)
                         run_job(each.spark, read_all, description="read the data of all trials")
                     each.partition_counts()
@@ -79,21 +79,21 @@ class SharedData:
             return self._parts
 
     def release(self) -> None:
-        """Unpersist what was persisted here."""
+        """Unpersist the cached data."""
         for each in self._persisted:
             each.unpersist()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialMaker:
-    """Makes the networks of trials.
+    """Creates the networks of trials.
 
     Attributes:
         build: the user's function, see `sw.sweep`.
-        takes_trial: whether it is called with the trial: there is no space.
-        master: of all trials.
-        normalizer: likewise.
-        options: of `fit`, likewise.
+        takes_trial: whether to pass the trial to `build`: there is no search space.
+        master: the training master of all trials.
+        normalizer: the normalizer of all trials.
+        options: the options of `fit` of all trials.
     """
 
     build: Callable[..., Any]
@@ -106,8 +106,8 @@ class TrialMaker:
         """Return a trial's network and its options of `fit`.
 
         Raises:
-            ConfigurationError: if the trial has settings that only the sweep can have.
-            Exception: whatever `build` raises.
+            ConfigurationError: if the trial has settings that only the sweep can set.
+            Exception: any exception of `build`.
         """
         settings: dict[str, Any] = {}
         if self.takes_trial:
@@ -123,8 +123,8 @@ class TrialMaker:
             settings |= further
         if wrong := sorted(settings.keys() & _OF_THE_SWEEP):
             raise ConfigurationError(
-                "a trial has options of the training master and of `fit` of its own, but no data, "
-                f"workers or trackers. Received: {', '.join(wrong)}. Give them to `sw.sweep`."
+                "a trial cannot set data, workers or trackers, only other options of the training "
+                f"master and of `fit`. Received: {', '.join(wrong)}. Pass them to `sw.sweep`."
             )
         of_master = {each.name for each in fields(self.master)} & settings.keys()
         master = replace(self.master, **{name: settings.pop(name) for name in of_master})
@@ -134,12 +134,12 @@ class TrialMaker:
 
 @dataclass
 class Scores:
-    """What is known of a trial.
+    """The scores of a trial.
 
     Attributes:
-        by_epoch: epoch, from 1 -> score.
+        by_epoch: epoch (from 1) -> score.
         is_pruned: whether Optuna's pruner stopped the run.
-        error: why there is no score; None: there are some, or none yet.
+        error: why the score is missing; None: no error.
     """
 
     by_epoch: dict[int, float] = field(default_factory=dict[int, float])
@@ -147,7 +147,7 @@ class Scores:
     error: ConfigurationError | None = None
 
     def value(self, run: TrainingRun) -> float:
-        """Return the score of the state that the model holds after a run.
+        """Return the score of the state that the model holds after the run.
 
         Raises:
             DataError: if there is no score.
@@ -164,13 +164,13 @@ class Scores:
 
 
 class EpochReports(Tracker):
-    """Reports a score to Optuna after each epoch, and stops the run that its pruner rejects."""
+    """Reports a score to Optuna after each epoch, and stops the run if Optuna prunes the trial."""
 
     name = "the sweep"
     every_s = 0.25
 
     def __init__(self, trial: Any, monitor: str, scores: Scores) -> None:
-        """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and note it in `scores`."""
+        """Report `monitor`, such as "val_loss", to an `optuna.Trial`, and add it to `scores`."""
         self._trial, self._monitor, self._scores = trial, monitor, scores
 
     def begin(self, run: TrainingRun, parameters: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ class EpochReports(Tracker):
     def epoch(self, epoch: int, values: Values) -> None:
         """See `Tracker`."""
         known = [name.removeprefix("val_") for name in values if name.startswith("val_")]
-        if not known:  # an epoch that is not validated, as `evaluate_every` says
+        if not known:  # an epoch without validation, because of `evaluate_every`
             return
         if self._monitor not in values:
             self._scores.error = ConfigurationError(
