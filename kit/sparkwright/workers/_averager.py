@@ -224,7 +224,7 @@ class Averager:
             replica.reset_updater()
 
 
-def counted_as_planned(progress: Progress, shares: Mapping[int, Span]) -> Progress:
+def progress_if_all_done(progress: Progress, shares: Mapping[int, Span]) -> Progress:
     """Return the progress after a round if all workers train their shares, without examples."""
     counts = {worker: (span.size, 0) for worker, span in shares.items()}
     return progress.after_round(shares, counts, iterations=progress.iterations)

@@ -67,7 +67,7 @@ class CurrentRing:
             if ring is not None and generation <= self._broken:
                 ring.abort()
 
-    def when_broken(self, abandon: Callable[[int], None]) -> None:
+    def on_canceled(self, abandon: Callable[[int], None]) -> None:
         """Call `abandon` with each canceled generation, immediately if there is one already."""
         with self._lock:
             self._abandon = abandon
@@ -156,11 +156,11 @@ class ControlLine:
         Raises:
             Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
-        message = self.order_within(None)
+        message = self.poll_order(None)
         assert message is not None
         return message
 
-    def order_within(self, timeout_s: float | None) -> Message | None:
+    def poll_order(self, timeout_s: float | None) -> Message | None:
         """Return the next order; None on timeout (`timeout_s` None: no timeout).
 
         Raises:
@@ -213,22 +213,22 @@ class ControlLine:
         """Whether the connection closed unexpectedly; the coordinator may still be running."""
         return self.gone.is_set() and not self._dismissed
 
-    def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
+    def on_snapshot_request(self, send: Callable[[], None]) -> None:
         """Call `send` on the reader thread when the driver requests a state within a step."""
         self._handlers["snapshot"] = lambda _: send()
 
-    def when_time_comes(self, tell: Callable[[Message, float], None]) -> None:
+    def on_clock_answer(self, tell: Callable[[Message, float], None]) -> None:
         """Call `tell` with each answer to "clock" and its monotonic time of arrival.
 
         Runs on the reader thread, so `tell` must not block.
         """
         self._handlers["clock"] = lambda message: tell(message, self._connection.heard_s)
 
-    def when_called_back(self, connect_back: Callable[[int], None]) -> None:
+    def on_connect_back(self, connect_back: Callable[[int], None]) -> None:
         """Call `connect_back` on the reader thread with the ticket of each peer that dials."""
         self._handlers[CONNECT_BACK] = lambda each: connect_back(int(each.fields["ticket"]))
 
-    def at_each_beat(self, call: Callable[[], None] | None) -> None:
+    def on_heartbeat(self, call: Callable[[], None] | None) -> None:
         """Call `call` every second on the heartbeat thread; None: stop."""
         self._at_beat = call
 

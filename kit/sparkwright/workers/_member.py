@@ -97,14 +97,14 @@ class RunMember:
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)
-        control.ring.when_broken(self._ring_port.abandon)
+        control.ring.on_canceled(self._ring_port.abandon)
         self._device = device
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
         state = replica.state
         self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
-        # The last average, which the driver or a new worker may request, and the one being computed.
+        # The last average, which the driver or new workers may request, and the next one.
         self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
         self.progress = Progress()
@@ -127,7 +127,7 @@ class RunMember:
 
     def register(self) -> None:
         """Register this worker and its data with the coordinator."""
-        self.control.when_asked_for_a_snapshot(self._send_snapshot)
+        self.control.on_snapshot_request(self._send_snapshot)
         self.control.send(
             "register",
             {

@@ -126,14 +126,14 @@ class PhaseReporter:
         self._left = 0  # questions of this burst
         self._asked_s = -_AGAIN_S
         self._sending = threading.Lock()
-        control.when_time_comes(self._heard)
-        control.at_each_beat(self._beat)
+        control.on_clock_answer(self._heard)
+        control.on_heartbeat(self._beat)
         if measure:
             self._ask_some()
 
     def close(self) -> None:
         """Send what is left."""
-        self._control.at_each_beat(None)
+        self._control.on_heartbeat(None)
         with contextlib.suppress(Dismissed):
             self._send(last=True)
 

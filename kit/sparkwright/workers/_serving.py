@@ -119,7 +119,7 @@ class Service:
             self._digests.pop(_replica_key(request), None)
             port = _port(request, control, name=name)
             stack.callback(port.close)
-            control.when_called_back(port.connect_back)
+            control.on_connect_back(port.connect_back)
             replica = self._replica(request)
             self._usage.begin(cores=replica.device[1])
             worker = stack.enter_context(

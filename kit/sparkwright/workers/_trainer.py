@@ -93,14 +93,14 @@ class Trainer:
             except (NetworkError, OSError):
                 sock.close()
                 continue
-            _converse(Connection(sock), service)
+            _serve_task(Connection(sock), service)
 
     def close(self) -> None:
         """Stop listening."""
         close_socket(self._socket)
 
 
-def _converse(connection: Connection, service: Service) -> None:
+def _serve_task(connection: Connection, service: Service) -> None:
     """Answer one task's requests until it hangs up."""
     try:
         while (message := connection.receive()) is not None:
