@@ -320,7 +320,7 @@ def test_a_payload_beyond_the_receivers_limit_is_refused(
 ) -> None:
     left, right = pair
     left.send("join", {}, (b"x" * 11,))
-    with pytest.raises(NetworkError, match="and 10 bytes of payload here"):
+    with pytest.raises(NetworkError, match="and 10 bytes of payload"):
         right.receive(max_payload_bytes=10)
 
 
