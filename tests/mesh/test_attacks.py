@@ -282,7 +282,7 @@ def test_silent_connections_do_not_keep_a_peer_out(scene: Scene, host: str) -> N
             )
             for _ in range(80)
         ]
-        wait_until(lambda: len(listener._strangers) == 64)
+        wait_until(lambda: len(listener._handshakes) == 64)
         # Of another address at the first attempt: nothing else is waited for.
         timeout_s = 0 if host != HOST else 4
         connection = connect(listener.address, secret=SECRET, timeout_s=timeout_s)
@@ -310,7 +310,7 @@ def test_the_oldest_handshake_of_the_busiest_address_makes_room() -> None:
         def stranger(host: str, number: int = 1) -> socket.socket:
             sock = socket.create_connection(listener.address, source_address=(host, 0), timeout=5)
             stack.enter_context(sock)
-            wait_until(lambda: [h for h, _ in listener._strangers.values()].count(host) == number)
+            wait_until(lambda: [h for h, _ in listener._handshakes.values()].count(host) == number)
             return sock
 
         first = stranger("127.0.0.2")

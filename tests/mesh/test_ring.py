@@ -223,7 +223,7 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(
 
 def test_metadata_of_absurd_size_is_refused(ring_of: RingOf) -> None:
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
-    assert "300000 bytes of meta data; too many" in str(found[0])
+    assert "at most 262144 bytes a worker. Received: 300000." in str(found[0])
 
 
 # -- meeting --------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_a_neighbor_that_does_not_come_is_named(ports: Ports) -> None:
 
 @pytest.mark.parametrize(
     ("there", "reason"),
-    [(True, "ring 4 was given up before all had joined it"), (False, "could not be reached")],
+    [(True, "ring 4 was abandoned before all workers joined it"), (False, "could not be reached")],
 )
 def test_a_meeting_that_is_given_up_ends_at_once(ports: Ports, there: bool, reason: str) -> None:
     both = ports(2)
@@ -320,7 +320,7 @@ def test_giving_up_one_generation_does_not_spoil_the_next(
     both = ports(2)
     for port in both:
         port.abandon(1)
-    with pytest.raises(NetworkError, match="ring 1 was given up before all had joined it"):
+    with pytest.raises(NetworkError, match="ring 1 was abandoned before all workers joined it"):
         joined(both, generation=1)
     for ring in joined(both, generation=2):
         ring.abort()

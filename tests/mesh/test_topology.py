@@ -47,7 +47,7 @@ def test_plain_hangs_everybody_on_the_first() -> None:
             {"max_downstreams": 0},
             "`max_downstreams` must be an integer of at least 1. Received: max_downst",
         ),
-        ({"members": (1, 2, 1)}, "`members` must differ from one another. Received: members=(1, 2"),
+        ({"members": (1, 2, 1)}, "`members` must be unique. Received: members=(1, 2"),
     ],
 )
 def test_what_is_no_tree_is_refused(options: dict[str, object], text: str) -> None:

@@ -52,7 +52,7 @@ class Member:
         self.taken: list[tuple[Connection, Message]] = []
         self.port.on("hello", lambda connection, message: self.taken.append((connection, message)))
         if answers:
-            self.control.when_called_back(self.port.connect_back)
+            self.control.on_connect_back(self.port.connect_back)
         self.me = worker, attempt
 
     def register(self) -> None:
@@ -208,7 +208,7 @@ def test_an_answer_without_the_run_s_secret_is_refused_by_the_worker_that_called
         connection.send(ACCEPT, {"ticket": ticket})
         connection.socket.sendall(bytes(65))
 
-    other.control.when_called_back(answer)
+    other.control.on_connect_back(answer)
     with pytest.raises(NetworkError, match=r"worker 1 \(attempt 0\).* did not prove this run's"):
         one.reach(other)
 

@@ -65,7 +65,7 @@ def given_up(control: ControlLine, generation: int) -> threading.Event:
         if generation <= last:
             found.set()
 
-    control.ring.when_broken(abandon)
+    control.ring.on_canceled(abandon)
     return found
 
 

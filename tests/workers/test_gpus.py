@@ -92,7 +92,7 @@ def test_a_script_of_ones_own_is_run(tmp_path: Path, no_choice: None) -> None:
 @pytest.mark.parametrize("text", ["", "0, 1", "[]", '{"addresses": "0"}', '{"addresses": [0]}'])
 def test_what_is_no_list_of_addresses_is_refused(text: str) -> None:
     assert addresses_in('{"name": "gpu", "addresses": ["0", "x"]}') == ("0", "x")
-    with pytest.raises(ValueError, match="no JSON with a list of addresses"):
+    with pytest.raises(ValueError, match="invalid JSON list of addresses"):
         addresses_in(text)
 
 

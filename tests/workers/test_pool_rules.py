@@ -194,7 +194,7 @@ def test_killed_trainer_is_reported_with_its_signal(pool: TrainerPool, stub: Non
         with pytest.raises(WorkerError) as caught:
             trainer.ask(request("a"))
     assert caught.value.worker == 1
-    reason = f"worker 1 on {socket.gethostname()} ended (signal 9, SIGKILL). Most often the machine"
+    reason = f"worker 1 on {socket.gethostname()} ended (signal 9, SIGKILL). The usual cause is"
     assert reason in caught.value.reason
     assert failure_of(caught.value, worker=1, host="node7").traceback == ""  # not of the task
 

@@ -142,7 +142,7 @@ def test_full_disk_is_an_error_of_the_worker_that_names_it(tmp_path: Path, rows:
     assert caught.value.worker == 3
     assert caught.value.reason.startswith(
         f"the examples of worker 3 could not be written to {folder} on {socket.gethostname()}: "
-        "No space left on device. Free there: "
+        "No space left on device. Free space: "
     )
     assert "`spark.local.dir`" in caught.value.reason
     assert not folder.exists()

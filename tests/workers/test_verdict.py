@@ -85,6 +85,6 @@ def test_the_others_hear_it_from_the_first(word: bytes, ends: bool) -> None:
 @pytest.mark.parametrize("answers", [(), (verdict(ends=False, keep=True),)])
 def test_who_waits_too_long_says_for_whom(answers: tuple[Message, ...]) -> None:
     one = member(Line(*answers))
-    with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's verdict on epoch 3\."):
+    with pytest.raises(NetworkError, match=r"worker 0.*5 s for the driver's decision on epoch 3\."):
         one.await_verdict(Ring(0))
     assert one.progress.judged == 0

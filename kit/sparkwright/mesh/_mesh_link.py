@@ -1,4 +1,4 @@
-"""One neighbor's connection and what waits to be sent over it."""
+"""The connection to a neighbor and its send queue."""
 
 import threading
 import time
@@ -13,15 +13,17 @@ CHUNK_BYTES = 1 << 20
 
 
 class MeshLink:
-    """A connection with a queue; all but `send_some` is to be called with the mesh's lock held.
+    """A connection with a send queue.
+
+    Call every method except `send_some` with the mesh's lock held.
 
     Attributes:
         origin: the neighbor.
-        connection: the way there.
-        pending_bytes: what waits to be sent, with what is just being sent.
-        moved_s: the monotonic clock when bytes were last taken from the queue, or it was empty.
-        gone: the connection has been given up.
-        busy: what came last is still being worked on.
+        connection: the connection to the neighbor.
+        pending_bytes: bytes queued or being sent.
+        moved_s: monotonic time at which the queue last shrank or was empty.
+        gone: whether the connection has been closed.
+        busy: whether the last message received is still being processed.
     """
 
     def __init__(
@@ -32,39 +34,39 @@ class MeshLink:
         *,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """Nothing waits yet.
+        """Start with an empty queue.
 
         Args:
             origin: the neighbor.
-            connection: the way there.
+            connection: the connection to the neighbor.
             lock: guards the queue.
-            chunk_bytes: small messages that wait are sent together up to this size, larger ones in
-                pieces of it, to see that they move (default 1 MiB).
+            chunk_bytes: size up to which queued small messages are sent together. Larger messages
+                are split into chunks of this size to track progress. Default 1 MiB.
         """
         self._chunk_bytes = chunk_bytes
         self.origin, self.connection = origin, connection
         self.pending_bytes = 0
         self.moved_s = time.monotonic()
-        self.noticed_s = 0.0  # `connection.heard_s` when it was last looked at
+        self.noticed_s = 0.0  # `connection.heard_s` at the last check
         self.gone = self.busy = False
         self._lock = lock
         self._ready = threading.Condition(lock)
-        self._queue: deque[list[Buffer]] = deque()  # of each message the sealed parts
+        self._queue: deque[list[Buffer]] = deque()  # the sealed parts of each message
 
     def put(self, head: bytes, payload: Payload = b"") -> None:
-        """Send this after what waits already."""
+        """Append a message to the queue."""
         if self.gone:
             return
         if not self.pending_bytes:
             self.moved_s = time.monotonic()
-        # Sealed here: what is put first is sent first.
+        # Sealed here because sealing order must match sending order.
         parts = list(chain.from_iterable(self.connection.sealed(head, (payload,))))
         self._queue.append(parts)
         self.pending_bytes += sum(map(len, parts))
         self._ready.notify()
 
     def give_up(self) -> None:
-        """Close the connection, forget what waits, end both threads."""
+        """Close the connection, clear the queue and stop both threads."""
         self.gone = True
         self._queue.clear()
         self.pending_bytes = 0
@@ -72,10 +74,10 @@ class MeshLink:
         self.connection.close()
 
     def send_some(self, room: threading.Condition) -> bool:
-        """Wait for something to send and send it, telling `room`; whether to go on.
+        """Wait for queued messages, send some and notify `room`; return whether to continue.
 
         Raises:
-            OSError: if the neighbor is gone.
+            OSError: if the neighbor has disconnected.
         """
         with self._lock:
             while not self._queue and not self.gone:
@@ -93,7 +95,7 @@ class MeshLink:
         return True
 
     def _take(self) -> tuple[list[Buffer], int]:
-        """The next message, and those behind it as far as they fit into a chunk."""
+        """Take the next message and as many following ones as fit into a chunk."""
         parts = self._queue.popleft()
         size = sum(map(len, parts))
         while self._queue and size + sum(map(len, self._queue[0])) <= self._chunk_bytes:

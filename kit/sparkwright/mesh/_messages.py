@@ -1,4 +1,4 @@
-"""Messages between neighbors of the mesh, and the log of updates that can be sent again; pure."""
+"""Messages between neighbors of the mesh, and the retransmission log; pure."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -8,19 +8,19 @@ from sparkwright.errors import NetworkError
 
 from .framing import Message
 
-Origin = tuple[int, int]  # (worker, attempt): a worker that starts again begins a new sequence
+Origin = tuple[int, int]  # (worker, attempt); each attempt has its own sequence of updates
 Payload = bytes | bytearray | memoryview
 MAX_MESSAGES = 2048
 MAX_BYTES = 256 << 20
 
 
 class Update(NamedTuple):
-    """One update.
+    """A published update.
 
     Attributes:
-        origin: (worker, attempt) of who published it.
-        sequence: its number there, from 1.
-        payload: its bytes.
+        origin: (worker, attempt) of the publisher.
+        sequence: sequence number at the origin, from 1.
+        payload: the encoded update.
     """
 
     origin: Origin
@@ -29,18 +29,18 @@ class Update(NamedTuple):
 
     @property
     def worker(self) -> int:
-        """The worker that published it."""
+        """The publishing worker."""
         return self.origin[0]
 
 
 class Versions(NamedTuple):
-    """What the sender has: of each origin, everything up to a sequence number.
+    """The sender's version vector.
 
     Attributes:
-        tick: rises with every such message of the sender.
-        echo: the highest tick that the sender has had from the receiver on this connection, or 0.
-            What the receiver had sent before that tick has arrived, or never will.
-        vector: origin -> highest sequence number.
+        tick: number of this message; increases with each `Versions` of the sender.
+        echo: the highest tick received from the receiver on this connection, or 0. All messages
+            that the receiver sent before that tick have arrived or are lost.
+        vector: origin -> sequence number up to which the sender has all updates.
     """
 
     tick: int
@@ -49,11 +49,11 @@ class Versions(NamedTuple):
 
 
 class TooFarBehind(NamedTuple):
-    """The receiver misses updates that the sender does not keep any more.
+    """Notice that the receiver lacks updates that the sender no longer keeps.
 
     Attributes:
-        floors: origin -> the highest sequence number that cannot be sent again.
-        vector: all that the sender has, as in `Versions`.
+        floors: origin -> highest sequence number that cannot be retransmitted.
+        vector: the sender's version vector, as in `Versions`.
     """
 
     floors: Mapping[Origin, int]
@@ -64,7 +64,7 @@ PeerMessage = Update | Versions | TooFarBehind
 
 
 def fields_of(message: PeerMessage) -> tuple[str, dict[str, Any]]:
-    """(kind, fields) of the framed message; an update's payload goes beside them.
+    """Return (kind, fields) of the framed message, without an update's payload.
 
     Example:
         >>> fields_of(Update((3, 0), 7, b"..."))
@@ -80,10 +80,10 @@ def fields_of(message: PeerMessage) -> tuple[str, dict[str, Any]]:
 
 
 def from_frame(frame: Message) -> PeerMessage:
-    """The message that a frame holds.
+    """Decode a framed message.
 
     Raises:
-        NetworkError: if it holds none.
+        NetworkError: if the kind is unknown or a field is invalid.
     """
     fields = frame.fields
     try:
@@ -103,8 +103,8 @@ def from_frame(frame: Message) -> PeerMessage:
     except (KeyError, TypeError, ValueError) as error:
         problem = repr(error)
     raise NetworkError(
-        "neighbors of the mesh send updates, versions and word that one is behind. Received: "
-        f"{frame.kind[:40]!r} ({problem})."
+        "a mesh message must be a valid 'update', 'versions' or 'behind'. Received: "
+        f"kind={frame.kind[:40]!r} ({problem})."
     )
 
 
@@ -118,24 +118,24 @@ def _vector(rows: Any) -> dict[Origin, int]:
 
 def _number(value: Any, minimum: int = 0) -> int:
     if type(value) is not int or value < minimum:
-        raise ValueError(f"{value!r:.40} is no number of at least {minimum}")
+        raise ValueError(f"{value!r:.40} is not an integer of at least {minimum}")
     return value
 
 
 class UpdateLog:
-    """Updates in the order of their delivery, hence of each origin in order; oldest dropped.
+    """A bounded log of updates in order of delivery; drops the oldest.
 
     Attributes:
-        size_bytes: of all payloads in it.
+        size_bytes: size of all payloads in the log.
     """
 
     __slots__ = ("_floors", "_max_bytes", "_max_messages", "_updates", "size_bytes")
 
     def __init__(self, *, max_messages: int = MAX_MESSAGES, max_bytes: int = MAX_BYTES) -> None:
-        """Keep at most so many messages, and so many bytes of them."""
+        """Create an empty log that keeps at most `max_messages` and `max_bytes` of payloads."""
         self._max_messages, self._max_bytes = max_messages, max_bytes
         self._updates: deque[Update] = deque()
-        # Of each origin, the last that is not kept any more.
+        # Origin -> highest sequence number no longer in the log.
         self._floors: dict[Origin, int] = {}
         self.size_bytes = 0
 
@@ -146,7 +146,7 @@ class UpdateLog:
         return iter(self._updates)
 
     def append(self, update: Update) -> None:
-        """Keep `update`, and drop the oldest beyond the bounds: itself, if it alone is too big."""
+        """Append `update`; drop the oldest updates, possibly itself, to stay within bounds."""
         updates = self._updates
         updates.append(update)
         self.size_bytes += len(update.payload)
@@ -158,12 +158,11 @@ class UpdateLog:
     def missing(
         self, theirs: Mapping[Origin, int], upto: Mapping[Origin, int]
     ) -> tuple[list[Update], dict[Origin, int]]:
-        """Return what a peer that has `theirs` lacks of `upto`.
+        """Return the updates up to `upto` that a peer with versions `theirs` lacks.
 
         Returns:
-            The updates, in order; and for origins of which too little is kept for that, the last
-            sequence number that is not kept. None of their updates are among the former: without
-            those before them, they would be of no use.
+            The missing updates in order, and floors: origin -> highest sequence number that is no
+            longer kept, for origins with a gap. Updates of these origins are not returned.
         """
         lacking = {
             origin: theirs.get(origin, 0)
@@ -187,7 +186,7 @@ class UpdateLog:
         return found, floors
 
     def rewind(self, versions: Mapping[Origin, int]) -> list[Update]:
-        """Take out what lies beyond `versions`; say that what lies before may be missing here."""
+        """Remove and return the updates after `versions`."""
         beyond = [u for u in self._updates if u.sequence > versions.get(u.origin, 0)]
         if beyond:
             self._updates = deque(
@@ -197,5 +196,5 @@ class UpdateLog:
         return beyond
 
     def skip(self, origin: Origin, sequence: int) -> None:
-        """Updates of `origin` up to `sequence` will never be kept here."""
+        """Record that updates of `origin` up to `sequence` are not in the log."""
         self._floors[origin] = max(sequence, self._floors.get(origin, 0))

@@ -1,15 +1,14 @@
-"""How one worker of the mesh gives every update to its replica exactly once; pure.
+"""Exactly-once, in-order delivery of updates to the replica of one mesh worker; pure.
 
-Workers form a tree. Each passes a new update on to its neighbors, and drops what it has had. What
-was lost on the way, with a neighbor that went away for example, is found by comparing versions
-(anti-entropy, Demers et al., "Epidemic algorithms for replicated database maintenance", PODC
-1987): neighbors tell one another with every heartbeat what they have, and each sends again from
-its log what the other lacks. Sequence numbers of each origin make delivery exact and in order.
+Workers form a tree. Each worker forwards new updates to its neighbors and drops duplicates. Lost
+updates, for example after a disconnect, are repaired by anti-entropy (Demers et al., "Epidemic
+algorithms for replicated database maintenance", PODC 1987). Neighbors exchange version vectors
+with every heartbeat and retransmit from their logs the updates that the other lacks.
 
-A repair waits until it is certain that the neighbor will not get the update anyway: each
-`Versions` echoes the newest tick heard, so what was sent before that tick has arrived or is lost.
-That assumes that a connection keeps the order of its messages. Where it does not, updates may
-travel twice, and are still delivered once.
+A repair waits until the update cannot arrive otherwise. Each `Versions` echoes the newest tick
+received, so messages sent before that tick have arrived or are lost. This assumes that a
+connection preserves the order of messages. If it does not, updates may be sent twice, but are
+delivered once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from ._messages import (
 
 
 class Send(NamedTuple):
-    """Send `message` to each of `neighbors`, after what was sent to them before."""
+    """Send `message` to each of `neighbors`, after all earlier messages."""
 
     neighbors: Sequence[Origin]
     message: PeerMessage
@@ -43,13 +42,13 @@ class Deliver(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """Fetch a whole state from `neighbor`, whose log does not reach back far enough."""
+    """Fetch a full state from `neighbor`, whose log no longer has the missing updates."""
 
     neighbor: Origin
 
 
 class Drop(NamedTuple):
-    """Give `neighbor` up: it has been silent for too long, and is no neighbor any more."""
+    """Disconnect `neighbor`, which has timed out and has been removed."""
 
     neighbor: Origin
 
@@ -59,21 +58,21 @@ Action = Send | Deliver | CatchUp | Drop
 
 @dataclass(slots=True)
 class _Link:
-    """What this worker knows of a neighbor."""
+    """State of the connection to a neighbor."""
 
-    # What was sent before, or will not be sent but as a repair.
+    # Versions that were sent before; the neighbor gets missing ones only by a repair.
     confirmed: Mapping[Origin, int]
-    # A tick, and what will be confirmed as soon as the neighbor echoes that.
+    # (tick, versions): becomes `confirmed` when the neighbor echoes the tick.
     mark: tuple[int, Mapping[Origin, int]] | None = None
-    heard: bool = True  # since the last timer
+    heard: bool = True  # received something since the last timer
     heard_s: float = 0.0
-    echo: int = 0  # its newest tick
-    repaired: int = -1  # the tick that came before the last repair
-    told_s: float | None = None  # when it said that this worker is too far behind
+    echo: int = 0  # the neighbor's newest tick
+    repaired: int = -1  # this worker's tick at the last repair
+    catch_up_s: float | None = None  # when the last `TooFarBehind` led to a `CatchUp`
 
 
 class Peer:
-    """One worker's part; events are methods, which return actions to carry out in order."""
+    """Protocol state of one worker. Events are methods; they return actions to run in order."""
 
     def __init__(
         self,
@@ -87,12 +86,12 @@ class Peer:
         """Start with nothing delivered and no neighbors.
 
         Args:
-            me: (worker, attempt); nobody may have used it before.
-            heartbeat_s: how often versions go to every neighbor.
-            timeout_s: how long a neighbor may be silent.
-            max_log_messages: how many updates are kept to be sent again, and how many that came
-                before their turn are held back.
-            max_log_bytes: how many bytes of each.
+            me: (worker, attempt); must not have been used before.
+            heartbeat_s: interval at which versions are sent to each neighbor, in seconds.
+            timeout_s: time without messages after which a neighbor is dropped, in seconds.
+            max_log_messages: maximum number of updates kept for retransmission, and of
+                out-of-order updates held back.
+            max_log_bytes: maximum size of each, in bytes.
         """
         self.me = me
         self._heartbeat_s, self._timeout_s = heartbeat_s, timeout_s
@@ -100,7 +99,7 @@ class Peer:
         self._max_held_messages, self._max_held_bytes = max_log_messages, max_log_bytes
         self._links: dict[Origin, _Link] = {}
         self._versions: dict[Origin, int] = {}
-        self._snapshot: dict[Origin, int] | None = None  # a copy of them, while it is one
+        self._snapshot: dict[Origin, int] | None = None  # cached copy of `_versions`
         self._held: dict[Origin, dict[int, Update]] = {}
         self._held_count = self._held_bytes = 0
         self._sequence = self._tick = 0
@@ -108,7 +107,7 @@ class Peer:
 
     @property
     def versions(self) -> dict[Origin, int]:
-        """Of each origin, this worker too, the number up to which everything is delivered."""
+        """Origin, including this one -> sequence number up to which all updates are delivered."""
         return dict(self._versions)
 
     @property
@@ -118,24 +117,24 @@ class Peer:
 
     @property
     def neighbors(self) -> tuple[Origin, ...]:
-        """Who is connected now."""
+        """The connected neighbors."""
         return tuple(self._links)
 
     def has(self, versions: Mapping[Origin, int]) -> bool:
-        """Whether everything up to `versions` has been delivered."""
+        """Whether all updates up to `versions` have been delivered."""
         return all(self._versions.get(origin, 0) >= last for origin, last in versions.items())
 
     # -- events -----------------------------------------------------------------------------
 
     def published(self, payload: Payload) -> list[Action]:
-        """This worker has a new update, which it has applied itself."""
+        """Handle a new update of this worker, already applied to its replica."""
         self._sequence += 1
         update = Update(self.me, self._sequence, payload)
         self._note(update)
         return [Send(tuple(self._links), update)] if self._links else []
 
     def neighbor_up(self, neighbor: Origin) -> list[Action]:
-        """A connection to `neighbor` has been made, for the first time or anew."""
+        """Handle a new connection to `neighbor`, also after a reconnect."""
         versions = self._copy()
         link = self._links[neighbor] = _Link(versions)
         if self._beat_s is not None:
@@ -144,17 +143,17 @@ class Peer:
         return [Send((neighbor,), Versions(self._tick, 0, versions))]
 
     def neighbor_down(self, neighbor: Origin) -> list[Action]:
-        """The connection to `neighbor` is gone."""
+        """Handle the loss of the connection to `neighbor`."""
         self._links.pop(neighbor, None)
         return []
 
     def heard(self, neighbor: Origin) -> None:
-        """A sign of life came from `neighbor`, such as a part of a message."""
+        """Record that `neighbor` is alive, for example because part of a message arrived."""
         if (link := self._links.get(neighbor)) is not None:
             link.heard = True
 
     def received(self, neighbor: Origin, message: PeerMessage) -> list[Action]:
-        """`message` came from `neighbor`; nothing happens if that is none any more."""
+        """Handle a message from `neighbor`; ignore it if that is not connected."""
         link = self._links.get(neighbor)
         if link is None:
             return []
@@ -173,12 +172,12 @@ class Peer:
             onward = [n for n in self._links if n != neighbor and n != origin]
             return [Deliver(message), Send(onward, message)] if onward else [Deliver(message)]
         if type(message) is Versions:
-            return self._compared(neighbor, link, message)
+            return self._repair(neighbor, link, message)
         assert type(message) is TooFarBehind
-        return self._told_behind(neighbor, link, message)
+        return self._catch_up(neighbor, link, message)
 
     def timer_fired(self, now_s: float) -> list[Action]:
-        """The clock shows `now_s`; to be told at least as often as there are heartbeats."""
+        """Handle the timer at monotonic time `now_s`; call it at least once per heartbeat."""
         if self._beat_s is None:
             for link in self._links.values():
                 link.heard_s = now_s
@@ -195,11 +194,11 @@ class Peer:
         return actions + self._beat()
 
     def restored(self, versions: Mapping[Origin, int]) -> list[Action]:
-        """This worker's replica was replaced by a state that includes everything up to `versions`.
+        """Handle the replacement of this worker's replica by a state that includes `versions`.
 
-        What has been delivered beyond those is delivered again, own updates too. Own updates that
-        the state lacks and the log no longer keeps are lost: this worker's sequence goes on, and
-        others who lack them are told to fetch a state that goes on as well.
+        Later updates are delivered again, including this worker's own. Own updates that neither
+        the state nor the log contains are lost. The sequence continues after them, and workers
+        that lack them must fetch a newer state.
         """
         for origin, last in versions.items():
             if last > self._versions.get(origin, 0):
@@ -224,12 +223,12 @@ class Peer:
                 self._note(update)
                 actions.append(Deliver(update))
         for link in self._links.values():
-            # Not all of it has been sent to everybody; comparing versions will tell.
+            # Some updates may not have been sent to each neighbor; anti-entropy repairs that.
             link.confirmed, link.mark = self._copy(), None
-            link.told_s = None
+            link.catch_up_s = None
         return actions + self._beat()
 
-    # -- parts of them ----------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------
 
     def _note(self, update: Update) -> None:
         self._versions[update.origin] = update.sequence
@@ -242,7 +241,7 @@ class Peer:
         return self._snapshot
 
     def _beat(self) -> list[Action]:
-        """Versions for everybody."""
+        """Send the version vector to every neighbor."""
         actions: list[Action] = []
         versions = self._copy()
         for neighbor, link in self._links.items():
@@ -252,15 +251,15 @@ class Peer:
             actions.append(Send((neighbor,), Versions(self._tick, link.echo, versions)))
         return actions
 
-    def _compared(self, neighbor: Origin, link: _Link, theirs: Versions) -> list[Action]:
-        """Send again what `neighbor` has missed for good."""
+    def _repair(self, neighbor: Origin, link: _Link, theirs: Versions) -> list[Action]:
+        """Retransmit the updates that `neighbor` has lost."""
         if theirs.tick < link.echo:
-            return []  # overtaken by a newer one
+            return []  # outdated
         link.echo = theirs.tick
         if link.mark is not None and theirs.echo >= link.mark[0]:
             link.confirmed, link.mark = link.mark[1], None
         if theirs.echo <= link.repaired:
-            return []  # the last repair may still be on its way
+            return []  # the last repair may still be in flight
         updates, floors = self._log.missing(theirs.vector, link.confirmed)
         if updates or floors:
             link.repaired = self._tick
@@ -269,22 +268,24 @@ class Peer:
             actions.append(Send((neighbor,), TooFarBehind(floors, self._copy())))
         return actions
 
-    def _told_behind(self, neighbor: Origin, link: _Link, word: TooFarBehind) -> list[Action]:
-        """Catch up, unless that has begun or the neighbor is to catch up first."""
+    def _catch_up(self, neighbor: Origin, link: _Link, notice: TooFarBehind) -> list[Action]:
+        """Catch up, unless a catch-up is running or the neighbor must catch up first."""
         now_s = self._beat_s or 0.0
-        behind = any(self._versions.get(o, 0) < floor for o, floor in word.floors.items())
-        if not behind or (link.told_s is not None and now_s - link.told_s < self._timeout_s):
+        behind = any(self._versions.get(o, 0) < floor for o, floor in notice.floors.items())
+        if not behind or (
+            link.catch_up_s is not None and now_s - link.catch_up_s < self._timeout_s
+        ):
             return []
-        _, floors = self._log.missing(word.vector, self._versions)
-        if floors and _rank(self._versions) > _rank(word.vector):
-            # Each misses something. If both fetched the other's state, or one in turn that of
-            # two such neighbors, there would be no end; the highest state stays.
+        _, floors = self._log.missing(notice.vector, self._versions)
+        if floors and _rank(self._versions) > _rank(notice.vector):
+            # Both lack updates. If each fetched the other's state, or one worker alternated
+            # between two such neighbors, it would never end; the highest-ranked state is kept.
             return []
-        link.told_s = now_s
+        link.catch_up_s = now_s
         return [CatchUp(neighbor)]
 
     def _hold(self, update: Update) -> None:
-        """Keep an update that came before its turn, or leave it to a repair if there are many."""
+        """Hold back an out-of-order update, or drop it if the buffer is full (repaired later)."""
         origin, sequence, payload = update
         if sequence <= self._versions.get(origin, 0) or sequence in self._held.get(origin, ()):
             return
@@ -296,7 +297,7 @@ class Peer:
         self._held_bytes += len(payload)
 
     def _released(self, origin: Origin) -> list[Update]:
-        """Held updates of `origin` whose turn has come; those of no more use are forgotten."""
+        """Remove and return held updates of `origin` that are next in order; drop stale ones."""
         held, last = self._held.get(origin, {}), self._versions.get(origin, 0)
         released: list[Update] = []
         while (update := held.get(last + 1)) is not None:
@@ -311,7 +312,7 @@ class Peer:
         return released
 
     def _deliver_all(self, update: Update, neighbor: Origin) -> list[Action]:
-        """Deliver `update`, and what had to wait for it."""
+        """Deliver `update` and the held updates that follow it."""
         origin = update.origin
         self._note(update)
         actions: list[Action] = [Deliver(update)]

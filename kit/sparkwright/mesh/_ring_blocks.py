@@ -1,9 +1,9 @@
-"""The order of a ring all-reduce, and the blocks that one exchange sends and receives.
+"""The steps of a ring all-reduce, and sending and receiving of one exchange.
 
 Reduce-scatter, then all-gather (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
-clusters of workstations", JPDC 2009): each worker sends 2 (n - 1) / n of the vector in all,
-whatever the number n of workers. The order of the additions depends only on ranks, so the same
-contributions give the same bits, and every worker ends with the same bits.
+clusters of workstations", JPDC 2009). With n workers, each sends 2 (n - 1) / n of the vector in
+total. The order of additions depends only on ranks, so results are deterministic and bit-identical
+on all workers.
 """
 
 import socket
@@ -16,19 +16,19 @@ from ._seal import Buffer, Seal
 
 
 class Outgoing:
-    """What is sent in one exchange: sealed blocks, each followed by its tag."""
+    """The outgoing bytes of one exchange: sealed blocks, each followed by its tag."""
 
     def __init__(self, content: memoryview, sock: socket.socket, sealer: Seal) -> None:
         self._content, self._socket, self._sealer = content, sock, sealer
-        self._buffers: list[Buffer] = []  # what is sealed and not yet sent
+        self._buffers: list[Buffer] = []  # sealed and not yet sent
 
     @property
     def left(self) -> bool:
-        """Whether something is still to be sent."""
+        """Whether bytes remain to be sent."""
         return bool(self._buffers) or bool(len(self._content))
 
     def send_some(self) -> bool:
-        """Send what fits; whether anything did."""
+        """Send as much as possible without blocking; return whether anything was sent."""
         if not self._buffers:
             size = self._sealer.piece_bytes
             block, self._content = self._content[:size], self._content[size:]
@@ -45,28 +45,28 @@ class Outgoing:
 
 
 class Incoming:
-    """What is received in one exchange.
+    """The incoming bytes of one exchange.
 
     Attributes:
-        received: bytes that have come and are the neighbor's.
+        received: number of bytes received and verified.
     """
 
     def __init__(self, into: memoryview, sock: socket.socket, opener: Seal) -> None:
         self._into, self._socket, self._opener = into, sock, opener
         self._tag = memoryview(bytearray(opener.tag_bytes))
-        self._got = 0  # of the next block and its tag
+        self._got = 0  # bytes of the next block and its tag
         self.received = 0
 
     @property
     def left(self) -> bool:
-        """Whether something is still to come."""
+        """Whether bytes remain to be received."""
         return self.received < len(self._into)
 
     def receive_some(self) -> bool:
-        """Receive what is there, a block at most; whether anything was.
+        """Receive at most one block without blocking; return whether anything was received.
 
         Raises:
-            NetworkError: if the neighbor is gone, or has not sent this.
+            NetworkError: if the neighbor has disconnected or authentication fails.
         """
         block = self._into[self.received : self.received + self._opener.piece_bytes]
         tag_from = max(0, self._got - len(block))
@@ -85,7 +85,7 @@ class Incoming:
 
 
 class Step(NamedTuple):
-    """In one step, send segment `send` to the next worker and receive `receive`."""
+    """One step: send segment `send` to the next worker, receive `receive` from the previous."""
 
     send: int
     receive: int
@@ -104,7 +104,7 @@ def segment_bounds(length: int, parts: int) -> list[tuple[int, int]]:
 
 
 def reduce_scatter_steps(rank: int, size: int) -> list[Step]:
-    """After these, worker `rank` holds the whole sum of segment `(rank + 1) % size`.
+    """Return the steps after which `rank` holds the full sum of segment `(rank + 1) % size`.
 
     Example:
         >>> reduce_scatter_steps(0, 3)
@@ -114,7 +114,7 @@ def reduce_scatter_steps(rank: int, size: int) -> list[Step]:
 
 
 def all_gather_steps(rank: int, size: int) -> list[Step]:
-    """After these, every worker holds every segment's sum.
+    """Return the steps after which every worker holds the sums of all segments.
 
     Example:
         >>> all_gather_steps(0, 3)

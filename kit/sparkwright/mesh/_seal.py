@@ -1,12 +1,12 @@
-"""Authenticates, and on request encrypts, what a connection carries, piece by piece.
+"""Authentication and optional encryption of a connection's bytes, piece by piece.
 
-Invariant: what `open` accepts was sealed by the other end of this very connection, in this
-place of its sequence. A piece that was changed, repeated, left out, moved, cut or sent back to its
-sender is refused. Who can cut the connection can still end it, at any time.
+Invariant: `open` accepts a piece only if the other end of the same connection sealed it at the same
+position of the sequence. It rejects changed, repeated, omitted, reordered, truncated and reflected
+pieces. An attacker can still cut the connection.
 
-AES-256-GCM with the direction's own key of this connection (`_auth.Keys`) and the piece's number as
-nonce. Without encryption the piece is associated data (GMAC): it travels as it is, out of and into
-the caller's memory, followed by its tag.
+AES-256-GCM with a key for each connection and direction (`auth.Keys`) and the piece's number as
+nonce. Without encryption the piece is associated data (GMAC): it is sent from and received into
+the caller's memory without a copy, followed by its tag.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,35 +17,35 @@ from .auth import Keys
 
 Buffer = bytes | bytearray | memoryview
 PIECE_BYTES = 2 << 20
-# What is encrypted is copied, and small pieces are copied within the processor's cache.
+# Encryption copies; small pieces stay in the CPU cache.
 ENCRYPTED_PIECE_BYTES = 256 << 10
 _NONCE_BYTES = 12
 
 
 class Unsealed:
-    """Neither authenticates nor encrypts: for sockets within one machine, whose peer is known."""
+    """No authentication or encryption, for sockets within one machine with a known peer."""
 
     tag_bytes, piece_bytes = 0, PIECE_BYTES
 
     def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
-        """`content` itself, without a tag."""
+        """Return `content` unchanged and an empty tag."""
         del clear
         return content, b""
 
     def open(self, content: memoryview, tag: Buffer, clear: bytes = b"") -> None:
-        """Accept everything."""
+        """Accept any content."""
 
 
 class Sealed:
-    """One direction of a connection: one end seals pieces, the other opens them, in this order.
+    """One direction of a connection: one end seals pieces, the other opens them in that order.
 
-    A piece has `piece_bytes` at most.
+    A piece has at most `piece_bytes` bytes.
     """
 
     tag_bytes = 16
 
     def __init__(self, key: bytes, *, encrypt: bool) -> None:
-        # Inside, so that `import sparkwright` stays quick.
+        # Lazy import, to keep `import sparkwright` fast.
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -58,7 +58,7 @@ class Sealed:
         return self._number.to_bytes(_NONCE_BYTES, "big")
 
     def seal(self, content: Buffer, clear: bytes = b"") -> tuple[Buffer, Buffer]:
-        """(what to send in place of `content`, its tag); `clear` is sent as it is."""
+        """Return (bytes to send for `content`, tag); `clear` is authenticated, never encrypted."""
         if not self._encrypt:
             return content, self._cipher.encrypt(self._nonce(), b"", _joined(clear, content))
         sealed = memoryview(self._cipher.encrypt(self._nonce(), content, clear))
@@ -68,7 +68,7 @@ class Sealed:
         """Check `content` and decrypt it in place.
 
         Raises:
-            NetworkError: if the other end has not sealed this as its next piece.
+            NetworkError: if the other end did not seal `content` as its next piece.
         """
         try:
             if not self._encrypt:
@@ -78,9 +78,9 @@ class Sealed:
                 content[:] = self._cipher.decrypt(self._nonce(), sealed, clear)
         except self._invalid:
             raise NetworkError(
-                "each message must carry the peer's authentication code. Received: one with "
-                "another code, so it was changed, repeated, left out or moved on the way. The "
-                "connection is closed; find out what lies between the two machines."
+                "each message must carry the peer's authentication code. Received: another code, "
+                "so the message was changed, repeated, omitted or reordered in transit. The "
+                "connection is closed; check the network between the two machines."
             ) from None
 
 
@@ -88,7 +88,7 @@ Seal = Sealed | Unsealed
 
 
 def seals(keys: Keys | None) -> tuple[Seal, Seal]:
-    """What seals and opens with `keys`; None: nothing does."""
+    """Return (sealer, opener) for `keys`; with None, both are `Unsealed`."""
     if keys is None:
         return Unsealed(), Unsealed()
     sealer = Sealed(keys.sending, encrypt=keys.encrypt)
@@ -96,9 +96,9 @@ def seals(keys: Keys | None) -> tuple[Seal, Seal]:
 
 
 def pieces(views: Iterable[Buffer], size: int) -> Iterator[Buffer]:
-    """Cut the bytes of `views`, one after another, into pieces of `size`; the last may be shorter.
+    """Split the concatenated `views` into pieces of `size` bytes; the last may be shorter.
 
-    A piece out of one view is a view of it; one out of several is a copy.
+    A piece within one view is a view; a piece across several views is a copy.
 
     Example:
         >>> [bytes(piece) for piece in pieces([b"abcdef", b"", b"gh"], 4)]

@@ -1,4 +1,4 @@
-"""Passes bytes between pairs of sockets, on one thread and in bounded memory."""
+"""Forwarding of bytes between pairs of sockets, on one thread and in bounded memory."""
 
 import contextlib
 import selectors
@@ -10,7 +10,7 @@ from typing import Self
 
 from .handshake import close_socket
 
-# What is read from one socket at once, and the most that waits for the other.
+# Read size, and the maximum buffered for the other socket.
 _BUFFER_BYTES = 256 << 10
 _JOIN_S = 5.0
 
@@ -20,9 +20,9 @@ class _Half:
     """One socket of a pair.
 
     Attributes:
-        sock: the socket, which does not block.
-        waiting: what has come from the other half and this socket has not taken yet.
-        events: what the selector watches it for.
+        sock: the non-blocking socket.
+        waiting: bytes from the other half not yet sent to this socket.
+        events: the events registered with the selector.
     """
 
     sock: socket
@@ -32,32 +32,32 @@ class _Half:
 
     @classmethod
     def pair(cls, one: socket, other: socket) -> tuple[Self, Self]:
-        """The halves of a pair."""
+        """Create the two halves of a pair."""
         first, second = cls(one), cls(other)
         first._other, second._other = second, first
         return first, second
 
     @property
     def other(self) -> "_Half":
-        """The half that gets what this one receives."""
+        """The half that bytes from this socket are forwarded to."""
         assert self._other is not None
         return self._other
 
     @property
     def wanted(self) -> int:
-        """Nothing is read while the other half is full: TCP then stops the sender."""
+        """Events to wait for; no reads while the other half is full, so TCP stops the sender."""
         reads, writes = not self.other.waiting, bool(self.waiting)
         return reads * selectors.EVENT_READ | writes * selectors.EVENT_WRITE
 
 
 class Splicer:
-    """Connects pairs of sockets until either of a pair is closed, which closes the other.
+    """Forward bytes between pairs of sockets; when one of a pair closes, close the other.
 
-    What one peer sent before it closed its socket still reaches the other.
+    Bytes that a peer sent before closing are still forwarded.
     """
 
     def __init__(self, *, name: str) -> None:
-        """Nothing is passed on yet; the thread, called `name`, starts with the first pair."""
+        """Start without pairs; the first pair starts the thread, called `name`."""
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._selector = selectors.DefaultSelector()
         self._new: deque[tuple[socket, socket]] = deque()
@@ -71,7 +71,7 @@ class Splicer:
         self._thread: threading.Thread | None = None
 
     def splice(self, one: socket, other: socket) -> None:
-        """Pass on what comes from `one` to `other` and back, and close both in the end."""
+        """Forward bytes between `one` and `other`; close both when either closes."""
         with self._lock:
             if self._closed:
                 close_socket(one)
@@ -84,7 +84,7 @@ class Splicer:
             self._wake.send(b"\0")
 
     def close(self) -> None:
-        """Close all sockets and end the thread."""
+        """Close all sockets and stop the thread."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -133,7 +133,7 @@ class Splicer:
             count = half.sock.recv_into(self._buffer)
         except BlockingIOError:
             return
-        if not count:  # all that came before has gone on, or this half would not be read
+        if not count:  # all earlier bytes are forwarded, as reads wait for an empty buffer
             raise ConnectionResetError
         content = self._buffer[:count]
         left = content[_send(half.other.sock, content) :]
@@ -159,7 +159,7 @@ class Splicer:
         self._halves -= {half, half.other}
 
     def _release(self) -> None:
-        self._begin_new()  # those that came last are closed with the others
+        self._begin_new()  # so that new pairs are closed too
         for half in self._halves:
             close_socket(half.sock)
         self._selector.close()
@@ -168,10 +168,10 @@ class Splicer:
 
 
 def _send(sock: socket, content: memoryview) -> int:
-    """Send what goes without waiting; how many bytes.
+    """Send as much as possible without blocking; return the number of bytes.
 
     Raises:
-        OSError: if the peer is gone.
+        OSError: if the peer has disconnected.
     """
     if not content:
         return 0

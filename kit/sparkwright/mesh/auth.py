@@ -1,19 +1,19 @@
-"""Proof that both ends of a connection know the run's secret, and the keys for what follows.
+"""Mutual authentication with the run's secret, and key derivation for the connection.
 
     client -> server   hello | client nonce (32)
     server -> client   server nonce (32) | encrypt (1) | server's proof (32)
     client -> server   client's proof (32)
 
-A proof is the HMAC-SHA256, under the run's secret, of a label, everything above it and the
-identity of the server: "driver" or "worker 3". The client states whom it means to reach by
-checking the proof of that identity; the server checks the client's proof for its own. So:
+A proof is the HMAC-SHA256, keyed with the run's secret, of a label, all preceding bytes and the
+server's identity ("driver" or "worker 3"). The client checks the server's proof for the identity
+that it dialed. The server checks the client's proof for its own identity. So:
 
-- The labels keep one side's proof from being played back as the other's.
-- Fresh nonces of both sides keep a recorded handshake from being played back.
-- The identity keeps a handshake from being relayed to another server than the one meant. Addresses
-  are not bound: they differ between the two ends behind address translation.
-- Each connection has a key for each direction, made from the same bytes. Relaying a handshake gives
-  neither key, so the relay can forward messages or drop the connection, nothing else; see `_seal`.
+- The labels prevent reflection: one side's proof is invalid as the other's.
+- Fresh nonces of both sides prevent replay of a recorded handshake.
+- The identity prevents relaying a handshake to a different server. Addresses are not bound,
+  because network address translation changes them.
+- Each connection derives one key for each direction from the same bytes. An attacker who relays a
+  handshake gets neither key, and can only forward messages or drop the connection; see `_seal`.
 """
 
 import hmac
@@ -29,12 +29,12 @@ _PLAIN, _ENCRYPTED = b"\0", b"\1"
 
 
 class Keys(NamedTuple):
-    """What one end of a connection needs for the messages on it.
+    """The keys of one end of a connection.
 
     Attributes:
-        sending: the key (32 bytes) for messages of this end.
-        receiving: likewise of the other end.
-        encrypt: whether messages are encrypted, not only authenticated.
+        sending: 32-byte key for outgoing messages.
+        receiving: 32-byte key for incoming messages.
+        encrypt: whether messages are encrypted in addition to being authenticated.
     """
 
     sending: bytes
@@ -43,19 +43,19 @@ class Keys(NamedTuple):
 
 
 def worker_identity(worker: int) -> str:
-    """The identity of the port of `worker`, whatever its attempt."""
+    """Return the identity of a worker's port, the same for each attempt."""
     return f"worker {worker}"
 
 
 class Handshake(NamedTuple):
-    """What both ends know of a handshake when the server has chosen its nonce.
+    """The shared state of a handshake after the server has sent its nonce.
 
     Attributes:
-        secret: the run's.
-        identity: the server's.
+        secret: the run's secret.
+        identity: the server's identity.
         client_nonce: 32 random bytes.
         server_nonce: 32 random bytes.
-        encrypt: whether the server wants messages to be encrypted.
+        encrypt: whether the server requires encryption.
     """
 
     secret: bytes
@@ -70,21 +70,21 @@ class Handshake(NamedTuple):
         return _ENCRYPTED if self.encrypt else _PLAIN
 
     def proof(self, role: str) -> bytes:
-        """(32,) bytes that only a holder of the secret can make; `role`: "client" or "server"."""
+        """Return the 32-byte proof of `role`, "client" or "server"."""
         return self._digest(f"{role} proof")
 
     def is_proof(self, received: bytes, role: str) -> bool:
-        """Whether `received` is that proof, compared in constant time."""
+        """Compare `received` with the proof of `role` in constant time."""
         return hmac.compare_digest(received, self.proof(role))
 
     def keys(self, role: str) -> Keys:
-        """The keys of the end that is "client" or "server"."""
+        """Return the keys of `role`, "client" or "server"."""
         client, server = self._digest("client key"), self._digest("server key")
         sending, receiving = (client, server) if role == "client" else (server, client)
         return Keys(sending, receiving, self.encrypt)
 
     def _digest(self, label: str) -> bytes:
-        # Fixed lengths, but for the label, which ends with a zero, and the identity at the end.
+        # Unambiguous: the label ends with a zero byte, the identity is last, the rest is fixed.
         seen = HELLO + self.client_nonce + self.server_nonce + self.encrypt_byte
         return hmac.digest(
             self.secret, label.encode() + b"\0" + seen + self.identity.encode(), "sha256"

@@ -1,14 +1,14 @@
-"""Authenticated message connections over TCP, and plain ones over a Unix socket.
+"""Authenticated message connections over TCP, and unauthenticated ones over a Unix socket.
 
 Invariant: every message that `Connection.receive` returns was sent on this connection by a holder
-of the run's secret, after all messages that came before it and with none left out. To the client,
-that holder is the server it named (`connect(to=…)`). An attacker between the two ends can delay
-messages or cut the connection, nothing else.
+of the run's secret. Messages arrive in order and without gaps. For the client, that holder is the
+server that it named (`connect(to=…)`). An attacker in the middle can only delay messages or cut
+the connection.
 
     message = header | fields | tag | piece | tag | piece | tag …
 
-Header and fields are authenticated together, so no payload is read that the peer did not announce.
-`_auth` makes the keys, `_seal` the tags, `_framing` the header and fields.
+Header and fields are authenticated together, before the payload is read. `auth` derives the keys,
+`_seal` computes the tags, `framing` encodes the header and fields.
 """
 
 import contextlib
@@ -38,32 +38,35 @@ from .handshake import (
 )
 
 _ACCEPT_AGAIN_S = 0.05
-# A handshake takes milliseconds; one that takes longer may have to make room for another.
+# A normal handshake takes milliseconds. Longer ones may be evicted to admit another.
 _SLOW_S = 0.5
 _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """A proven peer: whole messages in and out. `send` may be called from any thread.
+    """A connection to an authenticated peer that sends and receives whole messages.
+
+    `send` may be called from any thread.
 
     Attributes:
         socket: the socket.
-        keys: of the handshake; None: messages are neither authenticated nor encrypted.
-        sealer: seals what is sent, in the order of sending.
-        opener: opens what is received, in the order of arrival.
-        relayed: whether the driver passes on what both ends send.
-        heard_s: the monotonic clock when the last bytes came, in the middle of a message too.
+        keys: from the handshake. None: messages are neither authenticated nor encrypted.
+        sealer: authenticates outgoing pieces, in sending order.
+        opener: verifies incoming pieces, in order of arrival.
+        relayed: whether the driver relays the connection.
+        heard_s: monotonic time at which the last bytes arrived, also inside a message.
     """
 
     def __init__(
         self, sock: socket.socket, keys: Keys | None = None, *, relayed: bool = False
     ) -> None:
-        """Take over `sock`, whose peer has been authenticated.
+        """Take ownership of a socket with an authenticated peer.
 
         Args:
             sock: the socket.
-            keys: of the handshake. Default None, for a Unix socket whose peer the kernel names.
-            relayed: whether the driver passes on what both ends send; default False.
+            keys: from the handshake. Default None, for a Unix socket whose peer the kernel
+                identifies.
+            relayed: whether the driver relays the connection. Default False.
         """
         self.socket, self.keys, self.relayed = sock, keys, relayed
         self.sealer, self.opener = seals(keys)
@@ -72,7 +75,7 @@ class Connection:
 
     @property
     def peer_host(self) -> str:
-        """The peer's address, or the driver's if it relays; empty for a Unix socket."""
+        """Address of the peer, or of the driver if it relays; empty for a Unix socket."""
         name = self.socket.getpeername()
         return str(name[0]) if isinstance(name, tuple) else ""
 
@@ -82,32 +85,34 @@ class Connection:
         """Send one message; `payload` is a sequence of bytes-like objects or arrays.
 
         Raises:
-            NetworkError: if the peer is gone.
+            NetworkError: if the peer has disconnected.
         """
-        # A view of no bytes cannot be cast.
+        # An empty view cannot be cast.
         views = [v.cast("B") for v in map(memoryview, payload) if v.nbytes]
         self.send_encoded(kind, encode_head(kind, fields or {}, sum(map(len, views))), views)
 
     def send_encoded(self, kind: str, head: bytes, views: Sequence[memoryview] = ()) -> None:
-        """Send a message whose head is encoded already, as for many peers; see `encode_head`.
+        """Send a message whose head was encoded by `encode_head`, so that peers can share it.
 
         Raises:
-            NetworkError: if the peer is gone.
+            NetworkError: if the peer has disconnected.
         """
         try:
             with self._sending:
                 for buffers in self.sealed(head, views):
                     _send_all(self.socket, buffers)
         except OSError as error:
-            raise NetworkError(f"the peer went away while {kind!r} was sent: {error}.") from error
+            raise NetworkError(
+                f"the peer disconnected while {kind!r} was sent: {error}."
+            ) from error
 
     def send_now(self, head: bytes) -> Sequence[memoryview]:
-        """Send of a message without payload what can go without waiting; return the rest.
+        """Send a message without payload as far as possible without blocking; return the rest.
 
-        The rest must be sent by `send_left` before anything else is sent.
+        Pass the rest to `send_left` before sending anything else.
 
         Raises:
-            OSError: if the peer is gone.
+            OSError: if the peer has disconnected.
         """
         with self._sending:
             (buffers,) = self.sealed(head)
@@ -118,18 +123,19 @@ class Connection:
         return _after(sent, deque(memoryview(buffer) for buffer in buffers if len(buffer)))
 
     def send_left(self, left: Sequence[memoryview]) -> None:
-        """Send what `send_now` returned.
+        """Send the rest that `send_now` returned.
 
         Raises:
-            OSError: if the peer is gone.
+            OSError: if the peer has disconnected.
         """
         with self._sending:
             _send_all(self.socket, left)
 
     def sealed(self, head: bytes, views: Sequence[Buffer] = ()) -> Iterator[tuple[Buffer, ...]]:
-        """What to send of one message, in parts; sealed as they are taken.
+        """Yield the parts of a message to send, sealed lazily.
 
-        For who sends without `send`: nothing else may be sealed or sent before the last part.
+        For callers that bypass `send`. They must send all parts before sealing or sending anything
+        else.
         """
         header, fields = head[: HEADER.size], memoryview(head)[HEADER.size :]
         yield header, *self.sealer.seal(fields, clear=header)
@@ -137,13 +143,12 @@ class Connection:
             yield self.sealer.seal(piece)
 
     def receive(self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> Message | None:
-        """The next message, or None when the peer has closed the connection.
+        """Receive the next message; return None if the peer has closed the connection.
 
         Raises:
-            NetworkError: if the peer sends garbage, more than there is memory for, or goes away
-                inside a message; if something else than the peer sent this, which also closes the
-                connection.
-            TimeoutError: if the socket's time-out passes without a byte.
+            NetworkError: if the message is malformed, truncated or larger than memory. Also if
+                authentication fails, which closes the connection.
+            TimeoutError: if no byte arrives within the socket's timeout.
         """
         header = receive_exactly(self.socket, HEADER.size, at_boundary=True, heard=self._heard)
         if header is None:
@@ -160,7 +165,7 @@ class Connection:
         return Message(kind=kind, fields=fields, payload=payload)
 
     def close(self) -> None:
-        """Close, waking a thread that waits in `receive`."""
+        """Close the connection and wake a thread blocked in `receive`."""
         close_socket(self.socket)
 
     def _receive_piece(self, piece: memoryview, *, clear: bytes = b"") -> None:
@@ -179,13 +184,16 @@ class Connection:
 
 
 class Listener:
-    """Accepts authenticated connections on a thread of its own.
+    """Accept authenticated connections on a background thread.
 
-    Each handshake runs on its own short-lived thread and is over in `HANDSHAKE_TIMEOUT_S`, so that
-    a silent or babbling stranger holds up nobody. At most `max_handshakes` run at once. Beyond
-    that, the oldest handshake of the address with the most of them makes room, if it has lasted
-    for half a second, or if another address asks and that one has a quarter of all. Otherwise the
-    newcomer is disconnected, and can retry.
+    Each handshake runs on its own thread for at most `HANDSHAKE_TIMEOUT_S`, so that unauthenticated
+    peers block no one else. At most `max_handshakes` run concurrently. Above that, a new connection
+    evicts the oldest handshake of the address that has most of them, if either:
+
+    - that handshake has taken at least 0.5 s, or
+    - the new connection is from another address, and that address has a quarter of all handshakes.
+
+    Otherwise the new connection is closed; its client can retry.
     """
 
     def __init__(
@@ -203,23 +211,23 @@ class Listener:
         """Bind the first free one of `ports` (0: any) on `host` and start accepting.
 
         Args:
-            secret: the run's.
+            secret: the run's secret.
             host: the address to listen on.
             ports: the ports to try.
-            on_connection: called with each connection, on a thread of its own.
-            name: what the threads' names begin with.
-            identity: what clients name to reach this listener; see `_auth`.
-            encrypt: whether connections are encrypted, not only authenticated.
-            max_handshakes: how many run at once.
+            on_connection: called with each connection, on a separate thread.
+            name: prefix of the threads' names.
+            identity: this listener's identity; see `mesh.auth`.
+            encrypt: whether to encrypt connections in addition to authenticating them.
+            max_handshakes: maximum number of concurrent handshakes.
 
         Raises:
-            NetworkError: if none of the ports can be bound.
+            NetworkError: if no port can be bound.
         """
         self._secret, self._on_connection = secret, on_connection
         self._identity, self._encrypt = identity, encrypt
         self._max_handshakes = max_handshakes
-        # Whose handshake runs: their address and when they came, the oldest first.
-        self._strangers: dict[socket.socket, tuple[str, float]] = {}
+        # Running handshakes: (peer address, start time), oldest first.
+        self._handshakes: dict[socket.socket, tuple[str, float]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._socket = bind(host, ports)
@@ -232,7 +240,7 @@ class Listener:
             try:
                 sock, (host, _) = self._socket.accept()
             except OSError:
-                # Closed; or too many open files, or a peer that gave up: those pass.
+                # Closed, or a transient error (too many open files, aborted connection).
                 if self._closed.wait(_ACCEPT_AGAIN_S):
                     return
                 continue
@@ -244,18 +252,18 @@ class Listener:
             ).start()
 
     def _admit(self, sock: socket.socket, host: str, now_s: float) -> bool:
-        """Whether there is room for another handshake, or some has been made."""
+        """Register a handshake, evicting another one if necessary; return whether it may run."""
         with self._lock:
-            if len(self._strangers) >= self._max_handshakes:
-                most, count = Counter(h for h, _ in self._strangers.values()).most_common(1)[0]
-                oldest = next(s for s, (h, _) in self._strangers.items() if h == most)
-                is_slow = now_s - self._strangers[oldest][1] >= _SLOW_S
+            if len(self._handshakes) >= self._max_handshakes:
+                most, count = Counter(h for h, _ in self._handshakes.values()).most_common(1)[0]
+                oldest = next(s for s, (h, _) in self._handshakes.items() if h == most)
+                is_slow = now_s - self._handshakes[oldest][1] >= _SLOW_S
                 if not is_slow and (host == most or 4 * count < self._max_handshakes):
                     return False
-                del self._strangers[oldest]
-                with contextlib.suppress(OSError):  # it may have hung up
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread wakes up and closes it
-            self._strangers[sock] = host, now_s
+                del self._handshakes[oldest]
+                with contextlib.suppress(OSError):  # already disconnected
+                    oldest.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closes it
+            self._handshakes[sock] = host, now_s
             return True
 
     def _greet(self, sock: socket.socket) -> None:
@@ -263,14 +271,14 @@ class Listener:
         with contextlib.suppress(OSError, NetworkError):
             keys = greet_client(sock, self._secret, identity=self._identity, encrypt=self._encrypt)
         with self._lock:
-            had_to_go = self._strangers.pop(sock, None) is None
-        if keys is None or had_to_go or self._closed.is_set():
+            evicted = self._handshakes.pop(sock, None) is None
+        if keys is None or evicted or self._closed.is_set():
             sock.close()
             return
         self._on_connection(Connection(sock, keys))
 
     def close(self) -> None:
-        """Stop accepting; connections already made stay open."""
+        """Stop accepting; established connections stay open."""
         self._closed.set()
         close_socket(self._socket)
         self._thread.join(HANDSHAKE_TIMEOUT_S)
@@ -284,18 +292,18 @@ def connect(
     to: str = DRIVER,
     give_up: Callable[[], bool] = lambda: False,
 ) -> Connection:
-    """Connect to a `Listener`, trying again until `timeout_s` has passed or `give_up()` is true.
+    """Connect to a `Listener`, retrying until `timeout_s` has passed or `give_up()` is true.
 
     Args:
         address: (host, port).
-        secret: the run's.
-        timeout_s: how long to try.
-        to: the identity that the listener must prove; see `_auth`. Default: the driver's.
-        give_up: whether to stop trying.
+        secret: the run's secret.
+        timeout_s: how long to retry, in seconds.
+        to: the identity that the listener must prove; see `mesh.auth`. Default: the driver.
+        give_up: whether to stop retrying.
 
     Raises:
-        NetworkError: if nobody answers there in time, or who answers does not know the secret or
-            is not `to`.
+        NetworkError: if the listener does not answer in time, or does not prove the secret and the
+            identity `to`.
     """
     try:
         return Connection(
@@ -311,10 +319,10 @@ def connect(
 
 
 def _send_all(sock: socket.socket, buffers: Sequence[Buffer]) -> None:
-    """Send all of `buffers`, one after another.
+    """Send all of `buffers` in order.
 
     Raises:
-        OSError: if the peer is gone.
+        OSError: if the peer has disconnected.
     """
     left = deque(memoryview(buffer) for buffer in buffers if len(buffer))
     while left:
@@ -322,7 +330,7 @@ def _send_all(sock: socket.socket, buffers: Sequence[Buffer]) -> None:
 
 
 def _after(sent: int, left: deque[memoryview]) -> deque[memoryview]:
-    """What is left of some buffers after so many bytes."""
+    """Remove the first `sent` bytes from the buffers; return the rest."""
     while left and sent >= len(left[0]):
         sent -= len(left.popleft())
     if sent:

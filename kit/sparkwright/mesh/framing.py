@@ -1,6 +1,6 @@
-"""How a message lies on the wire: a fixed header, JSON fields, then raw bytes.
+"""Wire format of a message: a fixed header, JSON fields, then raw bytes.
 
-Nothing is unpickled, and both lengths are checked before anything is allocated.
+Decoding never unpickles, and checks both lengths before allocating memory.
 
     header  = magic "SWR1" | length of the fields, uint32 | length of the payload, uint64
     message = header | [kind, fields] as JSON | payload (arrays, one after another)
@@ -21,7 +21,7 @@ _MAGIC = b"SWR1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """One message: what it is, its fields, and bytes that belong to it."""
+    """One message: its kind, JSON fields and raw payload."""
 
     kind: str
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -29,7 +29,7 @@ class Message:
 
 
 def encode_head(kind: str, fields: dict[str, Any], payload_bytes: int) -> bytes:
-    """Header and fields, ready to send before the payload."""
+    """Encode the header and fields, which precede the payload on the wire."""
     body = json.dumps([kind, fields], separators=(",", ":")).encode()
     return HEADER.pack(_MAGIC, len(body), payload_bytes) + body
 
@@ -37,27 +37,27 @@ def encode_head(kind: str, fields: dict[str, Any], payload_bytes: int) -> bytes:
 def decode_header(
     header: bytes | bytearray, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES
 ) -> tuple[int, int]:
-    """(bytes of fields, bytes of payload) that follow `header`.
+    """Decode a header into (length of the fields, length of the payload), in bytes.
 
     Raises:
-        NetworkError: if the header is none of ours or announces too much.
+        NetworkError: if the header is invalid or a length exceeds its limit.
     """
     magic, fields_bytes, payload_bytes = HEADER.unpack(header)
     if magic != _MAGIC:
         raise NetworkError(f"a message must start with {_MAGIC!r}. Received: {magic!r}.")
     if fields_bytes > MAX_FIELDS_BYTES or payload_bytes > max_payload_bytes:
         raise NetworkError(
-            f"a message may have {MAX_FIELDS_BYTES} bytes of fields and {max_payload_bytes} bytes "
-            f"of payload here. Received: {fields_bytes} and {payload_bytes}."
+            f"a message may have at most {MAX_FIELDS_BYTES} bytes of fields and "
+            f"{max_payload_bytes} bytes of payload. Received: {fields_bytes} and {payload_bytes}."
         )
     return fields_bytes, payload_bytes
 
 
 def decode_fields(body: bytes | bytearray) -> tuple[str, dict[str, Any]]:
-    """(kind, fields) of a message.
+    """Decode the kind and fields of a message.
 
     Raises:
-        NetworkError: if `body` is not JSON of a text and an object.
+        NetworkError: if `body` is not a JSON list of a string and an object.
     """
     try:
         content: Any = json.loads(body)
@@ -68,6 +68,6 @@ def decode_fields(body: bytes | bytearray) -> tuple[str, dict[str, Any]]:
             return kind, fields
         case _:
             raise NetworkError(
-                "a message's fields must be a list of its kind, a text, and an object. "
+                "a message's fields must be a JSON list of a string (the kind) and an object. "
                 f"Received: {bytes(body[:80])!r}."
             )

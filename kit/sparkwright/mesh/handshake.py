@@ -1,4 +1,4 @@
-"""Sockets until both ends are proven: listening, dialing, and the handshake of `_auth`."""
+"""Listening, dialing and the authentication handshake of `mesh.auth`."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from sparkwright.errors import NetworkError
 from .auth import DRIVER, HELLO, NONCE_BYTES, PROOF_BYTES, Handshake, Keys
 
 HANDSHAKE_TIMEOUT_S = 5.0
-# A machine that vanishes without a word is noticed after 30 s, whatever its peer waits for. The
-# probes alone would not do: they begin only when nothing is being sent, signs of life among it, and
-# for those Linux tries 15 minutes. A peer that takes in nothing for so long is given up, too.
+# Detect a dead machine within 30 s. Keepalive probes run only while no data is in flight; for data
+# in flight, Linux retries 15 minutes by default, so TCP_USER_TIMEOUT is needed too. It also drops
+# a peer that reads nothing for 30 s.
 _KEEPALIVE = {
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 5,
@@ -34,15 +34,20 @@ def dial(
     reach: Callable[[float], socket.socket] | None = None,
     where: str = "",
 ) -> tuple[socket.socket, Keys]:
-    """The socket to a listener that has proved the secret and its identity; see `connect`.
+    """Open a socket to an authenticated listener, with retries; see `connect`.
 
-    `reach`, which gets a time-out in seconds, makes sockets that lead there; by default they are
-    connected to `address`. `where` names the listener in errors; by default its address does.
+    Args:
+        address: (host, port).
+        secret: the run's secret.
+        timeout_s: how long to retry, in seconds.
+        to: the identity that the listener must prove.
+        give_up: whether to stop retrying.
+        reach: opens a socket, given a timeout in seconds. Default None: connect to `address`.
+        where: name of the listener in error messages. Default: its address.
 
     Raises:
-        OSError: if nobody answers there in time.
-        NetworkError: if the listener does not know the secret, or is not `to`; that is not tried
-            again.
+        OSError: if the listener does not answer within `timeout_s`.
+        NetworkError: if the listener does not prove the secret and the identity `to`; not retried.
     """
     reach = reach or partial(socket.create_connection, address)
     where = where or f"{address[0]}:{address[1]}"
@@ -66,12 +71,11 @@ def dial(
 
 
 def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Keys:
-    """Greet, or close `sock`.
+    """Run the client's half of the handshake; close `sock` on failure.
 
     Raises:
-        OSError: if the listener hangs up: one with many guests at its door disconnects others,
-            which can retry.
-        NetworkError: if the listener does not know the secret, or is not `to`.
+        OSError: if the listener disconnects, as it does when overloaded; the client can retry.
+        NetworkError: if the listener does not prove the secret and the identity `to`.
     """
     try:
         return greet_server(sock, secret, to=to)
@@ -86,11 +90,11 @@ def _greet_server(sock: socket.socket, secret: bytes, to: str, where: str) -> Ke
 
 
 def greet_server(sock: socket.socket, secret: bytes, *, to: str = DRIVER) -> Keys:
-    """The client's half of the handshake; see `_auth`.
+    """Run the client's half of the handshake; see `mesh.auth`.
 
     Raises:
-        NetworkError: if the server says something else than it should, or nothing in time.
-        ConnectionError: if it hangs up without a word.
+        NetworkError: if the server's answer is invalid or times out.
+        ConnectionError: if the server disconnects before answering.
     """
     deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
@@ -101,9 +105,9 @@ def greet_server(sock: socket.socket, secret: bytes, *, to: str = DRIVER) -> Key
             sock, NONCE_BYTES + 1 + PROOF_BYTES, at_boundary=True, deadline=deadline
         )
     except TimeoutError:
-        raise NetworkError("the peer said nothing.") from None
+        raise NetworkError("the peer did not answer in time.") from None
     if answer is None:
-        raise ConnectionResetError("it hung up before it had said anything")
+        raise ConnectionResetError("it disconnected before answering")
     server_nonce, received = bytes(answer[:NONCE_BYTES]), bytes(answer[NONCE_BYTES + 1 :])
     encrypt = answer[NONCE_BYTES] == 1
     handshake = Handshake(secret, to, nonce, server_nonce, encrypt)
@@ -117,17 +121,17 @@ def greet_server(sock: socket.socket, secret: bytes, *, to: str = DRIVER) -> Key
 def greet_client(
     sock: socket.socket, secret: bytes, *, identity: str = DRIVER, encrypt: bool = False
 ) -> Keys:
-    """The server's half of the handshake; see `_auth`.
+    """Run the server's half of the handshake; see `mesh.auth`.
 
     Raises:
-        NetworkError: if the client says something else than it should, or nothing in time.
-        OSError: if it hangs up.
+        NetworkError: if a message of the client is invalid or times out.
+        OSError: if the client disconnects.
     """
     deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
     sock.settimeout(HANDSHAKE_TIMEOUT_S)
     hello = receive_exactly(sock, len(HELLO) + NONCE_BYTES, deadline=deadline) or b""
     if hello[: len(HELLO)] != HELLO:
-        raise NetworkError("the peer did not speak this protocol.")
+        raise NetworkError("the peer uses another protocol.")
     client_nonce, server_nonce = bytes(hello[len(HELLO) :]), os.urandom(NONCE_BYTES)
     handshake = Handshake(secret, identity, client_nonce, server_nonce, encrypt)
     sock.sendall(server_nonce + handshake.encrypt_byte + handshake.proof("server"))
@@ -139,7 +143,7 @@ def greet_client(
 
 
 def close_socket(sock: socket.socket) -> None:
-    """Shut down and close, whatever state the socket is in; wakes threads blocked on it."""
+    """Shut down and close a socket in any state; wakes threads blocked on it."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
     sock.close()
@@ -152,22 +156,21 @@ def _tune(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):  # not everywhere
+        if hasattr(socket, name):  # platform-dependent
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def bind(host: str, ports: Sequence[int]) -> socket.socket:
-    """A socket that listens on the first free one of `ports` (0: any).
+    """Return a socket listening on the first free port of `ports` (0: any free port).
 
     Raises:
-        NetworkError: if none of them can be bound.
+        NetworkError: if no port can be bound.
     """
     problem: OSError | None = None
     for port in ports:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            # A run that has just ended on this port must not keep the next one from it for a
-            # minute; a process that still listens there does.
+            # Allow rebinding while connections of a finished run are in TIME_WAIT.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(128)
@@ -191,12 +194,12 @@ def receive_exactly(
     deadline: float | None = None,
     heard: Callable[[int], None] = lambda _: None,
 ) -> bytearray | None:
-    """The next `count` bytes; None if the peer has closed `at_boundary` of a message.
+    """Receive `count` bytes; return None if the peer has closed `at_boundary` of a message.
 
     Raises:
-        NetworkError: if the peer goes away or falls silent inside a message, or announces more
-            than there is memory for.
-        TimeoutError: if no byte comes in time, `at_boundary`.
+        NetworkError: if the peer disconnects or times out inside a message, or announces more
+            bytes than fit in memory.
+        TimeoutError: if no byte arrives in time, `at_boundary`.
     """
     content = allocate(count)
     if receive_into(
@@ -207,17 +210,15 @@ def receive_exactly(
 
 
 def allocate(count: int) -> bytearray:
-    """Room for `count` bytes that the peer has announced.
+    """Allocate a buffer for `count` bytes that the peer has announced.
 
     Raises:
-        NetworkError: if there is not so much memory.
+        NetworkError: if memory is insufficient.
     """
     try:
         return bytearray(count)
     except MemoryError:
-        raise NetworkError(
-            f"the peer announced {count} bytes, more than there is memory for."
-        ) from None
+        raise NetworkError(f"the peer announced {count} bytes, more than fit in memory.") from None
 
 
 def receive_into(
@@ -228,7 +229,10 @@ def receive_into(
     deadline: float | None = None,
     heard: Callable[[int], None] = lambda _: None,
 ) -> bool:
-    """Fill `view`; False if the peer has closed `at_boundary`. Raises as `receive_exactly`."""
+    """Fill `view`; return False if the peer has closed `at_boundary`.
+
+    Raises the same errors as `receive_exactly`.
+    """
     received = 0
     while received < len(view):
         try:
@@ -238,11 +242,11 @@ def receive_into(
         except TimeoutError:
             if at_boundary and not received:
                 raise
-            raise NetworkError("the peer fell silent inside a message.") from None
+            raise NetworkError("the peer timed out inside a message.") from None
         except OSError as error:
             if at_boundary and not received:
                 return False
-            raise NetworkError(f"the peer went away inside a message: {error}.") from None
+            raise NetworkError(f"the peer disconnected inside a message: {error}.") from None
         if not got:
             if at_boundary and not received:
                 return False

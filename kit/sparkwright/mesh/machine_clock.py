@@ -1,4 +1,4 @@
-"""The clocks of one process, and what an NTP server says of them."""
+"""The clocks of one process and their offset from an NTP server."""
 
 import threading
 import time
@@ -10,30 +10,29 @@ from sparkwright.timeline.clocks import ClockSource, ClockState, Offset
 
 from .time_sources import NtpClock
 
-# For tests: seconds by which a worker's clocks are ahead, or one number for each worker.
+# For tests: seconds to add to the clocks, one number for all workers or one for each.
 SHIFT_VARIABLE = "SPARKWRIGHT_CLOCK_SHIFT_S"
 _PAUSE_S = 0.2
-_VERSION, _SERVER, _NOT_SET = 4, 4, 3  # of NTP; modes and leap indicators of its answers
+_VERSION, _SERVER, _NOT_SET = 4, 4, 3  # NTP version, server mode, "unsynchronized" leap indicator
 
 
 class MachineClock:
-    """Reads this process' clocks; with NTP, a thread of its own asks the server now and then.
+    """Read this process's clocks; with NTP, a thread polls the server.
 
     Attributes:
-        settled: set once it is known what NTP says, or that it says nothing; without NTP at once.
-        problem: why the NTP server could not be used; empty otherwise.
+        settled: set after the first NTP measurement succeeds or fails; without NTP, always set.
+        problem: why the NTP server could not be used; empty if it could.
     """
 
     def __init__(
         self, ntp: NtpClock | None = None, *, shift_s: float = 0.0, name: str = "sparkwright"
     ) -> None:
-        """Start the thread if there is a server to be asked.
+        """Start the polling thread if `ntp` is given.
 
         Args:
-            ntp: the server; default None: the clocks as they are.
-            shift_s: for tests, seconds by which both clocks are to be ahead of what they are;
-                default 0.
-            name: the beginning of the thread's name.
+            ntp: the server. Default None: use the system clocks.
+            shift_s: for tests, seconds to add to both clocks. Default 0.
+            name: prefix of the thread's name.
         """
         self.shift_s, self._ntp = shift_s, ntp
         self.settled = threading.Event()
@@ -50,14 +49,14 @@ class MachineClock:
         self._thread.start()
 
     def now_s(self) -> float:
-        """The monotonic clock."""
+        """Return the monotonic clock, in seconds."""
         return time.monotonic() + self.shift_s
 
     def state(self, measured: Offset | None = None) -> ClockState:
-        """What is known of the clocks now.
+        """Return the current clock state.
 
         Args:
-            measured: what to add to the monotonic clock for the driver's; default None: not known.
+            measured: offset from this monotonic clock to the driver's. Default None: unknown.
         """
         wall_s = time.time() - time.monotonic()  # both are shifted, or neither
         source: ClockSource = "system"
@@ -76,7 +75,7 @@ class MachineClock:
         )
 
     def close(self) -> None:
-        """End the thread; it may wait for one more answer, which nobody hears."""
+        """Stop the thread; it may still wait for a pending answer, which it discards."""
         self._closed.set()
         self.settled.set()
 
@@ -86,7 +85,7 @@ class MachineClock:
                 self._found = self._ask_often(ntp)
                 self.problem = ""
             except (OSError, NetworkError) as error:
-                # What an earlier answer said is better than nothing.
+                # An earlier measurement stays in use.
                 if self._found is None:
                     self.problem = str(error)
             self.settled.set()
@@ -103,46 +102,46 @@ class MachineClock:
 
 
 def ask_ntp(address: tuple[str, int], *, timeout_s: float, shift_s: float = 0.0) -> Offset:
-    """Ask the NTP server at `address` what to add to this machine's wall clock.
+    """Query an NTP server for the offset of this machine's wall clock.
 
     Args:
         address: (host, port).
-        timeout_s: how long to wait for the answer.
-        shift_s: for tests, seconds by which the wall clock is to be ahead; default 0.
+        timeout_s: timeout of the query, in seconds.
+        shift_s: for tests, seconds added to the wall clock. Default 0.
 
     Raises:
-        OSError: if there is no such host, or it cannot be reached.
-        NetworkError: if there is no answer in time, or none that can be used.
+        OSError: if the host is unknown or unreachable.
+        NetworkError: if the query times out or the answer is unusable.
     """
     try:
         import ntplib
     except ImportError:
         raise NetworkError(
-            "`NtpClock` needs the package ntplib on every machine. Received: none here. Install "
-            "it: pip install ntplib."
+            "`NtpClock` needs the package ntplib on every machine. Received: not installed. "
+            "Install it: pip install ntplib."
         ) from None
     host, port = address
     asked_s = time.time()
     try:
-        client: Any = ntplib.NTPClient()  # its types would be guessed from its defaults
+        client: Any = ntplib.NTPClient()  # untyped
         found = client.request(host, version=_VERSION, port=port, timeout=timeout_s)
     except ntplib.NTPException as error:
         raise NetworkError(
             f"the NTP server {host}:{port} must answer in {timeout_s:g} s. Received: {error}"
         ) from None
     if found.mode != _SERVER or abs(found.orig_time - asked_s) > timeout_s:
-        raise NetworkError("an NTP answer must be a server's, to the question that was asked.")
+        raise NetworkError("the NTP answer must be from a server and match the query.")
     if not 0 < found.stratum < 16 or found.leap == _NOT_SET or not found.tx_timestamp:
         raise NetworkError(
-            f"the NTP server has no time to give. Received: stratum={found.stratum}, "
-            f"leap={found.leap}. With stratum 0 it was asked too often."
+            f"the NTP server must be synchronized. Received: stratum={found.stratum}, "
+            f"leap={found.leap}. With stratum 0, poll less often."
         )
     own_s = found.root_delay / 2 + found.root_dispersion
     return Offset(found.offset - shift_s, max(0.0, found.delay) / 2 + own_s)
 
 
 def shift_from(environ: Mapping[str, str], worker: int) -> float:
-    """By how much a test wants the clocks of `worker` to be ahead, in seconds; 0 outside of tests.
+    """Return the seconds that a test adds to the clocks of `worker`; 0 outside tests.
 
     Example:
         >>> shift_from({"SPARKWRIGHT_CLOCK_SHIFT_S": "0.5,-3"}, worker=1)

@@ -1,4 +1,4 @@
-"""One port a worker, whatever its peers want of it, and the address it listens on."""
+"""The single port of a worker, shared by all kinds of peer connections, and its address."""
 
 import contextlib
 import ipaddress
@@ -18,15 +18,15 @@ Handler = Callable[[Connection, Message], None]
 
 
 class PeerPort:
-    """Hands each connection to whoever takes those that begin with such a message.
+    """Dispatch incoming connections to handlers by the kind of their first message.
 
-    A first message has a kind, fields and no payload. A connection that begins with something
-    else, or says nothing for `HANDSHAKE_TIMEOUT_S`, is closed.
+    The first message has no payload. A connection without a valid first message within
+    `HANDSHAKE_TIMEOUT_S` is closed.
 
     Attributes:
-        address: (host, port) that it listens on. With a relay, which needs none, the worker's
-            attempt stands for the port, so that nobody reaches the wrong attempt.
-        worker: whom others mean to reach here.
+        address: (host, port) of the listener. With a relay, which needs no port, the port is the
+            worker's attempt, so that peers reach the right attempt.
+        worker: number of this worker, which is its identity.
     """
 
     def __init__(
@@ -43,22 +43,22 @@ class PeerPort:
         """Bind the first free one of `ports` (0: any) on `host` and listen.
 
         Args:
-            secret: the run's.
-            worker: whom others mean to reach here.
+            secret: the run's secret.
+            worker: number of this worker, which is its identity.
             host: the address to listen on.
             ports: the ports to try.
-            name: what the threads' names begin with.
-            encrypt: whether connections are encrypted, not only authenticated.
-            relay: connects workers by way of the driver; then nothing listens here, and the
-                driver's calls are to be passed to `connect_back`. Default None.
+            name: prefix of the threads' names.
+            encrypt: whether to encrypt connections in addition to authenticating them.
+            relay: relays connections over the driver. Then no port is opened, and the caller
+                passes the driver's requests to `connect_back`. Default None.
 
         Raises:
-            NetworkError: if none of the ports can be opened.
+            NetworkError: if no port can be opened.
         """
         self.worker = worker
         self._secret, self._relay, self._name = secret, relay, name
         self._handlers: dict[str, Handler] = {}
-        # Of those introducing themselves (None), or being handled, the kind.
+        # Open connections -> kind of the first message; None before it.
         self._open: dict[Connection, str | None] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -88,13 +88,13 @@ class PeerPort:
         """Connect to another worker's port; see `mesh.connection.connect`.
 
         Args:
-            address: of the other's port.
-            worker: who must be there.
-            timeout_s: how long to try.
-            give_up: whether to stop trying.
+            address: address of the other worker's port.
+            worker: the expected worker.
+            timeout_s: how long to retry, in seconds.
+            give_up: whether to stop retrying.
 
         Raises:
-            NetworkError: if it cannot be reached in time, or does not prove the run's secret.
+            NetworkError: if the worker cannot be reached in time or does not prove the secret.
         """
         if self._relay is not None:
             return self._relay.connect((worker, address[1]), timeout_s=timeout_s, give_up=give_up)
@@ -107,10 +107,10 @@ class PeerPort:
         )
 
     def connect_back(self, ticket: int) -> None:
-        """Take the connection that waits for this worker at the driver, on a thread of its own."""
+        """Accept, on a new thread, the connection that waits for this worker at the driver."""
 
         def take(relay: RelayClient) -> None:
-            with contextlib.suppress(NetworkError, OSError):  # the other reports its side of it
+            with contextlib.suppress(NetworkError, OSError):  # reported by the dialing worker
                 self._introduce(relay.accept(ticket))
 
         if self._relay is not None:
@@ -118,25 +118,25 @@ class PeerPort:
             threading.Thread(target=take, args=(self._relay,), name=name, daemon=True).start()
 
     def on(self, kind: str, handler: Handler) -> None:
-        """From now on, connections whose first message is a `kind` belong to `handler`.
+        """Register a handler of connections whose first message has this `kind`.
 
-        It is called on a thread of that connection's own and may stay there: until it returns,
-        `off` closes the connection. Afterwards the connection is its to close. Register before the
-        address is sent to a peer.
+        The handler runs on a separate thread and may block. Until it returns, `off` closes the
+        connection. Afterwards the handler owns the connection. Register handlers before sending the
+        address to peers.
         """
         self._handlers[kind] = handler
 
     def off(self, kind: str) -> None:
-        """Turn connections of that kind away from now on, and close those being handled."""
+        """Unregister a kind; close its connections whose handler is running."""
         with self._lock:
             self._handlers.pop(kind, None)
             for connection in [each for each, of in self._open.items() if of == kind]:
                 connection.close()
 
     def close(self) -> None:
-        """Stop listening and drop connections that have not introduced themselves.
+        """Stop listening and close connections that have not sent their first message.
 
-        Connections that a handler has taken stay open.
+        Connections passed to a handler stay open.
         """
         with self._lock:
             self._closed = True
@@ -177,10 +177,10 @@ def _first_message(connection: Connection) -> Message | None:
 
 
 def address_in(network_mask: str) -> str:
-    """This machine's IPv4 address within a network.
+    """Return this machine's IPv4 address within a network.
 
     Raises:
-        ConfigurationError: if there is none; lists those that there are.
+        ConfigurationError: if no address is in the network; the message lists the addresses.
     """
     import psutil
 

@@ -1,13 +1,13 @@
-"""Connections between workers by way of the driver's port, for workers that may not listen.
+"""Connections between workers, relayed by the driver, for workers that cannot listen.
 
-    worker A -> driver    "connect" | from, to    on a connection of its own, which then waits
-    driver   -> worker B  "connect_back" | ticket    on B's line to the coordinator
-    worker B -> driver    "accept" | ticket    on another connection of its own
+    worker A -> driver    "connect" | from, to    on a new connection, which then waits
+    driver   -> worker B  "connect_back" | ticket    on B's connection to the coordinator
+    worker B -> driver    "accept" | ticket    on another new connection
     driver   -> worker A  "connected"
 
-From then on the driver passes on what comes, both ways. The first thing to come is the handshake
-of A with B as "worker B", as on a direct connection. So messages are authenticated, and perhaps
-encrypted, between A and B.
+From then on the driver forwards bytes in both directions. A and B first run the handshake for the
+identity "worker B", as on a direct connection. So messages are authenticated, and optionally
+encrypted, end to end.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from .handshake import Address, dial, greet_client
 
 CONNECT, CONNECT_BACK, ACCEPT = "connect", "connect_back", "accept"
 _CONNECTED, _REFUSED = "connected", "refused"
-# How often a wait looks whether it still makes sense.
+# How often a wait checks whether to stop.
 _LOOK_S = 0.2
 Origin = tuple[int, int]  # (worker, attempt)
 
@@ -38,17 +38,17 @@ class _Waiting(NamedTuple):
 
 
 class Relay:
-    """The driver's part: connections that wait for a worker's answer, and those passed on.
+    """The driver's side: connections that wait for the other worker, and relayed connections.
 
-    A connection is here only after its worker has proved the run's secret.
+    Holds only connections of workers that have proved the run's secret.
     """
 
     def __init__(self, *, timeout_s: float, name: str) -> None:
-        """Nothing is passed on yet.
+        """Start without connections.
 
         Args:
             timeout_s: how long a connection may wait for the other worker.
-            name: what the thread's name begins with.
+            name: prefix of the thread's name.
         """
         self._timeout_s = timeout_s
         self._splicer = Splicer(name=f"{name}-relay")
@@ -58,14 +58,14 @@ class Relay:
         self._closed = False
 
     def wait(self, connection: Connection, *, awaited: int) -> int:
-        """Keep `connection` until a worker answers.
+        """Keep `connection` until the other worker accepts it.
 
         Args:
-            connection: of the worker that wants to reach the other.
-            awaited: the number of the other's line to the coordinator.
+            connection: the connection of the worker that dials.
+            awaited: number of the other worker's connection to the coordinator.
 
         Returns:
-            The ticket with which the other is to `accept`.
+            The ticket that the other worker must pass to `accept`.
         """
         with self._lock:
             self._count += 1
@@ -77,7 +77,7 @@ class Relay:
             return self._count
 
     def accept(self, connection: Connection, ticket: int) -> None:
-        """Pass on bytes between `connection` and the one that waits for `ticket`, if it does."""
+        """Relay between `connection` and the connection of `ticket`; close it if none waits."""
         with self._lock:
             found = self._waiting.pop(ticket, None)
         if found is None:
@@ -92,12 +92,12 @@ class Relay:
         self._splicer.splice(found.connection.socket, connection.socket)
 
     def expire(self) -> None:
-        """Close connections that have waited for too long."""
+        """Close connections whose wait has timed out."""
         now_s = time.monotonic()
         self._close_those(lambda each: each.until_s < now_s)
 
     def lost(self, awaited: int) -> None:
-        """The line `awaited` is gone: close the connections that wait for its worker."""
+        """Close connections that wait for a worker whose connection `awaited` was lost."""
         self._close_those(lambda each: each.awaited == awaited)
 
     def close(self) -> None:
@@ -115,14 +115,14 @@ class Relay:
 
 
 def refuse(connection: Connection, reason: str) -> None:
-    """Turn away a worker that wants to be connected, on the driver."""
+    """Reject a worker's request to be connected; called on the driver."""
     with contextlib.suppress(NetworkError):
         connection.send(_REFUSED, {"reason": reason})
     connection.close()
 
 
 class RelayClient:
-    """A worker's part: reaches others, and is reached by them, without listening.
+    """A worker's side: connects to other workers, and accepts connections, without listening.
 
     Attributes:
         me: (worker, attempt).
@@ -131,24 +131,24 @@ class RelayClient:
     def __init__(
         self, driver: Address, *, secret: bytes, me: Origin, encrypt: bool, timeout_s: float
     ) -> None:
-        """Nothing is connected yet.
+        """Start without connections.
 
         Args:
             driver: the driver's (host, port).
-            secret: the run's.
-            me: (worker, attempt), whom others name.
-            encrypt: whether others' connections are encrypted, not only authenticated.
-            timeout_s: how long to try to reach the driver.
+            secret: the run's secret.
+            me: (worker, attempt) by which other workers address this one.
+            encrypt: whether accepted connections are encrypted in addition to authenticated.
+            timeout_s: how long to retry connecting to the driver.
         """
         self.me = me
         self._driver, self._secret, self._encrypt = driver, secret, encrypt
         self._timeout_s = timeout_s
 
     def connect(self, to: Origin, *, timeout_s: float, give_up: Callable[[], bool]) -> Connection:
-        """Connect to another worker, trying again until `timeout_s` has passed or `give_up()`.
+        """Connect to a worker, retrying until `timeout_s` has passed or `give_up()` is true.
 
         Raises:
-            NetworkError: if it does not answer in time, or does not prove the run's secret.
+            NetworkError: if the worker does not answer in time or does not prove the secret.
         """
         until_s = time.monotonic() + timeout_s
 
@@ -169,16 +169,16 @@ class RelayClient:
             raise
         except OSError as error:
             raise NetworkError(
-                f"{error}. If that worker is only slow, raise `MeshConfig(connect_timeout_s=…)`."
+                f"{error}. If that worker is slow, increase `MeshConfig(connect_timeout_s=…)`."
             ) from None
         return Connection(sock, keys, relayed=True)
 
     def accept(self, ticket: int) -> Connection:
-        """The connection of the worker that waits for `ticket` at the driver.
+        """Accept the connection that waits for `ticket` at the driver.
 
         Raises:
-            OSError: if the other is gone.
-            NetworkError: likewise, or if it does not prove the run's secret.
+            OSError: if the other worker has disconnected.
+            NetworkError: if it has disconnected or does not prove the run's secret.
         """
         connection = connect(self._driver, secret=self._secret, timeout_s=self._timeout_s)
         try:
@@ -195,7 +195,7 @@ class RelayClient:
     def _reach(
         self, to: Origin, *, until_s: float, timeout_s: float, give_up: Callable[[], bool]
     ) -> socket.socket:
-        """A socket whose other end is at `to`, before the handshake.
+        """Open a relayed socket to `to`, before the handshake.
 
         Raises:
             OSError: if the worker does not answer in time.
@@ -214,7 +214,7 @@ class RelayClient:
                     if give_up() or time.monotonic() > until_s:
                         raise TimeoutError(
                             f"worker {self.me[0]} waited {timeout_s:g} s for worker {to[0]} to "
-                            "connect to the driver in answer"
+                            "connect back to the driver"
                         ) from None
             if answer is None:
                 raise ConnectionResetError("the driver closed the connection")

@@ -22,7 +22,7 @@ from .framing import Message
 from .handshake import Address
 from .port import PeerPort
 
-# A vector that is broadcast is passed on in blocks of this size.
+# Block size of broadcasts.
 _BLOCK_BYTES = 256 << 10
 _SLICE_S = 0.5
 _LENGTH = struct.Struct("<Q")
@@ -30,11 +30,11 @@ _INTRODUCTION = "join"
 
 
 class Link(NamedTuple):
-    """A connection with another worker of a ring.
+    """A connection to another worker of a ring.
 
     Attributes:
-        connection: proven.
-        sealed: whether vectors are authenticated. What `Ring.all_gather` sends is in any case.
+        connection: an authenticated connection.
+        sealed: whether vectors are authenticated. Data of `Ring.all_gather` always is.
     """
 
     connection: Connection
@@ -42,9 +42,9 @@ class Link(NamedTuple):
 
 
 class Ring:
-    """This worker's place in a ring: it sends to the next worker and hears the previous one.
+    """A worker's member of a ring; it sends to the next worker and receives from the previous.
 
-    Not thread-safe, except `abort`, by which another thread ends a wait at once.
+    Not thread-safe, except `abort`.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Ring:
         inward: Sequence[Link] = (),
         timeout_s: float,
     ) -> None:
-        """Use proven connections; none for a ring of one.
+        """Create a ring from authenticated connections; a ring of one has none.
 
         Args:
-            rank: this worker's.
-            size: of the ring.
-            onward: to the next worker, and perhaps to the one after it and so on.
-            inward: from the previous one, and so on.
-            timeout_s: how long the ring may stand still in the middle of an exchange.
+            rank: this worker's rank.
+            size: number of workers.
+            onward: links to the next worker and optionally to those after it, by distance.
+            inward: links from the previous worker and optionally those before it, by distance.
+            timeout_s: timeout of an exchange without progress, in seconds.
         """
         self.rank, self.size = rank, size
         self._timeout_s = timeout_s
@@ -80,23 +80,24 @@ class Ring:
         self.abort()
 
     def abort(self) -> None:
-        """Close all connections; a thread that waits in this ring gets a NetworkError at once.
+        """Close all connections, so that a thread blocked in this ring raises NetworkError.
 
-        A ring of one has none: its next `all_gather` raises the error.
+        In a ring of one, the next `all_gather` raises it.
         """
         self._aborted = True
         for link in (*self._onward, *self._inward):
             link.connection.close()
 
     def all_gather(self, content: bytes, *, same_size: bool = False) -> list[bytes]:
-        """Every worker's `content`, in the order of ranks.
+        """Return every worker's `content`, ordered by rank.
 
-        Workers meet here: it waits for the slowest as long as it takes. A dead one's connection
-        closes, and the coordinator has the ring of a silent one aborted.
+        Acts as a barrier: waits for the slowest worker without a timeout. The connection to a dead
+        worker closes, and the coordinator aborts the ring of an unresponsive one.
 
         Args:
-            content: this worker's, at most 256 KiB.
-            same_size: whether the sizes are equal, which saves sending them first; default False.
+            content: this worker's bytes, at most 256 KiB.
+            same_size: whether all contents have the same size, which saves sending the sizes.
+                Default False.
         """
         if self._aborted:
             raise NetworkError(f"the ring broke at worker {self.rank}: it was aborted.")
@@ -111,18 +112,21 @@ class Ring:
         return found
 
     def _size_of_next(self, mine: bytes) -> int:
-        """The size of what comes after this, for that of `mine`."""
+        """Exchange sizes: send that of `mine`, return that of the content to receive."""
         length = bytearray(_LENGTH.size)
         self.exchange(_LENGTH.pack(len(mine)), length, meeting=True)
         (expected,) = _LENGTH.unpack(length)
         if expected > _BLOCK_BYTES:
-            raise NetworkError(f"a worker announced {expected} bytes of meta data; too many.")
+            raise NetworkError(
+                f"an all-gather must have at most {_BLOCK_BYTES} bytes a worker. "
+                f"Received: {expected}."
+            )
         return expected
 
     def all_reduce(self, vector: NDArray[Any]) -> None:
         """Replace the contiguous `vector` by the sum of all workers' vectors, in place.
 
-        All should come to it at about the same time, as after `all_gather`.
+        All workers must call it at about the same time, for example after `all_gather`.
         """
         bounds = segment_bounds(vector.size, self.size)
         raw = vector.view(np.uint8).data
@@ -147,7 +151,7 @@ class Ring:
             )
 
     def broadcast(self, vector: NDArray[Any], *, source: int) -> None:
-        """Replace the contiguous `vector` by that of worker `source`, passed on block by block."""
+        """Replace the contiguous `vector` by that of rank `source`, forwarded in blocks."""
         if self.size == 1:
             return
         distance = (self.rank - source) % self.size
@@ -159,7 +163,7 @@ class Ring:
             if distance == 0:
                 self.exchange(block, nothing)
                 continue
-            # The block before goes on to the next worker while this one arrives.
+            # Forward the previous block while receiving this one.
             self.exchange(previous if distance < self.size - 1 else nothing, block)
             previous = block
         if 0 < distance < self.size - 1:
@@ -174,14 +178,18 @@ class Ring:
         meeting: bool = False,
         distance: int = 1,
     ) -> None:
-        """Send all of `outgoing` while filling `incoming`; add what has come to `add_to`.
+        """Send all of `outgoing` while filling `incoming`.
 
-        It goes to the worker so many places further in the ring, at a `distance` of 1 (default) or
-        more, and what comes is that of the worker as many places back.
+        Args:
+            outgoing: bytes for the worker `distance` ranks ahead.
+            incoming: buffer for bytes from the worker `distance` ranks behind.
+            add_to: array to which `incoming` is added as it arrives. Default None.
+            meeting: whether to authenticate the bytes in any case and wait without a timeout.
+            distance: at least 1 (default).
 
         Raises:
-            NetworkError: if a neighbor goes away, if something else than the neighbor sent what
-                has come, or unless in a `meeting` nothing moves for `timeout_s`.
+            NetworkError: if a neighbor disconnects, authentication fails, or nothing moves for
+                `timeout_s`.
         """
         if not self._onward:
             return
@@ -221,37 +229,37 @@ class Ring:
         if sending:
             poller.register(self._onward[distance - 1].connection.socket, select.POLLOUT)
         remaining_s = deadline - time.monotonic()
-        # In slices: a socket that `abort` closes between here and there would not end the wait.
+        # In slices, because `abort` may close the socket just before `poll`, which then blocks.
         if not poller.poll(max(0.0, min(remaining_s, _SLICE_S)) * 1e3) and remaining_s <= 0:
             whom = (self.rank + (-distance if receiving else distance)) % self.size
             raise NetworkError(
                 f"worker {self.rank} of the ring waited {self._timeout_s:g} s for worker {whom}. "
-                "If it is only slow, raise `MeshConfig(peer_timeout_s=…)`."
+                "If it is slow, increase `MeshConfig(peer_timeout_s=…)`."
             )
 
 
 class RingPort:
-    """Where the previous worker of a ring connects; one a worker, used again after a regroup."""
+    """Forms rings over a worker's port; reused for each new generation."""
 
     def __init__(self, port: PeerPort, *, authenticate: bool | None = None) -> None:
-        """Take the connections of `port` that come to join a ring.
+        """Register with `port` for connections that join a ring.
 
         Args:
-            port: this worker's.
-            authenticate: whether vectors are authenticated. Default None: unless the next worker
-                is reached at a loopback address, and not by way of the driver. The next worker
-                reads it in a message.
+            port: this worker's port.
+            authenticate: whether vectors are authenticated. Default None: only if the next worker
+                has no loopback address or is relayed by the driver. The next worker receives the
+                choice in the first message.
         """
         self._authenticate = authenticate
-        self._arrivals: dict[tuple[int, int], Link] = {}  # (generation, rank) -> that worker's
+        self._arrivals: dict[tuple[int, int], Link] = {}  # (generation, rank) -> link
         self._changed = threading.Condition()
-        self._over = -1  # the latest ring that nobody joins any more
+        self._over = -1  # the latest generation that can no longer be joined
         self._port = port
         port.on(_INTRODUCTION, self._take)
 
     @property
     def address(self) -> Address:
-        """(host, port) where others find this worker."""
+        """(host, port) of this worker for its peers."""
         return self._port.address
 
     def join(
@@ -265,19 +273,19 @@ class RingPort:
         peer_timeout_s: float,
         each_with_each: bool = False,
     ) -> Ring:
-        """Meet both neighbors of ring `generation`.
+        """Connect to both neighbors and return the ring.
 
         Args:
-            generation: of the ring; whoever comes for another one is sent away.
-            rank: this worker's place in it.
-            addresses: of all workers, by rank.
-            workers: whom to find there, by rank.
-            connect_timeout_s: how long to wait for each neighbor.
-            peer_timeout_s: how long the ring may stand still in the middle of an exchange.
-            each_with_each: whether to meet all other workers as well; default False.
+            generation: number of the ring; connections for finished generations are rejected.
+            rank: this worker's rank.
+            addresses: addresses of all workers, by rank.
+            workers: worker numbers, by rank.
+            connect_timeout_s: how long to wait for each neighbor, in seconds.
+            peer_timeout_s: timeout of an exchange without progress, in seconds.
+            each_with_each: whether to connect to all other workers. Default False.
 
         Raises:
-            NetworkError: if one does not come in time, or `abandon` was called.
+            NetworkError: if a neighbor does not connect in time, or `abandon` was called.
         """
         size = len(addresses)
         deadline = time.monotonic() + connect_timeout_s
@@ -301,8 +309,8 @@ class RingPort:
                 if arrival is None:
                     raise NetworkError(
                         f"worker {rank} of the ring waited {connect_timeout_s:g} s for worker "
-                        f"{previous} to join it. Check that workers reach one another "
-                        "(`MeshConfig(ports=…)`), or raise `MeshConfig(connect_timeout_s=…)`."
+                        f"{previous} to join it. Check that workers can connect to one another "
+                        "(`MeshConfig(ports=…)`), or increase `MeshConfig(connect_timeout_s=…)`."
                     )
                 inward.append(arrival)
         except BaseException:
@@ -322,17 +330,17 @@ class RingPort:
         return self._authenticate
 
     def abandon(self, generation: int) -> None:
-        """End a `join` of `generation` or an earlier one at once; from another thread."""
+        """Cancel a `join` of `generation` or an earlier one, from another thread."""
         with self._changed:
             self._end(generation)
 
     def close(self) -> None:
-        """Send joiners away from now on, and drop connections that nobody took."""
+        """Reject new joins and close connections that no `join` has used."""
         self._port.off(_INTRODUCTION)
         self.abandon(sys.maxsize)
 
     def _take(self, inward: Connection, introduction: Message) -> None:
-        """Keep a connection for the `join` that it came for; send it away if that is over."""
+        """Keep a connection for its `join`; close it if that generation is finished."""
         match introduction.fields:
             case {"generation": int(generation), "rank": int(rank)}:
                 pass
@@ -351,18 +359,18 @@ class RingPort:
             self._changed.notify_all()
 
     def _arrival(self, generation: int, rank: int, *, deadline: float) -> Link | None:
-        """The link from worker `rank` of this ring; None if it does not come in time."""
+        """Wait for the link from rank `rank`; return None on timeout."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (generation, rank) in self._arrivals or generation <= self._over,
                 timeout=max(0.0, deadline - time.monotonic()),
             )
             if generation <= self._over:
-                raise NetworkError(f"ring {generation} was given up before all had joined it.")
+                raise NetworkError(f"ring {generation} was abandoned before all workers joined it.")
             return self._arrivals.pop((generation, rank), None)
 
     def _end(self, generation: int) -> None:
-        """Send away whoever has come, or still comes, for this ring or an earlier one."""
+        """Close and reject connections of this generation and earlier ones."""
         self._over = max(generation, self._over)
         for key in [key for key in self._arrivals if key[0] <= generation]:
             self._arrivals.pop(key).connection.close()

@@ -1,9 +1,9 @@
-"""All-reduce in fewer bits: bfloat16, or 8-bit integers with a scale for each block.
+"""All-reduce with reduced precision: bfloat16, or 8-bit integers with a scale per block.
 
-Each worker rounds the segment that another one adds up, and sends it there. The sums are formed in
-float32, rounded once more and sent to all. So every number is rounded twice, however many workers
-there are; around a ring it would be at each hop. What rounding loses stays with the worker that
-rounded, to be added to what it contributes next (error feedback).
+Each worker owns one segment. The other workers round their part of it and send it to the owner,
+which sums in float32, rounds the sum and sends it to all. So each number is rounded twice, not
+once per hop as in a ring. Each worker adds its rounding error to its next contribution (error
+feedback).
 
 References:
     F. Seide et al., "1-bit stochastic gradient descent and its application to data-parallel
@@ -25,25 +25,25 @@ Floats = NDArray[np.floating[Any]]
 Bytes = NDArray[np.uint8]
 
 _BLOCK = 256  # numbers with one scale
-_PIECE = 256 * _BLOCK  # what is rounded at a time, so that it stays in the processor's cache
+_PIECE = 256 * _BLOCK  # numbers rounded in one step; fits the CPU cache
 _LARGEST = 127
-# Of smaller scales the reciprocal overflows.
+# The reciprocal of a smaller scale overflows.
 _SMALLEST_SCALE = float(np.finfo(np.float32).tiny)
 
 
 class Rounding(Protocol):
-    """Numbers to bytes and back."""
+    """Rounds numbers and encodes them as bytes."""
 
     def size(self, numbers: int) -> int:
-        """Bytes of so many numbers."""
+        """Return the encoded size of `numbers` numbers, in bytes."""
         ...
 
     def encode(self, values: Floats) -> Bytes:
-        """The rounded `values`, which are replaced by what rounding has lost."""
+        """Encode the rounded `values`; replace `values` by the rounding errors, in place."""
         ...
 
     def add(self, content: Bytes, to: Floats) -> None:
-        """Add the numbers in `content`, of `size(to.size)` bytes, in place."""
+        """Add the numbers in `content`, of `size(to.size)` bytes, to `to` in place."""
         ...
 
 
@@ -51,17 +51,17 @@ class Bfloat16:
     """The first 16 bits of float32: 2 bytes a number, 8 significant bits."""
 
     def __init__(self) -> None:
-        """Ready for any vector."""
+        """Load the bfloat16 type."""
         from ml_dtypes import bfloat16  # comes with Keras
 
         self._type = np.dtype(bfloat16)
 
     def size(self, numbers: int) -> int:
-        """Bytes of so many numbers."""
+        """Return the encoded size of `numbers` numbers, in bytes."""
         return 2 * numbers
 
     def encode(self, values: Floats) -> Bytes:
-        """The rounded `values`, which are replaced by what rounding has lost."""
+        """Encode the rounded `values`; replace `values` by the rounding errors, in place."""
         found = np.empty(values.size, self._type)
         for piece in _pieces(values.size):
             found[piece] = values[piece]
@@ -69,24 +69,24 @@ class Bfloat16:
         return found.view(np.uint8)
 
     def add(self, content: Bytes, to: Floats) -> None:
-        """Add the numbers in `content`, of `size(to.size)` bytes, in place."""
+        """Add the numbers in `content`, of `size(to.size)` bytes, to `to` in place."""
         found = content.view(self._type)
         for piece in _pieces(to.size):
             to[piece] += found[piece].astype(to.dtype)
 
 
 class Int8:
-    """An 8-bit integer a number, and a float32 for each block of 256: 1.016 bytes a number.
+    """8-bit integers, with a float32 scale per block of 256: 1.016 bytes a number.
 
-    A block's scale is its largest magnitude / 127, so an error is at most 1/254 of that.
+    A block's scale is its largest magnitude / 127, so errors are at most 1/254 of that magnitude.
     """
 
     def size(self, numbers: int) -> int:
-        """Bytes of so many numbers."""
+        """Return the encoded size of `numbers` numbers, in bytes."""
         return 4 * -(-numbers // _BLOCK) + numbers
 
     def encode(self, values: Floats) -> Bytes:
-        """The rounded `values`, which are replaced by what rounding has lost."""
+        """Encode the rounded `values`; replace `values` by the rounding errors, in place."""
         found = np.empty(self.size(values.size), np.uint8)
         scales, integers = self._parts(found, values.size)
         for rows, of_rows, target in _rows(values, scales, integers):
@@ -97,17 +97,17 @@ class Int8:
             rounded = rows * factor[:, None]
             np.rint(rounded, out=rounded)
             np.copyto(target, rounded, casting="unsafe")
-            # With the scale as it is sent, and in its type: this is what the others add.
+            # Uses the transmitted scale in its dtype, as the receivers do.
             rows -= target * of_rows[:, None]
         return found
 
     def add(self, content: Bytes, to: Floats) -> None:
-        """Add the numbers in `content`, of `size(to.size)` bytes, in place."""
+        """Add the numbers in `content`, of `size(to.size)` bytes, to `to` in place."""
         for rows, of_rows, source in _rows(to, *self._parts(content, to.size)):
             rows += source * of_rows[:, None]
 
     def _parts(self, content: Bytes, numbers: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The scales and the integers in `content`."""
+        """Split `content` into scales and integers."""
         head = content.size - numbers
         return content[:head].view(np.float32), content[head:].view(np.int8)
 
@@ -119,13 +119,13 @@ def all_reduce_rounded(ring: Ring, vector: Floats, total: Floats, rounding: Roun
     """Add the rounded sum of all workers' vectors to `total`, the same bits at each worker.
 
     Args:
-        ring: of more than one worker, with a connection from each worker to each other one.
-        vector: (n,), what this worker contributes; becomes what rounding has lost of it.
-        total: (n,), to which the sum is added in place.
-        rounding: how; the same at each worker.
+        ring: a ring of at least two workers, connected each with each.
+        vector: (n,) this worker's contribution; replaced by its rounding errors.
+        total: (n,) the sum is added to it in place.
+        rounding: the rounding, the same at each worker.
 
     Raises:
-        NetworkError: if another worker goes away; then neither array is of use.
+        NetworkError: if another worker disconnects. Both arrays are then invalid.
     """
     bounds = [slice(*each) for each in segment_bounds(vector.size, ring.size)]
     own, rank = bounds[ring.rank], ring.rank
@@ -150,7 +150,7 @@ def _pieces(numbers: int) -> Iterator[slice]:
 def _rows(
     values: Floats, scales: NDArray[Any], integers: NDArray[Any]
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Windows on whole blocks, some at a time, then on the rest; each block is a row."""
+    """Yield views of several whole blocks, one per row, then a view of the remainder."""
     whole = values.size - values.size % _BLOCK
     for start in range(0, whole, _PIECE):
         piece = slice(start, min(start + _PIECE, whole))

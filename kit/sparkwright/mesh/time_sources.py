@@ -1,4 +1,4 @@
-"""The clocks by which the phases of several machines are compared."""
+"""Clock sources used to compare phase times across machines."""
 
 from typing import ClassVar
 
@@ -8,10 +8,10 @@ from sparkwright.errors import ConfigurationError
 
 @configuration
 class SystemClock(Configuration):
-    """The clocks of the machines as they are, believed to agree.
+    """Use the machines' system clocks without correction.
 
-    Right where something else, such as chrony, keeps all machines' clocks together to within less
-    than what you want to see. How well they agree is not measured.
+    Suitable if a service such as chrony synchronizes the clocks closely enough. Their error is not
+    measured.
 
     Example:
         >>> SystemClock().to_dict()
@@ -23,10 +23,10 @@ class SystemClock(Configuration):
 
 @configuration
 class NtpClock(Configuration):
-    """The clocks of the machines, each corrected by what an NTP server says.
+    """Correct each machine's clock by its offset from an NTP server.
 
-    Driver and workers ask the server themselves. Who gets no answer goes on with its own clock, and
-    the run warns of it once.
+    The driver and each worker query the server. A process that gets no answer uses its own clock,
+    and the run warns once.
 
     Example:
         >>> NtpClock(server="time.example", every_s=600)
@@ -40,36 +40,36 @@ class NtpClock(Configuration):
 
     server: str = option(
         default="pool.ntp.org",
-        help='Name or address, with ":port" if it is not 123. Your own network\'s server, if it '
-        "has one, is nearer and so more exact.",
+        help='Host name or address, with ":port" unless the port is 123. A server in your own '
+        "network gives more accurate offsets.",
     )
     every_s: float = option(
         default=1800.0,
         minimum=30,
         unit="s",
-        label="Asked every",
-        help="Seconds from one measurement to the next. Clocks drift apart by some milliseconds in "
-        "this time; public servers reject clients that ask often.",
+        label="Polling interval",
+        help="Seconds between measurements. Clocks drift by a few milliseconds in 30 minutes. "
+        "Public servers reject clients that poll often.",
     )
     retries: int = option(
         default=10,
         minimum=1,
         label="Attempts",
-        help="How often the server is asked. Then the machine goes on with its own clock, and the "
-        "run warns of it.",
+        help="Maximum number of queries per measurement. If all fail, the machine uses its own "
+        "clock and the run warns.",
     )
     timeout_s: float = option(
         default=10.0,
         above=0,
         unit="s",
-        label="Answer must come within",
-        help="How long to wait for each answer. Training does not wait for it.",
+        label="Timeout",
+        help="Timeout of each query. Training does not wait for it.",
     )
 
     def _check(self) -> None:
         if not self.server.strip():
             raise ConfigurationError(
-                f"`server` must be the name or address of a host. Received: server={self.server!r}."
+                f"`server` must be a host name or address. Received: server={self.server!r}."
             )
         _ = self.address
 
@@ -79,8 +79,8 @@ class NtpClock(Configuration):
         host, colon, port = self.server.strip().partition(":")
         if colon and not (port.isdecimal() and port.isascii() and 0 < int(port) < 65536):
             raise ConfigurationError(
-                "`server` must be a host, with a port from 1 to 65535 after a colon if there is "
-                f"one. Received: server={self.server!r}."
+                "`server` must be a host, optionally followed by a colon and a port from 1 to "
+                f"65535. Received: server={self.server!r}."
             )
         return host, int(port) if colon else 123
 

@@ -1,7 +1,7 @@
-"""Who is whose neighbor among the workers that exchange updates; pure.
+"""The tree of workers that exchange updates; pure.
 
-The workers form a tree, so that an update takes one way to each of them. It is a function of the
-ordered list of members alone: whoever knows the list knows the tree.
+In a tree there is exactly one path for an update to each worker. The tree depends only on the
+ordered list of members.
 """
 
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ MAX_DOWNSTREAMS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seat:
-    """Where one worker can be reached.
+    """The network address of one worker.
 
     Attributes:
-        worker: its number.
-        host: address of its port.
+        worker: number of the worker.
+        host: host of its port.
         port: number of its port.
-        attempt: of its task, and grows; each is an origin of updates of its own.
+        attempt: number of its task attempt, increasing. Each attempt is a separate origin.
     """
 
     worker: int
@@ -39,13 +39,13 @@ class Seat:
 class Topology:
     """A tree of workers.
 
-    "plain" hangs all of them on the first. "mesh" fills the tree level by level in the order of
-    `members`, `max_downstreams` below each, so 8,192 members are at most 5 steps from the first.
+    "plain" makes all workers children of the first. "mesh" fills the tree level by level in the
+    order of `members`, with `max_downstreams` children each, so 8,192 members have depth 5.
 
     Attributes:
         members: all workers, each once.
         mode: "plain" or "mesh".
-        max_downstreams: below each worker, in "mesh" (default 8).
+        max_downstreams: maximum children of each worker in "mesh". Default 8.
 
     Example:
         >>> tree = Topology(members=(4, 7, 9, 5), mode="mesh", max_downstreams=2)
@@ -59,13 +59,13 @@ class Topology:
     _places: dict[int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse an unknown mode, a tree that cannot grow, and members named twice."""
+        """Validate the mode, `max_downstreams` and that members are unique."""
         check_choice("mode", self.mode, MODES)
         check_count("max_downstreams", self.max_downstreams)
         places = {member: place for place, member in enumerate(self.members)}
         if len(places) != len(self.members):
             raise ConfigurationError(
-                f"`members` must differ from one another. Received: members={self.members!r}."
+                f"`members` must be unique. Received: members={self.members!r}."
             )
         object.__setattr__(self, "_places", places)
 
@@ -74,23 +74,23 @@ class Topology:
         return max(1, len(self.members)) if self.mode == "plain" else self.max_downstreams
 
     def upstream(self, member: int) -> int | None:
-        """Whom `member` hangs on; None for the first."""
+        """Return the parent of `member`; None for the first member."""
         place = self._places[member]
         return self.members[(place - 1) // self._breadth] if place else None
 
     def downstreams(self, member: int) -> tuple[int, ...]:
-        """Who hangs on `member`."""
+        """Return the children of `member`."""
         first = self._places[member] * self._breadth + 1
         return self.members[first : first + self._breadth]
 
     def neighbors(self, member: int) -> tuple[int, ...]:
-        """The upstream, if any, then the downstreams."""
+        """Return the parent, if any, then the children."""
         upstream = self.upstream(member)
         return (*(() if upstream is None else (upstream,)), *self.downstreams(member))
 
     @property
     def depth(self) -> int:
-        """Steps from the first member to the farthest."""
+        """Number of steps from the first member to the farthest."""
         place, steps = len(self.members) - 1, 0
         while place > 0:
             place, steps = (place - 1) // self._breadth, steps + 1

@@ -24,21 +24,20 @@ _JOIN_S = 5.0
 
 
 class UpdateMesh:
-    """Carries updates between the workers of a run, over the connections of a `PeerPort`.
+    """Exchange updates between the workers of a run, over the connections of a `PeerPort`.
 
-    Every update reaches every other worker once, those of each worker in order, whatever
-    connections break meanwhile; see `Peer`. All methods may be called from any thread.
+    Every update reaches every other worker exactly once, and each worker's updates arrive in
+    order, even if connections break; see `Peer`. All methods are thread-safe.
 
-    A worker that takes nothing reads nothing more once its inbox is full; then its neighbors'
-    `publish` waits. It goes on reading, inbox full or not, while it waits for others itself: in
-    `publish`, `wait_for` and inside `reading_all`. So two workers never wait for one
-    another. A neighbor that nobody listens to is not silent.
+    Backpressure: a worker stops reading while its inbox is full, so its neighbors block in
+    `publish`. To avoid deadlock, it keeps reading while it blocks itself in `publish`, `wait_for`
+    or `reading_all`. A neighbor whose messages are left unread does not time out.
 
     Attributes:
         me: (worker, attempt) of this worker.
-        on_catch_up: called from a thread of the mesh with a neighbor's (worker, attempt)
-            when this worker has missed more than its neighbors keep: fetch a whole state from
-            there, then call `restored`.
+        on_catch_up: called on a mesh thread with a neighbor's (worker, attempt) when this worker
+            has missed more updates than its neighbors keep. Fetch a full state from that neighbor,
+            then call `restored`.
     """
 
     def __init__(
@@ -56,22 +55,21 @@ class UpdateMesh:
         max_log_bytes: int = MAX_BYTES,
         on_catch_up: Callable[[Origin], None] = lambda _: None,
     ) -> None:
-        """Take the connections of `port` that come for updates; nobody is connected yet.
+        """Register with `port`; start without neighbors.
 
         Args:
-            port: this worker's.
-            me: (worker, attempt); never used before.
-            name: what the threads' names begin with.
-            max_pending_bytes: `publish` waits while more than that is to be sent to a neighbor.
-                While as much waits to be taken, and the worker is busy, nothing more is read.
-            heartbeat_s: how often neighbors compare what they have.
-            peer_timeout_s: a neighbor that sends nothing, or takes nothing, for so long is
-                dropped.
-            connect_timeout_s: how long an attempt to connect may take, at most.
-            chunk_bytes: larger messages are sent in pieces of this size.
-            max_log_messages: how many updates are kept for those who missed them.
-            max_log_bytes: how many bytes of them.
-            on_catch_up: see above.
+            port: this worker's port.
+            me: (worker, attempt); must not have been used before.
+            name: prefix of the threads' names.
+            max_pending_bytes: `publish` blocks while a neighbor's send queue is larger. Reading
+                pauses while the inbox is larger.
+            heartbeat_s: interval at which neighbors compare versions, in seconds.
+            peer_timeout_s: a neighbor that sends or receives nothing for this long is dropped.
+            connect_timeout_s: timeout of one connection attempt, in seconds.
+            chunk_bytes: larger messages are sent in chunks of this size.
+            max_log_messages: maximum number of updates kept for retransmission.
+            max_log_bytes: maximum size of these updates, in bytes.
+            on_catch_up: see the class.
         """
         self.me, self.on_catch_up = me, on_catch_up
         self._port, self._name = port, name
@@ -79,7 +77,7 @@ class UpdateMesh:
         self._peer_timeout_s, self._connect_timeout_s = peer_timeout_s, connect_timeout_s
         self._peer = Peer(
             me,
-            # The timer thread sets the pace; its clock may be a little early.
+            # The timer thread may fire slightly early.
             heartbeat_s=heartbeat_s / 2,
             timeout_s=peer_timeout_s,
             max_log_messages=max_log_messages,
@@ -89,32 +87,32 @@ class UpdateMesh:
         self._news, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
         self._closed = threading.Event()
         self._links: dict[Origin, MeshLink] = {}
-        self._newest: dict[int, int] = {}  # worker -> its newest attempt heard of
+        self._newest: dict[int, int] = {}  # worker -> its newest known attempt
         self._upstream: Seat | None = None
         self._awaited: frozenset[Origin] = frozenset()
-        self._early: dict[Origin, Connection] = {}  # came before `reshape` told of them
+        self._early: dict[Origin, Connection] = {}  # arrived before the matching `reshape`
         self._dial: _Dial | None = None
         self._inbox: list[Update] = []
         self._inbox_bytes = 0
-        self._waits = 0  # of this worker for others
+        self._waits = 0  # running waits of this worker for other workers
         self._space = threading.Condition(self._lock)  # in the inbox
         self._taken: dict[Origin, int] = {}
         self._threads: list[threading.Thread] = []
         self._start("timer", self._keep_time, heartbeat_s)
         port.on(_INTRODUCTION, self._arrived)
 
-    # -- what the worker calls --------------------------------------------------------------
+    # -- API of the worker ------------------------------------------------------------------
 
     def reshape(
         self, seats: Sequence[Seat], *, mode: str, max_downstreams: int = MAX_DOWNSTREAMS
     ) -> None:
-        """Be part of the tree of `seats`, in this order; all workers are to be told the same.
+        """Join the tree of `seats`; call it with the same sequence on every worker.
 
-        Returns at once: neighbors that stay keep their connection, others are connected on
-        threads, and tried again until the next `reshape`.
+        Returns immediately. Connections to remaining neighbors are kept. New neighbors are
+        connected on threads, with retries until the next `reshape`.
 
         Raises:
-            ConfigurationError: if this worker is not among them.
+            ConfigurationError: if this worker is not in `seats`.
         """
         members = tuple(seat.worker for seat in seats)
         topology = Topology(members=members, mode=mode, max_downstreams=max_downstreams)
@@ -144,11 +142,11 @@ class UpdateMesh:
             self._dial_upstream()
 
     def publish(self, payload: Any) -> int:
-        """Send this worker's next update to all others; returns its sequence number, from 1.
+        """Send an update to all other workers; return its sequence number, from 1.
 
-        Waits while more than `max_pending_bytes` are to be sent to a neighbor that takes some of
-        them at least every `peer_timeout_s`; drops one that does not. Nothing is copied:
-        `payload`, bytes-like or a contiguous array, must not change any more.
+        Blocks while a neighbor's send queue exceeds `max_pending_bytes`. Drops a neighbor that
+        receives nothing for `peer_timeout_s`. `payload`, bytes-like or a contiguous array, is not
+        copied and must not change afterwards.
         """
         view = payload if isinstance(payload, bytes) else memoryview(payload)
         if isinstance(view, memoryview):
@@ -162,9 +160,9 @@ class UpdateMesh:
         return sequence
 
     def take(self) -> list[Update]:
-        """What has been delivered since the last call; each origin's updates in order.
+        """Return the updates delivered since the last call, in order for each origin.
 
-        Take often: a worker that does not holds up its neighbors, see above.
+        Call it often: a full inbox blocks the neighbors.
         """
         with self._lock:
             taken, self._inbox = self._inbox, []
@@ -174,15 +172,15 @@ class UpdateMesh:
         return taken
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until something can be taken; whether it can. Ends when the mesh is closed."""
+        """Wait until the inbox is not empty or the mesh is closed; return whether it is not."""
         with self._lock:
             self._news.wait_for(lambda: self._inbox or self._closed.is_set(), timeout_s)
             return bool(self._inbox)
 
     def wait_for(self, versions: Mapping[Origin, int], *, timeout_s: float) -> bool:
-        """Wait until everything up to `versions` has been delivered, taken or not; whether it has.
+        """Wait until all updates up to `versions` are delivered; return whether they are.
 
-        Ends when the mesh is closed.
+        Also returns when the mesh is closed.
         """
         with self._lock, self.reading_all():
             self._news.wait_for(
@@ -192,7 +190,7 @@ class UpdateMesh:
 
     @contextlib.contextmanager
     def reading_all(self) -> Generator[None]:
-        """Read everything that comes, whatever waits to be taken: this worker waits for others."""
+        """Keep reading even if the inbox is full, while this worker waits for other workers."""
         with self._lock:
             self._waits += 1
             self._space.notify_all()
@@ -203,10 +201,9 @@ class UpdateMesh:
                 self._waits -= 1
 
     def restored(self, versions: Mapping[Origin, int]) -> None:
-        """This worker's state was replaced by one that includes everything up to `versions`.
+        """Record that this worker's state was replaced by one that includes `versions`.
 
-        What has been delivered beyond, own updates too, can be taken again; what waited is
-        forgotten.
+        Clears the inbox and delivers later updates again, including this worker's own.
         """
         with self._lock:
             self._inbox.clear()
@@ -217,33 +214,33 @@ class UpdateMesh:
 
     @property
     def versions(self) -> dict[Origin, int]:
-        """Origin -> the number up to which everything has been delivered, taken or not."""
+        """Origin -> highest sequence number up to which all updates are delivered."""
         with self._lock:
             return self._peer.versions
 
     @property
     def taken_versions(self) -> dict[Origin, int]:
-        """Origin -> the last number published, restored or handed out by `take`.
+        """Origin -> last sequence number published, restored or returned by `take`.
 
-        That is what the state of a worker includes that applies what it takes.
+        The state of a worker that applies all taken updates includes exactly these.
         """
         with self._lock:
             return dict(self._taken)
 
     @property
     def neighbors(self) -> frozenset[Origin]:
-        """Who is connected now."""
+        """The connected neighbors."""
         with self._lock:
             return frozenset(self._links)
 
     @property
     def pending_bytes(self) -> int:
-        """What waits to be sent now, to all neighbors together."""
+        """Bytes queued for all neighbors together."""
         with self._lock:
             return sum(link.pending_bytes for link in self._links.values())
 
     def close(self) -> None:
-        """Hang up on everybody and end all threads; the port stays open."""
+        """Close all connections and stop all threads; the port stays open."""
         self._port.off(_INTRODUCTION)
         with self._lock:
             self._closed.set()
@@ -261,7 +258,7 @@ class UpdateMesh:
             if thread is not threading.current_thread():
                 thread.join(_JOIN_S)
 
-    # -- neighbors come and go; with the lock held -----------------------------------------
+    # -- membership changes; with the lock held --------------------------------------------
 
     def _attach(self, origin: Origin, connection: Connection, *, welcome: bool) -> None:
         for link in list(self._links.values()):
@@ -288,7 +285,7 @@ class UpdateMesh:
             self._dial_upstream()
 
     def _carry_out(self, actions: Iterable[Action]) -> list[MeshLink]:
-        """Do what the peer wants; returns the links that something was put into."""
+        """Carry out the peer's actions; return the links with newly queued messages."""
         used: list[MeshLink] = []
         for action in actions:
             match action:
@@ -310,7 +307,7 @@ class UpdateMesh:
         return used
 
     def _wait_for_room(self, links: Iterable[MeshLink]) -> None:
-        """Wait until none of `links` has too much to send; drops one that takes nothing."""
+        """Wait until all send queues of `links` have room; drop links that time out."""
         for link in links:
             while link.pending_bytes > self._max_pending_bytes and not self._closed.is_set():
                 remaining_s = link.moved_s + self._peer_timeout_s - time.monotonic()
@@ -320,7 +317,7 @@ class UpdateMesh:
                 self._room.wait(remaining_s)
 
     def _wait_for_space(self, link: MeshLink) -> None:
-        """Wait until the worker has taken enough, or waits for others itself."""
+        """Wait until the inbox has room, or this worker waits for other workers."""
         self._space.wait_for(
             lambda: (
                 self._inbox_bytes <= self._max_pending_bytes
@@ -363,7 +360,7 @@ class UpdateMesh:
             while link.send_some(self._room):
                 pass
         except OSError:
-            pass  # the reader notices the same
+            pass  # the reader thread handles the error
         with self._lock:
             self._lose(link)
 
@@ -376,8 +373,8 @@ class UpdateMesh:
                     if link.gone:
                         break
                     used = self._carry_out(self._peer.received(link.origin, message))
-                    # Who sends faster than this worker can pass on has to wait as well. Not for
-                    # what goes back to it: it may be waiting for this worker in the same way.
+                    # Backpressure on a neighbor that sends faster than this worker can forward.
+                    # Excludes messages back to that neighbor, which could deadlock.
                     self._wait_for_room(other for other in used if other is not link)
                     self._wait_for_space(link)
                 del frame, message
@@ -412,7 +409,7 @@ class UpdateMesh:
             elif origin in self._awaited:
                 self._attach(origin, connection, welcome=True)
             elif len(self._early) < _MAX_EARLY or origin in self._early:
-                # Others may hear of a new tree before this worker does.
+                # Other workers may receive a new tree before this worker does.
                 if (before := self._early.pop(origin, None)) is not None:
                     before.close()
                 self._early[origin] = connection
@@ -420,7 +417,7 @@ class UpdateMesh:
                 connection.close()
 
     def _reach(self, dial: "_Dial") -> None:
-        """Try to connect to the upstream until that succeeds or it is somebody else."""
+        """Connect to the upstream, with retries until it succeeds or the upstream changes."""
         pause_s = 0.05
         while not dial.stopped.is_set():
             connection = None
@@ -435,7 +432,7 @@ class UpdateMesh:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _attempt(self, dial: "_Dial") -> Connection:
-        """A connection that the upstream has welcomed."""
+        """Open a connection that the upstream has accepted."""
         seat = dial.seat
         connection = self._port.connect(
             (seat.host, seat.port),
@@ -452,11 +449,11 @@ class UpdateMesh:
             connection.socket.settimeout(_ATTEMPT_S)
             answer: Message | None = None
             while not dial.stopped.is_set():
-                with contextlib.suppress(TimeoutError):  # it does not know this worker yet
+                with contextlib.suppress(TimeoutError):  # the upstream may lack the new tree
                     answer = connection.receive(max_payload_bytes=0)
                     break
             if answer is None or answer.kind != _WELCOME:
-                raise NetworkError("it turned this worker away.")
+                raise NetworkError("the upstream rejected this worker.")
             connection.socket.settimeout(None)
         except BaseException:
             connection.close()
@@ -465,7 +462,7 @@ class UpdateMesh:
 
 
 class _Dial:
-    """One search for an upstream."""
+    """A running connection attempt to an upstream."""
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
@@ -474,10 +471,10 @@ class _Dial:
         self._lock = threading.Lock()
 
     def use(self, connection: Connection) -> None:
-        """Let `stop` close this connection."""
+        """Register a connection that `stop` closes."""
         with self._lock:
             if self.stopped.is_set():
-                raise NetworkError("it is not to be reached any more.")
+                raise NetworkError("the connection attempt was canceled.")
             self._connection = connection
 
     def stop(self) -> None:

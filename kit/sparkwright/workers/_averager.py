@@ -1,4 +1,4 @@
-"""One averaging of a worker's state with the others', waited for or beside further minibatches."""
+"""Averaging of a worker's state with the others, synchronous or overlapped with training."""
 
 import struct
 import time
@@ -22,15 +22,15 @@ from .requests import WorkerSettings
 
 
 class Meta(NamedTuple):
-    """What each worker says of its share before an averaging."""
+    """A worker's report on its share, exchanged before an averaging."""
 
     minibatches: int
     examples: int
     stopping: bool
     checkpoint: bool  # after this averaging; with a delay, after the next one
-    copy: bool  # likewise, always after this one, and for the driver's memory only
-    finite: bool  # whether its parameters are; if not, its part is not averaged
-    measures: bool  # all do so in the same round, or each would make the others wait in another
+    copy: bool  # a checkpoint for the driver's memory only, always after this averaging
+    finite: bool  # whether its parameters are finite; if not, its part is not averaged
+    measures: bool  # set by rank 0, so that all workers measure in the same round
     iterations: int
     seconds: float  # computing
 
@@ -40,20 +40,20 @@ _META = struct.Struct("<qq?????qd")
 
 @dataclass(kw_only=True, slots=True)
 class Averaging:
-    """One round of a worker, and the averaging that ends it.
+    """One round of a worker, and the averaging that ends it; times are monotonic.
 
     Attributes:
-        before: what counted when the round began.
-        planned: what will count if all workers do their shares. Once the next epoch has begun,
-            that is part of it.
-        shares: worker -> what it was to train.
-        done: what this worker has trained.
-        meta: what it says of that.
-        began_s: when the round began, by the monotonic clock.
-        trained_s: when this worker had trained its share.
-        metas: worker -> what it said; known once all have met.
-        met_s: when they had.
-        averaged_s: when the average was there.
+        before: progress at the beginning of the round.
+        planned: progress after the round if all workers train their whole shares; includes the next
+            epoch once it has begun.
+        shares: worker -> assigned span.
+        done: results of this worker.
+        meta: report of this worker.
+        began_s: time at which the round began.
+        trained_s: time at which this worker finished its share.
+        metas: worker -> report; known after the exchange.
+        met_s: time of the exchange.
+        averaged_s: time at which the average was complete.
         changed: whether there is a new average.
     """
 
@@ -71,7 +71,7 @@ class Averaging:
 
     @property
     def after(self) -> Progress:
-        """What counts after it, now that all have met."""
+        """Progress after the averaging; requires the reports of all workers."""
         actual = self.before.after_round(
             self.shares,
             {worker: (m.minibatches, m.examples) for worker, m in self.metas.items()},
@@ -83,16 +83,16 @@ class Averaging:
 
     @property
     def is_as_planned(self) -> bool:
-        """Whether every worker did its share; who stops in between does not."""
+        """Whether every worker trained its whole share."""
         did = {worker: meta.minibatches for worker, meta in self.metas.items() if meta.minibatches}
         return did == {worker: span.size for worker, span in self.shares.items()}
 
 
 class Averager:
-    """Averages with the others, one averaging at a time.
+    """Average with the other workers, one averaging at a time.
 
-    With `averaging_delay` a thread of its own does, from a copy of the state, while the training
-    thread goes on. Nothing else may use the ring from `begin` to the end of `finish`.
+    With `averaging_delay`, a background thread averages a copy of the state while training
+    continues. Nothing else may use the ring between `begin` and the end of `finish`.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Averager:
         self._settings, self._member = settings, member
         self._replica, self._phases = member.replica, member.phases
         self.is_delayed = settings.master.averaging_delay > 0
-        # This worker's state at the end of the round; then how far it is from the average.
+        # This worker's state at the end of the round; later its difference from the average.
         self._copy = np.empty(member.size if self.is_delayed else 0, member.average.dtype)
         self._thread = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-averaging")
@@ -111,12 +111,12 @@ class Averager:
         self._future: Future[None] | None = None
 
     def close(self) -> None:
-        """End the thread; the ring must have been left."""
+        """Stop the thread, after leaving the ring."""
         if self._thread is not None:
             self._thread.shutdown(wait=True)
 
     def abandon(self, ring: Ring, averaging: Averaging) -> bool:
-        """Leave `ring`; whether `averaging` was complete already, and so is kept."""
+        """Leave `ring`; return whether `averaging` was already complete and is kept."""
         if self._future is None:
             return False
         ring.abort()
@@ -127,7 +127,7 @@ class Averager:
         return True
 
     def begin(self, ring: Ring, group: Group, averaging: Averaging) -> None:
-        """Start to average, and without a delay do it.
+        """Start averaging; without a delay, finish the exchange.
 
         Raises:
             NetworkError: if the ring breaks.
@@ -143,8 +143,8 @@ class Averager:
         """Wait for the average, keep it, and apply it to the replica.
 
         Args:
-            averaging: that was begun.
-            trained: whether the replica has been trained since then.
+            averaging: the averaging passed to `begin`.
+            trained: whether the replica has been trained since `begin`.
 
         Raises:
             NetworkError: if the ring breaks.
@@ -165,7 +165,7 @@ class Averager:
     # -- on either thread -------------------------------------------------------------------
 
     def _average(self, ring: Ring, group: Group, averaging: Averaging) -> None:
-        """Meet the others, and put the new average into the member's `work`."""
+        """Exchange reports and compute the new average in the member's `work`."""
         member, outer = self._member, self._settings.master.outer_optimizer
         metas = exchanged(ring, averaging.meta, _META)
         averaging.metas = {s.worker: m for s, m in zip(group.seats, metas, strict=True)}
@@ -194,7 +194,7 @@ class Averager:
             np.subtract(self._copy, work, out=self._copy)
 
     def _update_ratio(self, ring: Ring, weights: list[int]) -> float:
-        """Of what this worker did in the round; its part of the mean is in `work`."""
+        """Return the update ratio of this worker's round; `work` holds its part of the mean."""
         mine, size = weights[ring.rank], self._replica.state.trainable_size
         after = sample_of([self._member.work[:size]])
         after *= sum(weights) / mine
@@ -203,17 +203,17 @@ class Averager:
     # -- on the training thread -------------------------------------------------------------
 
     def _apply(self, averaging: Averaging, *, trained: bool) -> None:
-        """Change the replica as the new average asks."""
+        """Apply the new average to the replica."""
         member, replica, mine = self._member, self._replica, averaging.meta
         metas = averaging.metas.values()
-        # The minibatches since then, if any, count on from the most of any worker.
+        # Minibatches trained since then are added to the maximum over workers.
         if behind := max(meta.iterations for meta in metas) - mine.iterations:
             replica.iterations += behind
         average, is_finite = member.average[: member.size], mine.finite
         if not averaging.changed:
-            if all(meta.finite for meta in metas):  # nobody had anything to train
+            if all(meta.finite for meta in metas):  # no worker had data to train
                 return
-            is_finite = False  # no part could be averaged: all continue from the last average
+            is_finite = False  # no finite part: all workers continue from the last average
             replica.write(average)
         elif len(metas) > 1 or self._settings.master.outer_optimizer is not None:
             if trained and is_finite:
@@ -224,7 +224,7 @@ class Averager:
             replica.reset_updater()
 
 
-def counted_as_planned(progress: Progress, shares: Mapping[int, Span]) -> Progress:
-    """What counts after a round in which every worker does its share; examples are not known."""
+def progress_if_all_done(progress: Progress, shares: Mapping[int, Span]) -> Progress:
+    """Return the progress after a round if all workers train their shares, without examples."""
     counts = {worker: (span.size, 0) for worker, span in shares.items()}
     return progress.after_round(shares, counts, iterations=progress.iterations)

@@ -1,4 +1,4 @@
-"""A worker's part in parameter averaging: rounds of minibatches, each ended by an all-reduce."""
+"""Parameter averaging on a worker: rounds of minibatches, each followed by an all-reduce."""
 
 import contextlib
 import math
@@ -13,7 +13,7 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.protocol import Ending, Group, Progress
 from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
-from ._averager import Averager, Averaging, Meta, counted_as_planned
+from ._averager import Averager, Averaging, Meta, progress_if_all_done
 from ._control import Dismissed
 from ._flat import MEASURE_EVERY_S
 from ._member import RunMember
@@ -21,15 +21,15 @@ from ._minibatches import LocalTrainer, Pause, RoundDone, may_be_averaged
 from .requests import WorkerSettings
 from .stream import StreamedShard
 
-_OWN_MOMENTS_EVERY = 20  # minibatches, after which a worker looks whether its moments are finite
+_OWN_MOMENTS_EVERY = 20  # minibatches between checks that a worker's own moments are finite
 
 
 class _GroupEndsError(Exception):
-    """The averaging that has just ended was the last one of this group."""
+    """Raised after the last averaging of a group."""
 
 
 class AveragingWorker:
-    """Trains one shard in a group of workers until the run ends."""
+    """Train one shard in a group of workers until the run ends."""
 
     def __init__(
         self, settings: WorkerSettings[ParameterAveragingTrainingMaster], member: RunMember
@@ -59,7 +59,7 @@ class AveragingWorker:
         self._measured_s = -math.inf
 
     def run(self) -> None:
-        """Take part until dismissed."""
+        """Run until the coordinator ends the run."""
         try:
             self._member.register()
             while True:
@@ -73,7 +73,7 @@ class AveragingWorker:
             return
 
     def close(self) -> None:
-        """End all threads."""
+        """Stop all threads."""
         self._member.shards.close()  # ends a wait for another worker's data
         self._trainer.close()
         self._averager.close()
@@ -82,11 +82,11 @@ class AveragingWorker:
     # -- one group --------------------------------------------------------------------------
 
     def _serve(self, group: Group) -> None:
-        """Train with `group` until it ends one way or another, and report how."""
+        """Train with `group` until it ends, and report how it ended."""
 
         def work(ring: Ring) -> Ending:
             self._member.use_shards(group)
-            self._trainer.forget_lent()
+            self._trainer.discard_borrowed()
             self._seconds = {}
             plan = self._settings.master.checkpoint
             self._writes_next = plan is not None and plan.due(1, 0.0)
@@ -100,7 +100,7 @@ class AveragingWorker:
 
     @property
     def _progress(self) -> Progress:
-        """What counts, once the averaging that is under way has ended."""
+        """Progress after the pending averaging, if any."""
         return self._member.progress if self._pending is None else self._pending.planned
 
     @_progress.setter
@@ -135,12 +135,12 @@ class AveragingWorker:
             if self._progress.epoch == epochs:
                 if self._finish(ring, group):
                     return "stopped"
-                # What is left is an absent worker's.
+                # The remaining data belongs to an absent worker.
                 return "waiting" if member.progress.todo else "finished"
             self._progress = self._progress.after_epoch()
 
     def _is_to_evaluate(self, group: Group) -> bool:
-        """Whether this is the end of an epoch that is evaluated, and has not been."""
+        """Whether an epoch has ended whose evaluation is due."""
         settings, progress = self._settings, self._progress
         if not progress.epoch or progress.opened > progress.epoch:
             return False
@@ -149,7 +149,7 @@ class AveragingWorker:
         return due and done < progress.epoch and self._member.has_validation(group)
 
     def _call_back(self, ring: Ring, group: Group) -> bool:
-        """Wait for the driver's callbacks if any are due; True: training ends."""
+        """Wait for the driver's callbacks if any are due; return True if training ends."""
         member, settings = self._member, self._settings
         is_due = settings.callbacks and self._progress.awaits_callbacks(settings.callback_frequency)
         if not is_due:
@@ -160,7 +160,7 @@ class AveragingWorker:
         return member.await_callbacks(ring)
 
     def _shares(self, group: Group, progress: Progress) -> dict[int, Span]:
-        """Who does what in the next round; every worker comes to the same."""
+        """Assign spans for the next round; all workers compute the same result."""
         members, settings = [seat.worker for seat in group.seats], self._settings
         frequency = settings.master.frequency_in(progress.epoch)
         lend = settings.master.share_work
@@ -171,21 +171,21 @@ class AveragingWorker:
         if settings.master.share_work:
             quotas = quotas_by_speed(self._seconds, members=members, frequency=frequency)
         shares = share_out(progress.todo, epoch=progress.epoch, quotas=quotas, lend=lend)
-        if isinstance(self._member.shard, StreamedShard):  # nobody else can draw from it
+        if isinstance(self._member.shard, StreamedShard):  # readable by its own worker only
             return {worker: span for worker, span in shares.items() if span.owner == worker}
         return shares
 
-    def _lent_next(self, group: Group, shares: dict[int, Span]) -> Span | None:
-        """What this worker, if it has joined, will train after this round if all goes well."""
+    def _next_borrowed(self, group: Group, shares: dict[int, Span]) -> Span | None:
+        """Return the span that this worker, if it holds no data, is to prefetch; else None."""
         worker = self._settings.worker
         if worker < group.owners:
             return None
-        return self._shares(group, counted_as_planned(self._progress, shares)).get(worker)
+        return self._shares(group, progress_if_all_done(self._progress, shares)).get(worker)
 
     def _round(self, ring: Ring, group: Group, shares: dict[int, Span]) -> bool:
-        """Train, then average or begin to; True if a member wants to stop.
+        """Train, then average or start averaging; return True if a member stops.
 
-        An averaging that is still under way from the round before ends within this one.
+        Within this round, finishes the pending averaging of the previous one.
         """
         self._control.check()
         mine, delay = shares.get(self._settings.worker), self._settings.master.averaging_delay
@@ -207,24 +207,24 @@ class AveragingWorker:
                     mine,
                     stopping=self._control.stopping,
                     pause=pause,
-                    lent_next=self._lent_next(group, shares),
+                    next_borrowed=self._next_borrowed(group, shares),
                 )
-                if self._pending is not None:  # there were fewer minibatches than it may take
+                if self._pending is not None:  # the round had fewer minibatches than the delay
                     finish()
             except _GroupEndsError:
                 return True
             except NonFiniteLossError:
                 with contextlib.suppress(NetworkError, _GroupEndsError):
-                    finish()  # what was learned before is not lost
+                    finish()  # keep the previous average
                 raise
             progress = self._progress
-            planned = counted_as_planned(progress, shares)
+            planned = progress_if_all_done(progress, shares)
             finite = may_be_averaged(
                 done,
                 self._replica,
                 self._settings,
                 epoch=progress.epoch,
-                updater=self._looks_at_updater(progress, planned),
+                updater=self._checks_updater(progress, planned),
             )
         trained_s = time.monotonic()
         computed_s = trained_s - began_s - done.data_s - waited_s
@@ -243,10 +243,10 @@ class AveragingWorker:
             return False
         return self._finish(ring, group)
 
-    def _looks_at_updater(self, before: Progress, planned: Progress) -> bool:
-        """Whether the optimizer's moments must be finite after this round.
+    def _checks_updater(self, before: Progress, planned: Progress) -> bool:
+        """Whether to check that the optimizer's moments are finite after this round.
 
-        A worker's own reach no other: some minibatches later, or at an epoch's end, is soon enough.
+        Moments that are not averaged are checked less often, and at the end of an epoch.
         """
         if self._member.updater == "local" and planned.todo:
             frequency = self._settings.master.frequency_in(before.epoch)
@@ -254,12 +254,12 @@ class AveragingWorker:
         return self._member.updater != "reset"
 
     def _finish(self, ring: Ring, group: Group, *, trained: bool = False) -> bool:
-        """End the averaging that is under way, if there is one; True if a member wants to stop.
+        """Finish the pending averaging, if any; return True if a member stops.
 
         Args:
-            ring: of all members.
-            group: that averages.
-            trained: whether the replica has been trained since it began; default False.
+            ring: the ring of all members.
+            group: the group that averages.
+            trained: whether the replica has been trained since it began. Default False.
         """
         if (averaging := self._pending) is None:
             return False
@@ -283,12 +283,12 @@ class AveragingWorker:
                 self._copies.took(sent_s - now_s, now_s=sent_s)
         ends = any(meta.stopping for meta in metas.values())
         if self._averager.is_delayed and not (ends or averaging.is_as_planned):
-            # The next round was begun as if all had been trained.
-            raise NetworkError("a worker did not train all of its share; the group meets again.")
+            # The next round was planned as if all shares had been trained.
+            raise NetworkError("a worker did not train all of its share; the group restarts.")
         return ends
 
     def _take_histograms(self, group: Group, averaging: Averaging) -> None:
-        """Take some if they are due: `work` holds the average before the last one for now."""
+        """Compute histograms if they are due; `work` still holds the previous average."""
         member, worker = self._member, self._settings.worker
         step = member.progress.steps[worker]
         if averaging.changed and member.histograms.is_due(group, step):
@@ -301,17 +301,17 @@ class AveragingWorker:
             )
 
     def _is_to_end(self, group: Group) -> bool:
-        """Whether this round is to be the last: training stops, or workers wait to join."""
+        """Whether this round is the last: training stops, or workers wait to join."""
         return self._control.stopping.is_set() or self._control.paused >= group.generation
 
     def _leave(self, ring: Ring) -> None:
-        """Keep the average of an averaging that is under way if it was complete."""
+        """Keep the result of the pending averaging if it is complete."""
         averaging, self._pending = self._pending, None
         if averaging is not None and self._averager.abandon(ring, averaging):
             self._log(averaging)
 
     def _log(self, averaging: Averaging) -> float:
-        """Log the minibatches, which count from now on; returns now, by the monotonic clock."""
+        """Log the averaged minibatches; return the monotonic time."""
         now_s, progress = time.monotonic(), averaging.before
         mine = averaging.shares.get(self._settings.worker)
         ended_s = averaging.trained_s if self._averager.is_delayed else now_s
@@ -327,11 +327,11 @@ class AveragingWorker:
     def _meta(
         self, ring: Ring, group: Group, done: RoundDone, *, finite: bool, seconds: float
     ) -> Meta:
-        """What this worker says of its share."""
+        """Return this worker's report on its share."""
         now_s, is_first = time.monotonic(), ring.rank == 0
         plan = self._settings.master.checkpoint if is_first else None
         rounds = self._rounds_since + 1
-        if self._averager.is_delayed:  # it is announced a round ahead
+        if self._averager.is_delayed:  # checkpoints are announced a round ahead
             rounds = 1 if self._writes_next else rounds + 1
         return Meta(
             minibatches=len(done.losses),

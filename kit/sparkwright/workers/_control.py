@@ -1,4 +1,4 @@
-"""A worker's line to the coordinator: orders, answers and heartbeats."""
+"""A worker's connection to the coordinator: orders, answers and heartbeats."""
 
 import contextlib
 import queue
@@ -18,13 +18,13 @@ _EVERY_GENERATION = 1 << 62
 
 
 class Dismissed(Exception):
-    """The coordinator has let this worker go, or is gone itself."""
+    """Raised at the end of the run, or if the coordinator has disconnected."""
 
 
 class Activity:
-    """What heartbeats say of the training thread: minibatches trained, whether it computes.
+    """State of the training thread in heartbeats: minibatches trained, whether it computes.
 
-    Heartbeats come from another thread, so they alone do not show that training goes on.
+    Heartbeats are sent from another thread, so they alone do not prove progress.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Activity:
 
     @contextlib.contextmanager
     def compute(self) -> Generator[None]:
-        """The training thread computes, rather than waits for another process, during this."""
+        """Mark the training thread as computing, not waiting for another process."""
         self.computing = True
         try:
             yield
@@ -42,7 +42,7 @@ class Activity:
 
     @contextlib.contextmanager
     def wait(self) -> Generator[None]:
-        """The training thread waits for other workers during this, in the midst of computing."""
+        """Mark the training thread as waiting for other workers, within `compute`."""
         before, self.computing = self.computing, False
         try:
             yield
@@ -51,7 +51,7 @@ class Activity:
 
 
 class CurrentRing:
-    """The ring that "regroup" breaks, and the generations that are not waited for any longer."""
+    """The current ring, and the generations canceled by "regroup"."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,22 +60,22 @@ class CurrentRing:
         self._broken = 0  # all generations up to this one
 
     def use(self, ring: Ring | None, *, generation: int) -> None:
-        """Set the ring, which is that of `generation`; None: no ring any more."""
+        """Set the ring of `generation`; None: no current ring."""
         with self._lock:
             if self._ring is None or ring is None:
                 self._ring = ring
             if ring is not None and generation <= self._broken:
                 ring.abort()
 
-    def when_broken(self, abandon: Callable[[int], None]) -> None:
-        """Call `abandon` with each generation that is broken, at once if one has been."""
+    def on_canceled(self, abandon: Callable[[int], None]) -> None:
+        """Call `abandon` with each canceled generation, immediately if there is one already."""
         with self._lock:
             self._abandon = abandon
             if self._broken:
                 abandon(self._broken)
 
     def break_off(self, generation: int = _EVERY_GENERATION) -> None:
-        """Break the ring, and do not wait for those of generations up to this one."""
+        """Abort the ring and cancel generations up to this one."""
         with self._lock:
             self._broken = max(generation, self._broken)
             if self._ring is not None:
@@ -85,18 +85,19 @@ class CurrentRing:
 
 
 class ControlLine:
-    """Messages to and from the coordinator, on behalf of the training thread.
+    """Exchange messages with the coordinator on behalf of the training thread.
 
-    A reader thread takes what comes: groups and the like wait for `next_order`, answers about an
-    epoch for `answer`; "stop" and "regroup" act at once, by setting `stopping` and by breaking the
-    ring that they mean.
+    A reader thread queues orders for `next_order` and answers for `answer`. It handles "stop" and
+    "regroup" immediately, by setting `stopping` and by aborting the ring.
 
     Attributes:
-        activity: of the training thread, which heartbeats report.
-        ring: the worker's, which "regroup" breaks.
+        activity: activity of the training thread, sent with heartbeats.
+        ring: the worker's current ring, aborted by "regroup".
         stopping: set when the run ends with the next averaging.
-        histograms_asked: set when the driver wants histograms at the next moment.
-        paused: the latest generation whose ring ends with the next averaging; others join.
+        gone: set when the connection is closed.
+        histograms_asked: set when the driver requests histograms.
+        paused: the latest generation whose ring ends with the next averaging, so that workers can
+            join.
     """
 
     def __init__(self, address: Address, *, secret: bytes, timeout_s: float, name: str) -> None:
@@ -115,7 +116,7 @@ class ControlLine:
         self._answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._at_beat: Callable[[], None] | None = None
         self.paused = 0
-        # What the reader thread does with a message of each kind. All others are orders.
+        # Handlers on the reader thread, by kind. All other kinds are orders.
         self._handlers: dict[str, Callable[[Message], object]] = {
             "stop": lambda _: self.stopping.set(),
             "pause": self._pause,
@@ -141,7 +142,7 @@ class ControlLine:
         """Send one message.
 
         Raises:
-            Dismissed: if the coordinator is gone.
+            Dismissed: if the coordinator has disconnected.
         """
         try:
             self._connection.send(kind, fields, payload)
@@ -150,20 +151,20 @@ class ControlLine:
             raise Dismissed(str(error)) from None
 
     def next_order(self) -> Message:
-        """Wait for what to do next: "group", "deliver", "start" and the like.
+        """Wait for the next order, such as "group", "deliver" or "start".
 
         Raises:
-            Dismissed: at the end of the run, or when the coordinator is gone.
+            Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
-        message = self.order_within(None)
+        message = self.poll_order(None)
         assert message is not None
         return message
 
-    def order_within(self, timeout_s: float | None) -> Message | None:
-        """What to do next; None if nothing is to be done within `timeout_s` (None: no limit).
+    def poll_order(self, timeout_s: float | None) -> Message | None:
+        """Return the next order; None on timeout (`timeout_s` None: no timeout).
 
         Raises:
-            Dismissed: as `next_order`.
+            Dismissed: see `next_order`.
         """
         try:
             message = self._orders.get(timeout=timeout_s, block=timeout_s != 0)
@@ -174,17 +175,16 @@ class ControlLine:
         return message
 
     def answer(self, kind: str, *, epoch: int, round: int = 0, timeout_s: float) -> Message | None:
-        """The driver's answer about `epoch`; None if it does not come within `timeout_s`.
+        """Wait for the driver's answer about `epoch`; return None on timeout.
 
         Args:
-            kind: "verdict", "kept" or "answered". Answers about something else are late, and
-                dropped.
+            kind: "verdict", "kept" or "answered". Other answers are outdated and dropped.
             epoch: from 1.
-            round: of the epoch after it; default 0: it is about the epoch's end.
-            timeout_s: how long to wait.
+            round: round after that epoch. Default 0: the answer is about the epoch's end.
+            timeout_s: timeout in seconds.
 
         Raises:
-            Dismissed: at the end of the run, or when the coordinator is gone.
+            Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -200,40 +200,40 @@ class ControlLine:
                 return message
 
     def check(self) -> None:
-        """Go on only if somebody still wants this.
+        """Raise if this worker's run or task has ended.
 
         Raises:
-            Dismissed: if the coordinator, or the task that asked for this, is gone.
+            Dismissed: if the coordinator, or the task of this request, has disconnected.
         """
         if self.gone.is_set():
-            raise Dismissed("nobody waits for this any more")
+            raise Dismissed("the coordinator or the task has disconnected")
 
     @property
     def lost(self) -> bool:
-        """Whether the line broke without a word: the coordinator may still be there."""
+        """Whether the connection closed unexpectedly; the coordinator may still be running."""
         return self.gone.is_set() and not self._dismissed
 
-    def when_asked_for_a_snapshot(self, send: Callable[[], None]) -> None:
-        """Call `send`, on the reader's thread, when the driver cannot wait for this step's end."""
+    def on_snapshot_request(self, send: Callable[[], None]) -> None:
+        """Call `send` on the reader thread when the driver requests a state within a step."""
         self._handlers["snapshot"] = lambda _: send()
 
-    def when_time_comes(self, tell: Callable[[Message, float], None]) -> None:
-        """Call `tell` with each answer to "clock", and the monotonic clock when it came.
+    def on_clock_answer(self, tell: Callable[[Message, float], None]) -> None:
+        """Call `tell` with each answer to "clock" and its monotonic time of arrival.
 
-        On the reader's thread, which nothing else must hold up.
+        Runs on the reader thread, so `tell` must not block.
         """
         self._handlers["clock"] = lambda message: tell(message, self._connection.heard_s)
 
-    def when_called_back(self, connect_back: Callable[[int], None]) -> None:
-        """Call `connect_back`, on the reader's thread, with the ticket of each peer that waits."""
+    def on_connect_back(self, connect_back: Callable[[int], None]) -> None:
+        """Call `connect_back` on the reader thread with the ticket of each peer that dials."""
         self._handlers[CONNECT_BACK] = lambda each: connect_back(int(each.fields["ticket"]))
 
-    def at_each_beat(self, call: Callable[[], None] | None) -> None:
-        """Call `call` every second, on the heartbeat's thread; None: nothing any more."""
+    def on_heartbeat(self, call: Callable[[], None] | None) -> None:
+        """Call `call` every second on the heartbeat thread; None: stop."""
         self._at_beat = call
 
     def close(self) -> None:
-        """Hang up and end both threads."""
+        """Disconnect and stop both threads."""
         self.hang_up()
         for thread in self._threads:
             thread.join(timeout=5.0)
@@ -256,7 +256,7 @@ class ControlLine:
         self._orders.put(message)
 
     def hang_up(self) -> None:
-        """Close the line at once; every wait ends with `Dismissed`. From any thread."""
+        """Close the connection, so that all waits raise `Dismissed`; thread-safe."""
         self.gone.set()
         self._connection.close()
         self.ring.break_off()

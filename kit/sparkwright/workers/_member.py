@@ -1,4 +1,4 @@
-"""What every worker of a run does with the others, however it trains: meet, average, deliver."""
+"""Common part of averaging and sharing workers: join rings, average, send results."""
 
 import os
 import struct
@@ -35,34 +35,34 @@ from .shard import Shard, ShardServer, ShardSource
 from .stream import StreamedShard
 
 Meta = TypeVar("Meta", bound=tuple[Any, ...])
-# What the first of a ring passes on of a verdict.
+# Early-stopping decision that rank 0 sends to the ring.
 _ENDS, _GOES_ON = b"end", b"go on"
-# Likewise of the callbacks' answer: whether to end, and the learning rate; NaN: as before.
+# Answer of the callbacks: whether to end, and the learning rate; NaN: unchanged.
 _ANSWER = struct.Struct("<?d")
-# How often a ring whose first member waits for the callbacks hears from it.
+# Interval at which rank 0 sends a message to the ring while it waits for callbacks.
 _LOOK_S = 1.0
 
 
 class RunMember:
-    """A worker's seat in a run: its state, and the meetings at which it is averaged.
+    """A worker's membership in a run: its state, and averaging with the other workers.
 
     Attributes:
-        settings: the worker's.
+        settings: the worker's settings.
         replica: its copy of the network.
         shard: its examples.
         validation: its validation examples.
-        control: its line to the coordinator.
+        control: its connection to the coordinator.
         shards: other workers' examples.
-        rows: its log on the way to the driver.
-        histograms: takes some of the replica now and then.
-        average: the last average, as `ModelState.read` gives it, then the velocity of the outer
-            optimizer if there is one.
+        rows: buffer of log rows for the driver.
+        histograms: computes histograms of the replica.
+        average: the last average in the layout of `ModelState.read`, followed by the velocity of
+            the outer optimizer, if any.
         size: elements of `average` without the velocity.
-        progress: what counts at that average.
-        synchronized: whether there is a state to go on from.
-        updater: what becomes of the optimizer's moments at an averaging.
-        rounded: averages in fewer bits; None: in all.
-        phases: records what took how long.
+        progress: the progress at that average.
+        synchronized: whether the worker has a state to continue from.
+        updater: how averaging treats the optimizer's moments.
+        rounded: averages with reduced precision; None: full precision.
+        phases: records the duration of phases.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RunMember:
         phases: PhaseRecorder = NO_PHASES,
         usage: UsageMeter | None = None,
     ) -> None:
-        """Prepare; nothing is sent before `register`.
+        """Prepare the worker; `register` sends the first message.
 
         Raises:
             DataError: if the data does not fit the network.
@@ -97,14 +97,14 @@ class RunMember:
         self._port = port
         self._ring_port = RingPort(port, authenticate=settings.master.mesh.authenticate)
         self._server = ShardServer(shard, port)
-        control.ring.when_broken(self._ring_port.abandon)
+        control.ring.on_canceled(self._ring_port.abandon)
         self._device = device
         self._validation_layout = (
             BatchLayout(replica.model, validation.columns) if validation.rows else None
         )
         state = replica.state
         self.size = state.averaged_size + (state.updater_size if updater == "average" else 0)
-        # The last average, which a newcomer or the driver may ask for, and the one in the making.
+        # The last average, which the driver or new workers may request, and the next one.
         self.average = np.zeros(self.size + velocity, state.dtype)
         self.work = np.empty_like(self.average)
         self.progress = Progress()
@@ -118,7 +118,7 @@ class RunMember:
         self.synchronized = False
 
     def close(self) -> None:
-        """Hang up on the other workers."""
+        """Close the connections to other workers."""
         self._server.close()
         if isinstance(self.shard, StreamedShard):
             self.shard.close()
@@ -126,8 +126,8 @@ class RunMember:
         self._ring_port.close()
 
     def register(self) -> None:
-        """Tell the coordinator that this worker is there, with its data."""
-        self.control.when_asked_for_a_snapshot(self._send_snapshot)
+        """Register this worker and its data with the coordinator."""
+        self.control.on_snapshot_request(self._send_snapshot)
         self.control.send(
             "register",
             {
@@ -143,7 +143,7 @@ class RunMember:
         )
 
     def report(self, group: Group, ending: Ending, failure: Failure | None = None) -> None:
-        """Tell the coordinator how the meeting with `group` ended."""
+        """Report to the coordinator how training with `group` ended."""
         self.rows.flush()
         self.control.send(
             "report",
@@ -156,16 +156,16 @@ class RunMember:
         )
 
     def failure_of(self, error: Exception) -> Failure:
-        """Describe an exception that is being handled."""
+        """Describe an exception; call it in an `except` block."""
         return failure_of(error, worker=self.settings.worker, host=self.control.local_host)
 
-    # -- meeting ----------------------------------------------------------------------------
+    # -- ring -------------------------------------------------------------------------------
 
     def meet(self, group: Group, work: Callable[[Ring], Ending]) -> tuple[Ending, Failure | None]:
-        """Meet the members of `group` in a ring and do `work` with it; how that ended.
+        """Join the ring of `group` and run `work` with it; return how it ended.
 
         Raises:
-            Dismissed: at the end of the run, or when the coordinator is gone.
+            Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
         ring: Ring | None = None
         try:
@@ -181,14 +181,14 @@ class RunMember:
             self.leave(ring, group)
 
     def use_shards(self, group: Group) -> None:
-        """Know where the members of `group` hand out their examples."""
+        """Use the addresses of the members of `group` to read their examples."""
         self.shards.use({s.worker: (s.host, s.port) for s in group.seats}, group.rows)
 
     def join(self, group: Group) -> Ring:
-        """Meet the members of `group` in a ring.
+        """Join the ring of `group`.
 
         Raises:
-            NetworkError: if one does not come in time.
+            NetworkError: if a neighbor does not connect in time.
         """
         with self.phases.phase(PhaseCode.WAIT):
             ring = self._ring_port.join(
@@ -204,22 +204,22 @@ class RunMember:
         return ring
 
     def leave(self, ring: Ring | None, group: Group) -> None:
-        """Leave the ring, if there was one."""
+        """Leave the ring, if any."""
         self.control.ring.use(None, generation=group.generation)
         if ring is not None:
             ring.abort()
 
     def synchronize(self, ring: Ring, group: Group) -> None:
-        """Start from the same state as everybody else.
+        """Load the same starting state on all workers.
 
         Raises:
-            DataError: if scores are to be judged and there is nothing to compute them from.
+            DataError: if early stopping by a score has no validation examples.
             NetworkError: if the ring breaks.
         """
         if self.settings.judged and not any(group.validation_rows):
             raise DataError(
                 "early stopping by a score needs validation examples. Received: `validation` with "
-                "none. Give some, or only conditions on epochs, time and training loss."
+                "none. Pass some, or use only conditions on epochs, time and training loss."
             )
         began_s = time.monotonic()
         replica, source = self.replica, max(group.source, 0)
@@ -230,7 +230,7 @@ class RunMember:
             extras = self._fetch_start() if group.source < 0 else pack_arrays(self.extras())
             self.work[:] = self.average
         extras = _broadcast_bytes(ring, extras, source=source)
-        # Not into the average itself: half of one would be worse than the one there is.
+        # Into `work`, because an interrupted broadcast must not corrupt the current average.
         ring.broadcast(self.work, source=source)
         self.keep_average(group.progress)
         replica.write(self.average[: self.size])
@@ -244,7 +244,7 @@ class RunMember:
         self.phases.since(PhaseCode.STATE, began_s)
 
     def keep_average(self, progress: Progress, *, changed: bool = True) -> None:
-        """What is in `work` is the average now, unless nothing `changed`; `progress` counts."""
+        """Make `work` the current average, if it `changed`, and set `progress`."""
         with self._keeping:
             if changed:
                 self.average, self.work = self.work, self.average
@@ -255,7 +255,7 @@ class RunMember:
         return any(group.validation_rows[seat.worker] for seat in group.seats)
 
     def _fetch_start(self) -> bytes:
-        """The driver's state into `average`; returns what is not averaged."""
+        """Receive the driver's state into `average`; return the state that is not averaged."""
         self.control.send("fetch_start")
         message = self.control.next_order()
         if message.kind != "start":
@@ -264,26 +264,26 @@ class RunMember:
         if size != self.average.size:
             raise DataError(
                 f"the worker's network has {self.average.size} numbers to average. Received: "
-                f"{size} from the driver. Give custom layers a complete `get_config`."
+                f"{size} from the driver. Implement `get_config` of custom layers completely."
             )
         vector = np.frombuffer(message.payload, self.average.dtype, size)
         np.copyto(self.average, vector)
         return bytes(memoryview(message.payload)[vector.nbytes :])
 
     def extras(self) -> list[NDArray[Any]]:
-        """What is not averaged, as worker 0 would have it."""
+        """Return the state that is not averaged, with the seeds of worker 0."""
         state = self.replica.state
         values = state.read_extras()
         state.own_seeds(values, worker=-self.settings.worker)
         return values
 
     def write_extras(self, content: bytes, *, workers: int = 1) -> None:
-        """Take over what is not averaged.
+        """Load the state that is not averaged.
 
         Args:
-            content: as worker 0 would have it; of a checkpoint, followed by each of the other
-                workers' own state, and by what rounding has lost at each of all.
-            workers: whose state may follow; default 1.
+            content: the state of worker 0. In a checkpoint, followed by the own state of each other
+                worker and by the rounding errors of all workers.
+            workers: number of workers whose state may follow. Default 1.
         """
         state, worker = self.replica.state, self.settings.worker
         like = state.read_extras()
@@ -303,9 +303,9 @@ class RunMember:
         return state.write_extras(values)
 
     def mean(self, ring: Ring, weights: list[int], own: NDArray[Any] | None = None) -> bool:
-        """This worker's part of the weighted mean of all, in `work`; False if all weigh nothing.
+        """Write this worker's part of the weighted mean to `work`; return False if weights are 0.
 
-        `own` is its state, without the updater's; default None: that of the replica now.
+        `own` is its state without the optimizer's. Default None: the current state of the replica.
         """
         total, mine = sum(weights), weights[ring.rank]
         if not total:
@@ -321,13 +321,13 @@ class RunMember:
         return True
 
     def take_outer_step(self, outer: OuterOptimizer) -> None:
-        """From the mean in `work`, and the last average, to the new parameters and velocity."""
+        """Apply the outer optimizer to the mean in `work`, in place."""
         parameters = slice(self.replica.state.trainable_size)
         before, after = self.average, self.work
         outer.step(before[parameters], after[parameters], before[self.size :], after[self.size :])
 
     def validate(self, ring: Ring) -> None:
-        """Loss and metrics of the network over everybody's validation data."""
+        """Compute loss and metrics on the validation data of all workers."""
         began_s = time.monotonic()
         replica, shard = self.replica, self.validation
         replica.reset_metrics()
@@ -343,7 +343,7 @@ class RunMember:
                 self.control.activity.steps += 1
         sums = np.concatenate([[loss_sum, shard.rows], replica.metric_state()])
         scored_s = self.phases.since(PhaseCode.VALIDATE, began_s)
-        ring.all_gather(b"")  # wait for those with more validation data
+        ring.all_gather(b"")  # wait for workers with more validation data
         ring.all_reduce(sums)
         self.phases.since(PhaseCode.WAIT, scored_s)
         metrics = replica.metric_results(sums[2:])
@@ -361,10 +361,10 @@ class RunMember:
             )
 
     def await_verdict(self, ring: Ring) -> bool:
-        """Wait, after `validate`, for what the driver says of the epoch; True: training ends.
+        """Wait, after `validate`, for the driver's decision; return True if training ends.
 
-        The first of the ring asks, and sends its average if it is the best so far. The others wait
-        for that one, so all go on, or none.
+        Rank 0 waits for the driver, sends its average if it is the best so far, and broadcasts the
+        decision, so that all workers act alike.
 
         Raises:
             NetworkError: if the driver does not answer in time, or the ring breaks.
@@ -384,14 +384,14 @@ class RunMember:
         return ends
 
     def await_callbacks(self, ring: Ring) -> bool:
-        """Wait until the driver's callbacks of this moment have run; True: training ends.
+        """Wait until the driver's callbacks have run; return True if training ends.
 
-        They may take as long as they like: the first of the ring asks, and the others hear from
-        it every second. All continue with the learning rate that the callbacks have set.
+        There is no timeout: rank 0 waits and sends a message to the ring every second. All workers
+        continue with the learning rate set by the callbacks.
 
         Raises:
             NetworkError: if the ring breaks.
-            Dismissed: at the end of the run, or when the coordinator is gone.
+            Dismissed: at the end of the run, or if the coordinator has disconnected.
         """
         began_s, answer = time.monotonic(), b""
         now = {"epoch": self.progress.epoch, "round": self.progress.round}
@@ -418,7 +418,7 @@ class RunMember:
         if answer is None:
             raise NetworkError(
                 f"worker {self.settings.worker}, and all others with it, waited {timeout_s:g} s "
-                f"for the driver's verdict on epoch {epoch}. If the driver is only busy, raise "
+                f"for the driver's decision on epoch {epoch}. If the driver is busy, increase "
                 "`MeshConfig(peer_timeout_s=…)`."
             )
         return answer
@@ -426,30 +426,30 @@ class RunMember:
     # -- to the driver ----------------------------------------------------------------------
 
     def send_checkpoint(self, ring: Ring, group: Group, *, write: bool = True) -> None:
-        """Send the driver, from rank 0, all that is needed to continue from the last average.
+        """Send a checkpoint of the last average from rank 0 to the driver.
 
-        It keeps this in memory; with `write` in a file, too.
+        The driver keeps it in memory and, with `write`, in a file.
         """
         with self.phases.phase(PhaseCode.CHECKPOINT):
             self._send_checkpoint(ring, group, write=write)
 
     def _send_checkpoint(self, ring: Ring, group: Group, *, write: bool) -> None:
         state = self.replica.state
-        # Before they meet: the checkpoint is to have everybody's rows in its log.
+        # First, so that the checkpoint's log contains the rows of all workers.
         self.rows.flush()
         complete = group.is_complete
         own, lost = pack_arrays(state.read_counters()), []
         if not state.own_updater:
             own = ring.all_gather(own)
-        elif complete and write:  # moments are too large to be gathered by all
+        elif complete and write:  # moments are too large to gather on all workers
             own = self._of_all(ring, own)
-        else:  # nor does the driver's memory hold those of every worker
+        else:  # the driver's memory does not hold the moments of every worker
             own, complete = ring.all_gather(b""), False
         if self.rounded is not None and complete and write:
             lost = self._of_all(ring, self.rounded.lost.tobytes())
         if ring.rank:
             return
-        # Without the state of an absent worker, all get theirs from the first of the ring.
+        # If a worker is absent, all workers later get the state of rank 0.
         own, lost = (
             [
                 one
@@ -464,12 +464,12 @@ class RunMember:
         self._send_average("checkpoint", (first, fixed, *own[1:], *lost), {"write": write})
 
     def _of_all(self, ring: Ring, mine: bytes) -> list[bytes]:
-        """Every worker's large `mine`, by rank, at the first of the ring; nothing elsewhere."""
+        """Gather large contents by rank on rank 0; return empty bytes on other ranks."""
         everyone = (_broadcast_bytes(ring, mine, source=rank) for rank in range(ring.size))
         return [b"" if ring.rank else each for each in everyone]
 
     def deliver(self) -> None:
-        """Send the driver the last average, and the counters as worker 0 would have them."""
+        """Send the driver the last average, and the counters with the seeds of worker 0."""
         with self.phases.phase(PhaseCode.DELIVER):
             replica = self.replica
             replica.write(self.average[: self.size])
@@ -478,11 +478,11 @@ class RunMember:
             self._send_average("result", (pack_arrays(counters),))
 
     def send_vector(self, vector: NDArray[Any]) -> None:
-        """Send the driver a state to keep if the run has to end at once."""
+        """Send the driver a state to keep if the run ends immediately."""
         self._send_average("result", (), vector=vector)
 
     def _send_snapshot(self) -> None:
-        """Send the driver the last average, from the control line's thread, in mid-step."""
+        """Send the driver the last average, on the reader thread, even within a step."""
         with self._keeping:
             if self.progress.averagings:
                 self._send_average("result", ())
@@ -511,7 +511,7 @@ class RunMember:
 
 
 def exchanged(ring: Ring, mine: Meta, layout: struct.Struct) -> list[Meta]:
-    """What each worker of the ring tells the others, by rank; `layout` is that of a named tuple."""
+    """All-gather a named tuple, encoded by `layout`; return the tuples by rank."""
     kind: Any = type(mine)
     contents = ring.all_gather(layout.pack(*mine), same_size=True)
     return [kind(*layout.unpack(content)) for content in contents]

@@ -1,4 +1,4 @@
-"""Minibatches by their place, and a worker's share of a round of them."""
+"""Gathering and training of minibatches, and of a worker's share of a round."""
 
 import math
 import threading
@@ -34,20 +34,20 @@ from .shard import Shard, ShardSource
 from .stream import StreamedShard
 
 Block = dict[str, NDArray[Any]]
-# A compiled call cannot be interrupted, so it should not take much longer than this.
+# Target duration of a compiled call, which cannot be interrupted.
 _CALL_S = 0.5
 
 
 @dataclass(slots=True)
 class RoundDone:
-    """What one worker did in one round.
+    """Results of one worker in one round.
 
     Attributes:
         losses: (minibatches,) float32.
         examples: (minibatches,) int32.
-        metrics: the compiled metrics since the epoch began.
+        metrics: the compiled metrics since the beginning of the epoch.
         data_s: seconds spent waiting for minibatches.
-        readings: further columns of the log, known of the last minibatch only.
+        readings: further log columns, for the last minibatch only.
     """
 
     losses: NDArray[np.float32]
@@ -58,12 +58,11 @@ class RoundDone:
 
 
 class Pause(NamedTuple):
-    """What to do in the midst of a round.
+    """A callback within a round.
 
     Attributes:
-        after: minibatches that come before it, at least 1. With fewer in the round nothing is
-            done.
-        call: does it.
+        after: minibatches before the call, at least 1. A round with fewer does not call.
+        call: the callback.
     """
 
     after: int
@@ -71,10 +70,10 @@ class Pause(NamedTuple):
 
 
 class Minibatches:
-    """Gathers the examples of spans, in the order in which their epoch visits them, and trains.
+    """Gather the examples of spans in the order of their epoch, and train on them.
 
     Attributes:
-        step_s: seconds that a minibatch of the last block took; infinite before the first.
+        step_s: seconds per minibatch of the last block; infinite before the first.
     """
 
     def __init__(
@@ -89,12 +88,12 @@ class Minibatches:
         """Match the shard's columns with the network.
 
         Args:
-            settings: of the worker.
-            replica: what is trained.
+            settings: settings of the worker.
+            replica: the replica to train.
             shard: this worker's data.
-            shards: gives other workers' data.
-            phases: records what took how long; default: nothing is recorded.
-            activity: counts minibatches; default: nobody asks.
+            shards: other workers' data.
+            phases: records the duration of phases. Default: no recording.
+            activity: counts minibatches. Default None: not reported.
 
         Raises:
             DataError: if the data does not fit the network.
@@ -110,17 +109,17 @@ class Minibatches:
 
     @property
     def layout(self) -> BatchLayout:
-        """Which column feeds which input; known once there is data."""
+        """Mapping of columns to inputs; available after the first data."""
         assert self._layout is not None
         return self._layout
 
     def gather(self, span: Span) -> list[Block]:
-        """The minibatches of `span`, in order: full ones as one block, a shorter one as another.
+        """Return the minibatches of `span` in order: full ones in one block, a shorter in another.
 
         Each array of a block has shape (minibatches, batch, ...).
 
         Raises:
-            NetworkError: if another worker's data cannot be had.
+            NetworkError: if another worker's data is unavailable.
         """
         settings = self._settings
         mine = span.owner == settings.worker
@@ -147,7 +146,7 @@ class Minibatches:
         return blocks
 
     def per_epoch(self, owner: int, rows: int) -> int:
-        """Minibatches of an epoch in the data of `owner`, who has so many `rows`."""
+        """Return the minibatches per epoch of worker `owner`, which has `rows` examples."""
         master = self._settings.master
         if master.steps_per_epoch is None:
             return minibatch_count(rows, master.batch_size_per_worker)
@@ -156,7 +155,7 @@ class Minibatches:
         )[owner]
 
     def _order(self, owner: int, shard: Any, number: int) -> NDArray[np.int64]:
-        """The order of pass `number` over the data of `owner`, in `shard`."""
+        """Return the order of examples in pass `number` over `shard` of worker `owner`."""
         if self._orders.get(owner, (-1, None))[0] != number:
             master = self._settings.master
             order = epoch_order(
@@ -179,18 +178,18 @@ class Minibatches:
         backwards: bool = False,
         stopping: threading.Event | None = None,
     ) -> RoundDone:
-        """Train blocks one after another; with hooks, minibatch by minibatch.
+        """Train blocks in order; with hooks, minibatch by minibatch.
 
         Args:
-            blocks: of `span`.
-            span: what is being trained; None: nothing.
+            blocks: the blocks of `span`.
+            span: the span to train, or None.
             data_s: seconds spent waiting for the blocks.
-            done: minibatches of the span before these; default 0.
-            backwards: whether it is trained from its end; default False.
-            stopping: ends training after a block; default None: nothing does.
+            done: minibatches of the span trained before. Default 0.
+            backwards: whether the span is trained from its end. Default False.
+            stopping: if set, ends training after a block. Default None.
 
         Raises:
-            NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
+            NonFiniteLossError: if a loss is NaN or infinite and the master stops at that.
         """
         losses, examples = list[NDArray[np.float32]](), list[int]()
         metrics: dict[str, float] = {}
@@ -236,7 +235,7 @@ class Minibatches:
     def _check(
         self, losses: NDArray[np.float32], span: Span, *, done: int, backwards: bool
     ) -> None:
-        """Raise if a loss is NaN or infinite and that is to stop the run."""
+        """Raise if a loss is NaN or infinite and the master stops at that."""
         if not self._settings.stop_at_non_finite or np.isfinite(losses).all():
             return
         bad = int(np.flatnonzero(~np.isfinite(losses))[0])
@@ -246,17 +245,17 @@ class Minibatches:
             host="",
             reason=f"the loss became {float(losses[bad])} in epoch {span.epoch + 1}, minibatch "
             f"{minibatch + 1} of worker {span.owner}. Lower the learning rate, clip gradients or "
-            'look at that worker\'s data; `non_finite="continue"` goes on regardless.',
+            'check that worker\'s data; `non_finite="continue"` ignores this.',
         )
 
 
 def may_be_averaged(
     done: RoundDone, replica: Replica, settings: WorkerSettings[Any], *, epoch: int, updater: bool
 ) -> bool:
-    """Whether the replica's state after a round is finite, with the optimizer's if `updater`.
+    """Return whether the state after a round is finite, with the optimizer's if `updater`.
 
     Raises:
-        NonFiniteLossError: if it is not, and that is to stop the run.
+        NonFiniteLossError: if it is not finite and the master stops at that.
     """
     if not len(done.losses) or replica.state.is_finite(updater=updater):
         return True
@@ -266,7 +265,7 @@ def may_be_averaged(
 
 
 def non_finite_state(epoch: int, *, worker: int) -> NonFiniteLossError:
-    """The error for NaN or infinite parameters of `worker`, in an epoch counted from 0."""
+    """Create the error for NaN or infinite parameters of `worker`; `epoch` counts from 0."""
     return NonFiniteLossError(
         worker=worker,
         host="",
@@ -277,7 +276,7 @@ def non_finite_state(epoch: int, *, worker: int) -> NonFiniteLossError:
 
 
 class LocalTrainer:
-    """Trains shares of minibatches; those of its own shard are gathered ahead on another thread."""
+    """Train shares of minibatches; prefetch those of the worker's own shard on a thread."""
 
     def __init__(
         self,
@@ -292,7 +291,9 @@ class LocalTrainer:
         self._data_phase = PhaseCode.FIRST_DATA
         self._minibatches = Minibatches(settings, replica, shard, shards, phases, activity)
         self._ahead: deque[tuple[Span, Future[list[Block]]]] = deque()
-        self._lent: tuple[Span, Future[list[Block]]] | None = None  # another's, gathered ahead
+        self._borrowed: tuple[Span, Future[list[Block]]] | None = (
+            None  # prefetched from another worker
+        )
         self._gatherer = (
             ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
             if settings.master.prefetch_batches
@@ -300,13 +301,13 @@ class LocalTrainer:
         )
 
     def close(self) -> None:
-        """End the prefetching thread."""
+        """Stop the prefetching thread."""
         if self._gatherer is not None:
             self._gatherer.shutdown(wait=True, cancel_futures=True)
 
-    def forget_lent(self) -> None:
-        """What was gathered ahead of others' data may have failed: they are elsewhere now."""
-        self._lent = None
+    def discard_borrowed(self) -> None:
+        """Discard prefetched data of another worker, whose address may have changed."""
+        self._borrowed = None
 
     def round(
         self,
@@ -314,22 +315,22 @@ class LocalTrainer:
         *,
         stopping: threading.Event,
         pause: Pause | None = None,
-        lent_next: Span | None = None,
+        next_borrowed: Span | None = None,
     ) -> RoundDone:
         """Train the minibatches of `share`; another worker's from the end, see `without`.
 
         Args:
-            share: what to train; None: nothing.
-            stopping: ends training after a compiled call.
-            pause: what to do in the midst of it; default None: nothing.
-            lent_next: minibatches of another worker to gather meanwhile; default None.
+            share: the span to train, or None.
+            stopping: if set, ends training after a compiled call.
+            pause: callback within the round. Default None.
+            next_borrowed: span of another worker to prefetch. Default None.
 
         Raises:
-            NonFiniteLossError: if a loss is NaN or infinite and that is to stop the run.
-            NetworkError: if another worker's data cannot be had.
+            NonFiniteLossError: if a loss is NaN or infinite and the master stops at that.
+            NetworkError: if another worker's data is unavailable.
         """
         asked_s = time.monotonic()
-        blocks = self._blocks(share, lent_next) if share is not None else []
+        blocks = self._blocks(share, next_borrowed) if share is not None else []
         data_s = time.monotonic() - asked_s
         if blocks:
             self._phases.add(self._data_phase, asked_s, asked_s + data_s)
@@ -343,7 +344,7 @@ class LocalTrainer:
         )
 
     def _pieces(self, blocks: list[Block], pause: Pause | None) -> Iterator[Block]:
-        """Cut blocks into calls that should take no longer than about `_CALL_S`."""
+        """Split blocks into calls of about `_CALL_S` at most."""
         left = pause.after if pause is not None else 0
         for block in blocks:
             steps, start = next(iter(block.values())).shape[0], 0
@@ -352,25 +353,25 @@ class LocalTrainer:
                 if left:
                     stop = min(stop, start + left)
                 yield {name: array[start:stop] for name, array in block.items()}
-                # The piece has been trained when the next one is asked for.
+                # The caller has trained this piece when it requests the next one.
                 if pause is not None and left and not (left := left - (stop - start)):
                     pause.call()
                 start = stop
 
-    def _blocks(self, share: Span, lent_next: Span | None) -> list[Block]:
-        """The minibatches of a share, from what was gathered ahead if it is there."""
+    def _blocks(self, share: Span, next_borrowed: Span | None) -> list[Block]:
+        """Return the minibatches of a share, prefetched if possible."""
         if self._gatherer is None:
             return self._gather(share)
         if share.owner != self._settings.worker:
-            if self._lent is None or self._lent[0] != share:
-                self._lent = share, self._gatherer.submit(self._gather, share)
-            _, gathered = self._lent
-            self._lent = None
-            if lent_next is not None:
-                self._lent = lent_next, self._gatherer.submit(self._gather, lent_next)
+            if self._borrowed is None or self._borrowed[0] != share:
+                self._borrowed = share, self._gatherer.submit(self._gather, share)
+            _, gathered = self._borrowed
+            self._borrowed = None
+            if next_borrowed is not None:
+                self._borrowed = next_borrowed, self._gatherer.submit(self._gather, next_borrowed)
             return gathered.result()
         while self._ahead and self._ahead[0][0] != share:
-            self._ahead.popleft()[1].cancel()  # the run was rewound, or went on elsewhere
+            self._ahead.popleft()[1].cancel()  # the run was rewound or has skipped minibatches
         master = self._settings.master
         depth = -(-master.prefetch_batches // master.frequency_in(share.epoch))
         nexts = self._upcoming(share, depth + 1)
@@ -379,7 +380,7 @@ class LocalTrainer:
         return self._ahead.popleft()[1].result()
 
     def _upcoming(self, share: Span, count: int) -> list[Span]:
-        """This share and the next ones that are likely to follow it; none beyond the data."""
+        """Return this share and those that probably follow, up to the end of the data."""
         total = self._minibatches.per_epoch(share.owner, self._rows)
         found = [share]
         while len(found) < count:

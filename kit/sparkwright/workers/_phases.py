@@ -1,4 +1,4 @@
-"""Spans of a worker's loop: recorded, then sent to the driver with the state of the clocks."""
+"""Recording of a worker's phases as spans, and sending them to the driver with clock states."""
 
 import contextlib
 import os
@@ -18,22 +18,22 @@ from sparkwright.timeline.spans import SpanBlock
 
 from ._control import ControlLine, Dismissed
 
-# A worker that is quick does some thousand spans a second, and they are taken away every second.
+# Fast workers record a few thousand spans per second, which are sent every second.
 _MOST = 1 << 16
 _SPAN = struct.Struct("<Bdf")
 _FIELDS = np.dtype([("codes", "u1"), ("starts_s", "<f8"), ("seconds", "<f4")])
-# A wait that goes on after so short a gap is the same wait.
+# Waits separated by a shorter gap are merged.
 _GAP_S = 1e-3
 _BURST = 8
 _AGAIN_S = 10.0
-# Spans wait for the clocks to be compared, but not until there is no room for more.
+# Fraction of the buffer at which spans are sent even before clocks have been compared.
 _FULL = 0.5
 
 
 class PhaseRecorder:
-    """Keeps spans, by the monotonic clock, in a room that was made beforehand.
+    """Record spans in a preallocated buffer; times are from `time.monotonic`.
 
-    One that is off, `NO_PHASES`, does nothing. Times are what `time.monotonic` gives.
+    A disabled recorder, such as `NO_PHASES`, does nothing.
     """
 
     def __init__(self, *, on: bool = True) -> None:
@@ -44,13 +44,13 @@ class PhaseRecorder:
         self._lock = threading.Lock()
 
     def add(self, code: int, start_s: float, end_s: float, *, joins: bool = False) -> None:
-        """Keep one span; if nobody takes spans away and there is no room, it is only counted.
+        """Record a span; if the buffer is full, only count it.
 
         Args:
-            code: of the phase.
-            start_s: when it began.
-            end_s: when it ended.
-            joins: whether it is no span of its own if one of the same phase has just ended.
+            code: code of the phase.
+            start_s: start time.
+            end_s: end time.
+            joins: whether to merge it with a span of the same phase that has just ended.
         """
         if not self.on:
             return
@@ -67,14 +67,14 @@ class PhaseRecorder:
             self._count, self._last = place + 1, (code, start_s, end_s)
 
     def since(self, code: PhaseCode, start_s: float, *, joins: bool = False) -> float:
-        """Keep a span that ends now; returns now, for the next one to begin with."""
+        """Record a span that ends now; return the current time."""
         now_s = time.monotonic()
         self.add(code, start_s, now_s, joins=joins)
         return now_s
 
     @contextlib.contextmanager
     def phase(self, code: PhaseCode) -> Generator[None]:
-        """A span for what is done inside, also if it fails."""
+        """Record a span for the body of the context, also if it raises."""
         start_s = time.monotonic()
         try:
             yield
@@ -82,7 +82,7 @@ class PhaseRecorder:
             self.add(code, start_s, time.monotonic())
 
     def take(self) -> tuple[SpanBlock, int]:
-        """The spans kept so far, which are then forgotten, and how many there was no room for."""
+        """Remove and return the recorded spans, and the number of spans dropped."""
         with self._lock:
             content = bytes(self._room[: self._count * _SPAN.size])
             missed, self._missed, self._count = self._missed, 0, 0
@@ -95,7 +95,7 @@ class PhaseRecorder:
 
     @property
     def fullness(self) -> float:
-        """How much of the room is taken, from 0 to 1."""
+        """Fraction of the buffer in use, from 0 to 1."""
         return self._count / _MOST
 
 
@@ -103,42 +103,42 @@ NO_PHASES = PhaseRecorder(on=False)
 
 
 class PhaseReporter:
-    """Sends a recorder's spans every second, with what is known of the clocks.
+    """Send a recorder's spans every second, with the clock state.
 
-    Unless another time source was chosen, it asks the driver for the time: eight times at the
-    start, one question after another, and again every ten seconds.
+    Without another time source, measures the offset from the driver's clock: eight exchanges at the
+    start, and again every ten seconds.
     """
 
     def __init__(
         self, control: ControlLine, recorder: PhaseRecorder, clock: MachineClock, *, measure: bool
     ) -> None:
-        """Begin.
+        """Start reporting.
 
         Args:
-            control: the line to the driver.
-            recorder: gives the spans.
-            clock: this process' clocks.
-            measure: whether to compare them with the driver's.
+            control: the connection to the driver.
+            recorder: the recorder of the spans.
+            clock: this process's clocks.
+            measure: whether to measure the offset from the driver's clock.
         """
         self._control, self._recorder, self._clock = control, recorder, clock
         self._measure = measure
         self._estimator = OffsetEstimator()
-        self._left = 0  # questions of this burst
+        self._left = 0  # remaining exchanges of this burst
         self._asked_s = -_AGAIN_S
         self._sending = threading.Lock()
-        control.when_time_comes(self._heard)
-        control.at_each_beat(self._beat)
+        control.on_clock_answer(self._heard)
+        control.on_heartbeat(self._beat)
         if measure:
             self._ask_some()
 
     def close(self) -> None:
-        """Send what is left."""
-        self._control.at_each_beat(None)
+        """Send the remaining spans."""
+        self._control.on_heartbeat(None)
         with contextlib.suppress(Dismissed):
             self._send(last=True)
 
     def _beat(self) -> None:
-        """Once a second, on the heartbeat's thread."""
+        """Run once a second, on the heartbeat thread."""
         if self._measure and self._clock.now_s() - self._asked_s > _AGAIN_S:
             self._ask_some()
         self._send()
@@ -178,7 +178,7 @@ class PhaseReporter:
             self._control.send("clock", {"asked_s": self._clock.now_s()})
 
     def _heard(self, message: Message, heard_s: float) -> None:
-        """On the reader's thread, with the monotonic clock when the answer came."""
+        """Handle an answer that arrived at monotonic time `heard_s`, on the reader thread."""
         fields = message.fields
         self._estimator = self._estimator.with_exchange(
             float(fields["asked_s"]),
@@ -191,14 +191,14 @@ class PhaseReporter:
 
 
 class WorkerClocks:
-    """The clocks of a trainer's process, kept from run to run: NTP servers are asked seldom."""
+    """The clocks of a trainer process, cached across runs to limit NTP queries."""
 
     def __init__(self) -> None:
         self._clock: MachineClock | None = None
         self._key: tuple[NtpClock | None, float] | None = None
 
     def of(self, time_source: TimeSource | None, *, worker: int) -> MachineClock:
-        """The clocks for a run with this time source."""
+        """Return the clocks for a run with this time source."""
         ntp = time_source if isinstance(time_source, NtpClock) else None
         key = ntp, shift_from(os.environ, worker)
         if self._clock is None or key != self._key:
@@ -209,12 +209,12 @@ class WorkerClocks:
 
 
 def add_beginning(phases: PhaseRecorder, times: tuple[float, float], *, ready_s: float) -> None:
-    """Keep what went before the first thing that a trainer does for a task.
+    """Record the phases of a task before its request to the trainer.
 
     Args:
-        phases: where to.
+        phases: the recorder.
         times: see `TrainRequest.times`.
-        ready_s: when the trainer had loaded TensorFlow.
+        ready_s: time at which the trainer had loaded TensorFlow.
     """
     began_s, written_s = times
     if written_s > began_s:
@@ -224,5 +224,5 @@ def add_beginning(phases: PhaseRecorder, times: tuple[float, float], *, ready_s:
 
 
 def add_end(phases: PhaseRecorder, times: tuple[float, float]) -> None:
-    """Keep the whole of the task, which ends now."""
+    """Record the whole task, which ends now."""
     phases.add(PhaseCode.WORK, times[0], time.monotonic())

@@ -1,4 +1,4 @@
-"""What a trainer does with its requests: train in a run, train a round, infer."""
+"""Handling of requests in a trainer process: train in a run, train a round, infer."""
 
 import contextlib
 import hashlib
@@ -47,16 +47,22 @@ from .requests import (
 from .shard import Shard, ShardSource
 from .stream import StreamedShard
 
-# Replicas of the networks used last; each holds weights, optimizer state and compiled functions.
+# Number of cached replicas; each holds weights, optimizer state and compiled functions.
 _KEPT_REPLICAS = 2
 Worker = AveragingWorker | SharingWorker
 
 
 class Service:
-    """Answers requests, with replicas that stay warm from one to the next."""
+    """Answer requests, with a cache of replicas."""
 
     def __init__(self, device: str, refusal: ConfigurationError | None, *, ready_s: float) -> None:
-        """Compute on `device`, unless `refusal` says why not; Keras was there at `ready_s`."""
+        """Create a service on `device`.
+
+        Args:
+            device: description of the device.
+            refusal: error to raise for each request if the device is unusable, or None.
+            ready_s: monotonic time at which Keras was loaded.
+        """
         self._device, self._refusal, self._ready_s = device, refusal, ready_s
         self._replicas: OrderedDict[tuple[str, str], Replica] = OrderedDict()
         self._digests: dict[tuple[str, str], str] = {}  # of the weights of replicas that infer
@@ -65,10 +71,9 @@ class Service:
         self._usage = UsageMeter(device)
 
     def answer(self, request: Any, gone: threading.Event) -> Answer:
-        """Do what `request` asks, while `gone` is not set.
+        """Process a request; stop early if `gone` is set.
 
-        Raises:
-            What the request leads to; see `Answer.of_error`.
+        Errors propagate; see `Answer.of_error`.
         """
         match request:
             case TrainRequest():
@@ -78,7 +83,9 @@ class Service:
             case InferRequest():
                 return self._infer(request, gone)
             case _:
-                raise NetworkError(f"a trainer takes requests. Received: {type(request).__name__}.")
+                raise NetworkError(
+                    f"a trainer accepts only requests. Received: {type(request).__name__}."
+                )
 
     def _replica(self, request: Request) -> Replica:
         if self._refusal is not None:
@@ -96,7 +103,7 @@ class Service:
         return replica
 
     def forget(self, request: Request) -> None:
-        """Give up the request's replica."""
+        """Remove the request's replica from the cache."""
         self._replicas.pop(_replica_key(request), None)
         self._digests.pop(_replica_key(request), None)
 
@@ -119,7 +126,7 @@ class Service:
             self._digests.pop(_replica_key(request), None)
             port = _port(request, control, name=name)
             stack.callback(port.close)
-            control.when_called_back(port.connect_back)
+            control.on_connect_back(port.connect_back)
             replica = self._replica(request)
             self._usage.begin(cores=replica.device[1])
             worker = stack.enter_context(
@@ -148,7 +155,7 @@ class Service:
     def _reporting(
         self, request: TrainRequest, control: ControlLine, phases: PhaseRecorder
     ) -> Callable[[], None]:
-        """Begin to tell the driver of `phases`; returns what tells it the rest."""
+        """Start reporting `phases` to the driver; return a function that reports the rest."""
         source = request.settings.master.time_source
         add_beginning(phases, request.times, ready_s=self._ready_s)
         reporter = PhaseReporter(
@@ -225,12 +232,12 @@ class Service:
         return Answer(fields=fields, payload=vector.tobytes() + counters, result=spans)
 
     def _spans(self, request: RoundRequest, phases: PhaseRecorder) -> tuple[SpanBlock, Any]:
-        """What a round's answer tells of its phases: the spans, and the state of the clocks."""
+        """Return the spans of a round's phases and the clock state."""
         clock = self._machine_clock(request)
         add_beginning(phases, request.times, ready_s=self._ready_s)
         add_end(phases, request.times)
         block, _ = phases.take()
-        # The driver measures the offset: the job is the question, and this its answer.
+        # The driver measures the offset from the start and end of the job.
         measured = Offset(0.0, 0.0) if request.settings.master.time_source is None else None
         block = block._replace(starts_s=block.starts_s + clock.shift_s)
         return block, clock.state(measured)
@@ -240,7 +247,7 @@ class Service:
             (examples,) = request.columns.values()
             return Answer(result=summarize(request.definition.build(), examples))
         replica, key = self._replica(request), _replica_key(request)
-        self._round_run = ""  # a run that shares the replica begins its next round with its own
+        self._round_run = ""  # the next training round must reload its counters
         if self._digests.get(key) != request.digest:
             self._digests.pop(key, None)
             if not request.weights:
@@ -263,15 +270,15 @@ def worker_of(
     phases: PhaseRecorder,
     usage: UsageMeter | None = None,
 ) -> Worker:
-    """The worker for `request`, which trains `replica` on `device` and tells `phases` of it.
+    """Create the worker for `request`, which trains `replica` and records `phases`.
 
-    With `usage`, the log has what that measures.
+    With `usage`, the log includes its measurements.
 
     Raises:
         DataError: if the data does not fit the network.
     """
     settings = request.settings
-    replica.share_updates(None)  # what an earlier run may have wanted
+    replica.share_updates(None)  # reset the setting of an earlier run
     averaging = isinstance(settings.master, ParameterAveragingTrainingMaster)
     member = RunMember(
         settings=settings,
@@ -292,7 +299,7 @@ def worker_of(
 
 
 def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort:
-    """How the worker reaches others, and others it: by a listener, or by way of the driver."""
+    """Create the worker's port: a listener, or a relay over the driver."""
     settings, mesh = request.settings, request.settings.master.mesh
     common: dict[str, Any] = {
         "secret": request.secret,
@@ -315,11 +322,11 @@ def _port(request: TrainRequest, control: ControlLine, *, name: str) -> PeerPort
 
 
 def _shard(request: TrainRequest) -> Shard:
-    """The worker's examples, in files or to be drawn."""
+    """Open the worker's examples, in files or from a pipeline."""
     master = request.settings.master
     if request.stream is None:
         return Shard(Path(request.shard), consume=request.consume)
-    # What a worker may have gathered ahead, or trained in vain, when it is told to go back.
+    # Examples that may be prefetched or trained before a rewind.
     at_once = max(by_epoch(master.exchange.every or 5).values())
     return StreamedShard(
         request.stream,
@@ -330,7 +337,7 @@ def _shard(request: TrainRequest) -> Shard:
 
 
 def _listen_host(wanted: str) -> str:
-    """`wanted` itself, or this machine's address in it if it is a network."""
+    """Return `wanted`, or this machine's address in it if it is a network."""
     return address_in(wanted) if "/" in wanted else wanted
 
 
@@ -342,7 +349,7 @@ def _replica_key(request: Request) -> tuple[str, str]:
 def _read_weights(replica: Replica, path: Path, digest: str) -> None:
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
-        raise NetworkError("the weights that arrived are not those that were announced.")
+        raise NetworkError("the digest of the received weights does not match the request.")
     vector = np.frombuffer(content, replica.state.dtype, replica.state.averaged_size)
     replica.write(vector)
     rest = content[vector.nbytes :]
@@ -350,7 +357,7 @@ def _read_weights(replica: Replica, path: Path, digest: str) -> None:
 
 
 def _abort_when_gone(gone: threading.Event, control: ControlLine) -> None:
-    """Hang up on the coordinator as soon as the task is gone, which ends every wait."""
+    """Disconnect from the coordinator once the task is gone, which ends all waits."""
 
     def wait() -> None:
         while not control.gone.is_set():

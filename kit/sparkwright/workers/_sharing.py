@@ -1,8 +1,8 @@
-"""A worker's part in gradient sharing: a message after each minibatch, a meeting after each epoch.
+"""Gradient sharing on a worker: updates after minibatches, averaging after epochs.
 
-One loop, one message a turn. Between two of them the worker takes over what others have sent,
-obeys the coordinator, and hands its state to newcomers; nothing else touches the network's
-variables, so nothing is locked.
+One loop sends one message per iteration. Between messages the worker applies received updates,
+handles the coordinator's orders, and sends its state to new workers. Only this thread touches the
+network's variables, so no locks are needed.
 """
 
 import gc
@@ -42,21 +42,20 @@ from .requests import WorkerSettings
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 0.01
-# How often a longer wait looks whether it still makes sense.
+# How often a wait checks whether to stop.
 _LOOK_S = 0.2
-# How often the residual is measured when nobody debugs the encoding, and at most how much of the
-# time that takes.
+# Minimum interval of residual measurements without debug mode, and their maximum share of time.
 _STATISTICS_S, _STATISTICS_SHARE = 1.0, 0.02
 # Weight of the latest message's cost in the mean of all.
 _LATEST = 0.2
-# What precedes an update's words: minibatches that its sender has trained.
+# Header of an update: number of minibatches trained by its sender.
 _CLOCK = struct.Struct("<q")
-# The clock of a worker that has nothing to train: nobody needs to wait for it.
+# Clock of an idle worker, for which other workers do not wait.
 _RESTING = (1 << 62) - 1
 
 
 class SharingWorker:
-    """Trains pieces of work, sending what it learns to the others, until the run ends."""
+    """Train pieces of work and exchange updates with other workers until the run ends."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class SharingWorker:
             algorithm=settings.master.threshold,
             clipping=settings.master.residual_clipping,
             per_variable=settings.master.per_variable_thresholds,
-            # A hook may keep what it has read of a variable.
+            # A hook may keep a reference to a variable's value.
             in_place=not settings.master.hooks,
         )
         self._me = (settings.worker, settings.attempt)
@@ -99,46 +98,46 @@ class SharingWorker:
             connect_timeout_s=settings.master.mesh.connect_timeout_s,
         )
         self._states = StateServer(port, me=self._me)
-        self._behind: deque[tuple[int, int]] = deque()  # who has what this worker has missed
+        self._behind: deque[tuple[int, int]] = deque()  # neighbors to fetch a state from
         self._mesh.on_catch_up = self._behind.append
         self._group: Group | None = None
         self._sequence = 0  # of the last update sent
-        self._clock = 0  # minibatches trained, a newcomer's begins where the others are
-        self._clocks: dict[int, int] = {}  # of the others, by worker
-        self._attempts: dict[int, int] = {}  # likewise
+        self._clock = 0  # minibatches trained; a new worker starts at the others' clock
+        self._clocks: dict[int, int] = {}  # other worker -> clock
+        self._attempts: dict[int, int] = {}  # other worker -> attempt
         self._since_meeting = 0
         self._messages = 0
         self._per_message = settings.master.minibatches_per_message or 1
-        self._wanted = 0  # minibatches of the next piece; 0: as the coordinator sees fit
+        self._wanted = 0  # minibatches of the next piece; 0: the coordinator decides
         self._piece: _Piece | None = None
         self._epoch = -1
         self._in_epoch = 0
         self._resting = False
-        self._met = True  # the last meeting came to its end
-        self._statistics_s = 0.0  # when the residual is to be measured next
-        self._absorbed_s = 0.0  # taken by others' messages since this worker's last one
-        self._message_s = math.nan  # what a message costs here, with those of others
+        self._met = True  # the last averaging succeeded
+        self._statistics_s = 0.0  # time of the next residual measurement
+        self._absorbed_s = 0.0  # time to apply received updates since the last message
+        self._message_s = math.nan  # mean cost of a message, including received ones
         self._measured_s = -math.inf
         self._collected_s = time.monotonic()
         self._feeder = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-prefetch")
 
     def run(self) -> None:
-        """Take part until dismissed."""
+        """Run until the coordinator ends the run."""
         collecting = gc.isenabled()
         if self._settings.master.periodic_gc:
             gc.disable()
         try:
             self._member.register()
-            self._control.when_asked_for_a_snapshot(self._send_snapshot)
+            self._control.on_snapshot_request(self._send_snapshot)
             while True:
-                # Or the workers for which this one waits could wait for it to read.
+                # Keep reading while waiting, to avoid a deadlock with blocked neighbors.
                 with self._mesh.reading_all():
-                    self._obey()
-                    self._catch_up_with_others()
+                    self._handle_orders()
+                    self._fetch_missed_state()
                 if self._member.synchronized:
                     self._states.serve(self._snapshot)
                 self._absorb()
-                if self._piece is not None and self._may_go_on():
+                if self._piece is not None and self._is_within_staleness():
                     self._step()
         except Dismissed:
             return
@@ -147,7 +146,7 @@ class SharingWorker:
                 gc.enable()
 
     def close(self) -> None:
-        """End all threads."""
+        """Stop all threads."""
         self._member.shards.close()  # ends a wait for another worker's data
         self._feeder.shutdown(wait=True, cancel_futures=True)
         self._states.close()
@@ -156,8 +155,8 @@ class SharingWorker:
 
     # -- orders -----------------------------------------------------------------------------
 
-    def _obey(self) -> None:
-        """Do what the coordinator wants; without work, wait a moment for it."""
+    def _handle_orders(self) -> None:
+        """Handle the coordinator's orders; without work, wait briefly for one."""
         while (order := self._next_order()) is not None:
             if order.kind == "group":
                 self._regroup(Group.from_dict(order.fields))
@@ -172,15 +171,15 @@ class SharingWorker:
 
     def _next_order(self) -> Message | None:
         if self._piece is not None:
-            return self._control.order_within(0)
+            return self._control.poll_order(0)
         began_s = time.monotonic()
-        order = self._control.order_within(_IDLE_S)
+        order = self._control.poll_order(_IDLE_S)
         code = PhaseCode.WAIT if self._member.synchronized else PhaseCode.ASSEMBLE
         self._phases.since(code, began_s, joins=True)
         return order
 
     def _regroup(self, group: Group) -> None:
-        """Others have come or gone; whoever has no state yet gets one."""
+        """Handle a change of membership; fetch a state if this worker has none."""
         member = self._member
         self._group = group
         member.use_shards(group)
@@ -216,7 +215,7 @@ class SharingWorker:
             self._ask()
 
     def _synchronize(self, group: Group) -> None:
-        """All begin together, with the driver's state."""
+        """Start together with all workers, from the driver's state."""
         ring: Ring | None = None
         try:
             ring = self._member.join(group)
@@ -226,7 +225,7 @@ class SharingWorker:
         self._shared.reset(self._member.average[: self._shared.vector.size])
 
     def _take_state(self, group: Group, seat: Seat) -> None:
-        """The others are at work already: take over where one of them is."""
+        """Join a running group: load the state of one member."""
         began_s, member = time.monotonic(), self._member
         found = fetch_state(
             (seat.host, seat.port),
@@ -248,8 +247,8 @@ class SharingWorker:
         member.synchronized = True
         self._phases.since(PhaseCode.STATE, began_s)
 
-    def _catch_up_with_others(self) -> None:
-        """Having missed more than neighbors keep, take over the whole state of one of them."""
+    def _fetch_missed_state(self) -> None:
+        """Load a neighbor's full state if this worker missed more updates than neighbors keep."""
         while self._behind and self._group is not None:
             origin = self._behind.popleft()
             for seat in self._group.seats:
@@ -267,7 +266,7 @@ class SharingWorker:
         )
 
     def _snapshot(self) -> Snapshot:
-        """This worker's state for a newcomer: what is shared, not what runs ahead of it."""
+        """Return the state for a new worker: the shared parameters, without unsent updates."""
         member = self._member
         vector = self._replica.state.read(updater=True)
         vector[: self._shared.vector.size] = self._shared.vector
@@ -281,14 +280,14 @@ class SharingWorker:
         )
 
     def _send_snapshot(self) -> None:
-        """Send the driver what is shared now, from the control line's thread, in mid-step."""
+        """Send the driver the shared state, on the reader thread, even within a step."""
         if self._member.synchronized:
             self._member.send_vector(self._snapshot().vector)
 
     # -- pieces -----------------------------------------------------------------------------
 
     def _ask(self, *, wants_more: bool = True) -> None:
-        """Report the current piece, if there is one, and ask for another."""
+        """Report the current piece, if any, and request another."""
         piece = self._piece
         self._control.send(
             "work",
@@ -304,7 +303,7 @@ class SharingWorker:
         )
 
     def _begin_piece(self, span: Span) -> None:
-        """The coordinator gives the next piece only when it knows the end of the last one."""
+        """Start a piece; the coordinator sends it only after the previous one was reported."""
         self._piece, self._resting = _Piece(span), False
         if span.epoch > self._epoch:
             self._epoch, self._in_epoch = span.epoch, 0
@@ -318,13 +317,13 @@ class SharingWorker:
         self._piece = None
 
     def _rest(self) -> None:
-        """Tell the others that there is nothing to do here, so nobody need wait."""
+        """Tell the other workers not to wait for this idle worker."""
         if not self._resting:
             self._resting = True
             self._publish(_RESTING, np.empty(0, np.int32))
 
     def _fetch(self, piece: "_Piece") -> tuple[int, list[Block]]:
-        """The next message's minibatches, and begin to gather those after them."""
+        """Return the minibatches of the next message; prefetch the following ones."""
         ahead = self._settings.master.prefetch_batches
         while piece.asked < piece.span.size and (
             not piece.ahead or piece.asked - piece.done < self._per_message + ahead
@@ -338,7 +337,7 @@ class SharingWorker:
         return size, blocks.result()
 
     def _step(self) -> None:
-        """Train a minibatch, or a few quick ones, and send what was learned."""
+        """Train the minibatches of one message and send the update."""
         with self._control.activity.compute():
             self._compute_step()
 
@@ -362,7 +361,7 @@ class SharingWorker:
                     before, self._parameters(), minibatches=size
                 )
         except NetworkError:
-            self._end_piece()  # its owner is gone, and its data with it
+            self._end_piece()  # the data's owner has disconnected
             return
         except Exception as error:
             self._fail(error)
@@ -398,7 +397,7 @@ class SharingWorker:
         self._collect()
 
     def _parameters_now_and_then(self) -> Vector | None:
-        """A sample of the parameters before an update that is to be measured, or None."""
+        """Return a sample of the parameters if the next update is to be measured, else None."""
         now_s = time.monotonic()
         if now_s - self._measured_s < MEASURE_EVERY_S:
             return None
@@ -409,7 +408,7 @@ class SharingWorker:
         return sample_of(self._replica.state.trainable_views())
 
     def _adapt(self, step_s: float) -> None:
-        """Minibatches to a message and to a piece, now that one is known to take so long."""
+        """Adapt the minibatches per message and per piece to the measured step time."""
         settings = self._settings
         if settings.master.minibatches_per_message is None:
             self._per_message = gathered(step_s, self._message_s, settings.master.max_staleness)
@@ -417,23 +416,23 @@ class SharingWorker:
             self._wanted = max(self._per_message, int(PIECE_S / step_s))
 
     def _fail(self, error: Exception) -> None:
-        """Report it. What this minibatch did is taken back, so that the rest can still be kept."""
+        """Report an error; undo the last minibatch, so that earlier work is kept."""
         group, member = self._group, self._member
         assert group is not None
-        self._go_back()
+        self._reset_to_shared()
         self._end_piece(wants_more=False)
         member.report(group, "failed", member.failure_of(error))
 
-    def _go_back(self) -> None:
-        """Return to what is shared; so this worker weighs nothing when the others average."""
-        # All of it: the moments of the optimizer may be no numbers either.
+    def _reset_to_shared(self) -> None:
+        """Reset to the shared state; this worker then has weight 0 in the next average."""
+        # Including the optimizer's moments, which may be NaN.
         state = self._member.average.copy()
         state[: self._shared.vector.size] = self._shared.vector
         self._replica.write(state)
         self._since_meeting = 0
 
     def _collect(self) -> None:
-        """Collect garbage now and then, between two minibatches instead of within one."""
+        """Run the garbage collector periodically, between minibatches."""
         settings, now_s = self._settings, time.monotonic()
         if (
             settings.master.periodic_gc
@@ -449,13 +448,13 @@ class SharingWorker:
         self._sequence = self._mesh.publish(payload)
 
     def _absorb(self) -> None:
-        """Take over what others have sent."""
+        """Apply received updates."""
         began_s = time.monotonic()
         messages: list[NDArray[np.int32]] = []
         for update in self._mesh.take():
             (clock,) = _CLOCK.unpack_from(update.payload)
             worker, attempt = update.origin
-            if self._attempts.get(worker) == attempt:  # an earlier attempt's is late
+            if self._attempts.get(worker) == attempt:  # ignore clocks of earlier attempts
                 self._clocks[worker] = clock
             words = np.frombuffer(update.payload, np.int32, offset=_CLOCK.size)
             if words.size:
@@ -466,11 +465,11 @@ class SharingWorker:
 
     @property
     def _staleness(self) -> int:
-        """Minibatches by which the slowest of the others, as known here, is behind."""
+        """Minibatches by which the slowest other worker is behind, as far as known."""
         return max(0, self._clock - min(self._clocks.values(), default=self._clock))
 
-    def _may_go_on(self) -> bool:
-        """False if this worker has to wait for slower ones; the coordinator drops dead ones."""
+    def _is_within_staleness(self) -> bool:
+        """Return False after a short wait if slower workers exceed the staleness limit."""
         limit = self._settings.master.max_staleness
         if limit is None or self._staleness <= limit:
             return True
@@ -480,7 +479,7 @@ class SharingWorker:
         return False
 
     def _residual_columns(self) -> dict[str, float]:
-        """How much waits to be sent, before it is encoded; measured now and then, or always."""
+        """Return statistics of the residual before encoding; NaN if not due."""
         debug, now_s = self._settings.master.encoding_debug_mode, time.monotonic()
         if not (debug or now_s >= self._statistics_s):
             return dict.fromkeys(("residual_p50", "residual_p99", "residual_max"), np.nan)
@@ -495,7 +494,7 @@ class SharingWorker:
     def _encoding_columns(
         self, encoded: Encoded, residual: dict[str, float], size: int
     ) -> dict[str, NDArray[np.float32]]:
-        """What the log tells of a message after `size` minibatches; its bytes with the last."""
+        """Return log columns of a message of `size` minibatches; the last row has its bytes."""
         values = {
             "threshold": encoded.thresholds[0],
             "sparsity": encoded.selected / encoded.size,
@@ -510,7 +509,7 @@ class SharingWorker:
     # -- meetings ---------------------------------------------------------------------------
 
     def _meet(self, order: Message) -> None:
-        """Break off the piece, and average with the others: then all have the same state."""
+        """Interrupt the piece and average with the other workers, so that states are equal."""
         group = Group.from_dict(order.fields["group"])
         if self._piece is not None:
             self._end_piece(wants_more=False)
@@ -518,7 +517,7 @@ class SharingWorker:
         def average(ring: Ring) -> Ending:
             self._average(ring, group, validate=order.fields["validate"])
             if order.fields["validate"] and self._settings.judged:
-                self._member.await_verdict(ring)  # the coordinator knows whether to go on
+                self._member.await_verdict(ring)  # the coordinator decides whether to continue
             if order.fields["checkpoint"]:
                 self._member.send_checkpoint(ring, group)
             return "met"
@@ -527,16 +526,16 @@ class SharingWorker:
         self._met = ending == "met"
         if self._met:
             self._since_meeting = 0
-        # Who has missed too much for this meeting has it for the next.
-        self._catch_up_with_others()
+        # A worker that missed too many updates catches up before the next averaging.
+        self._fetch_missed_state()
         self._states.serve(self._snapshot)
         self._member.report(group, ending, failure)
 
     def _deliver(self) -> None:
-        """Send the driver the last average; or, if the workers could not meet, this replica."""
+        """Send the driver the last average, or this replica's state if averaging failed."""
         member = self._member
         if not self._met:
-            # Its own variables: they hold what it has not sent, too.
+            # The replica's variables include updates that have not been sent.
             member.work[:] = self._replica.state.read(updater=True)
             if not np.isfinite(member.work).all():
                 member.work[:] = self._snapshot().vector
@@ -548,7 +547,7 @@ class SharingWorker:
         member, replica, shared = self._member, self._replica, self._shared
         began_s = time.monotonic()
         if not replica.state.is_finite(updater=True):
-            self._go_back()
+            self._reset_to_shared()
             if self._settings.stop_at_non_finite:
                 raise non_finite_state(group.progress.epoch, worker=self._settings.worker)
         mine = _Meeting(
@@ -574,8 +573,8 @@ class SharingWorker:
             ring.all_reduce(mean_residual)
         averaged_s = self._phases.since(PhaseCode.AVERAGE, met_s)
         shared.reset(member.work[:size])
-        # The mean of the replicas: what is validated, kept and delivered holds what nobody has
-        # sent yet. Residuals added in full overshoot, because they point the same way.
+        # Validate, keep and deliver the mean of the replicas, which includes unsent updates. The
+        # full sum of residuals would overshoot, because they point in similar directions.
         member.work[:size] -= mean_residual
         replica.write(member.work)
         replica.iterations = max(meta.iterations for meta in metas)
@@ -592,7 +591,7 @@ class SharingWorker:
             replica.write(np.subtract(shared.vector, residual, out=residual))
 
     def _catch_up(self, ring: Ring, group: Group, sequences: list[int]) -> None:
-        """Take over everything that the others had sent before they came."""
+        """Apply all updates that the other workers sent before the averaging."""
         versions = {
             (seat.worker, seat.attempt): sequence
             for seat, sequence in zip(group.seats, sequences, strict=True)
@@ -606,15 +605,15 @@ class SharingWorker:
             if self._behind or time.monotonic() > deadline:
                 raise NetworkError(
                     f"worker {self._settings.worker} waited {timeout_s:g} s "
-                    "for updates that others had sent before they met."
+                    "for updates sent by other workers before averaging."
                 )
-        ring.all_gather(b"")  # wait for those who had more to catch up with
+        ring.all_gather(b"")  # wait for workers with more updates to apply
         self._phases.since(PhaseCode.WAIT, began_s, joins=True)
         self._absorb()
 
 
 class _Piece:
-    """A piece of work: how far it is, and its minibatches on their way."""
+    """A piece of work: its progress and prefetched minibatches."""
 
     def __init__(self, span: Span) -> None:
         self.span = span
@@ -623,11 +622,11 @@ class _Piece:
 
 
 class _Meeting(NamedTuple):
-    """What each worker says when they meet."""
+    """A worker's report, exchanged before averaging."""
 
-    sequence: int  # of the last update that it sent
+    sequence: int  # of its last update
     clock: int
-    minibatches: int  # since the last meeting
+    minibatches: int  # since the last averaging
     iterations: int
 
 

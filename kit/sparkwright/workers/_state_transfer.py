@@ -1,4 +1,4 @@
-"""Hands a worker's state to one that has just come."""
+"""Transfer of a worker's state to a new worker."""
 
 import contextlib
 import threading
@@ -23,12 +23,12 @@ class Snapshot:
     """A worker's state between two minibatches.
 
     Attributes:
-        vector: as `ModelState.read` gives it, with the optimizer's part.
-        extras: what is not averaged, as worker 0 would have it.
-        iterations: the optimizer's.
+        vector: the state in the layout of `ModelState.read`, including the optimizer's.
+        extras: the state that is not averaged, with the seeds of worker 0.
+        iterations: the optimizer's iterations.
         clock: minibatches trained.
-        clocks: worker -> minibatches that it is known to have trained.
-        versions: (worker, attempt) -> the last update of it that the state includes.
+        clocks: worker -> minibatches trained, as far as known.
+        versions: (worker, attempt) -> its last update included in the state.
     """
 
     vector: NDArray[Any]
@@ -40,10 +40,10 @@ class Snapshot:
 
 
 class StateServer:
-    """Collects newcomers who ask for a state, until there is time to give them one."""
+    """Queue requests of new workers for a state, until the training thread serves them."""
 
     def __init__(self, port: PeerPort, *, me: tuple[int, int]) -> None:
-        """Take connections of `port` that ask (worker, attempt) `me` for a state."""
+        """Register with `port` for state requests to (worker, attempt) `me`."""
         self._port, self._me = port, me
         self._lock = threading.Lock()
         self._waiting: list[Connection] = []
@@ -52,7 +52,7 @@ class StateServer:
         port.on(INTRODUCTION, self._arrive)
 
     def serve(self, take: Callable[[], Snapshot]) -> None:
-        """If anybody waits, send them what `take` gives, on threads of their own."""
+        """Send the result of `take` to all waiting workers, each on its own thread."""
         if not self._waiting:
             return
         with self._lock:
@@ -66,7 +66,7 @@ class StateServer:
             thread.start()
 
     def close(self) -> None:
-        """Turn away who still waits; what is being sent is sent, within reason."""
+        """Close waiting connections; wait up to 5 s for each running transfer."""
         self._port.off(INTRODUCTION)
         with self._lock:
             self._closed = True
@@ -93,17 +93,17 @@ def fetch_state(
     connect_timeout_s: float,
     peer_timeout_s: float,
 ) -> Snapshot:
-    """Ask the worker at `address`, which must be (worker, attempt) `of`, for its state.
+    """Fetch the state of the worker at `address`, which must be (worker, attempt) `of`.
 
-    `port` is that of the worker that asks.
+    `port` is the port of the calling worker.
 
     Raises:
-        NetworkError: if it is gone, silent for too long, or trains another network.
+        NetworkError: if the worker has disconnected, times out, or trains another network.
     """
     connection = port.connect(address, worker=of[0], timeout_s=connect_timeout_s)
     try:
         connection.send(INTRODUCTION, {"of": of})
-        # It answers between two minibatches, which may take long.
+        # The worker answers between two minibatches, which may take long.
         connection.socket.settimeout(max(peer_timeout_s, connect_timeout_s))
         message = connection.receive()
     except TimeoutError:
@@ -117,6 +117,6 @@ def fetch_state(
 
 
 def _send(connection: Connection, snapshot: Snapshot) -> None:
-    with contextlib.suppress(NetworkError, OSError):  # the newcomer is gone again
+    with contextlib.suppress(NetworkError, OSError):  # the new worker has disconnected
         connection.send("state", *pack(snapshot, own_code=False))
     connection.close()

@@ -1,14 +1,14 @@
-"""The trainer process: holds Keras and warm replicas, outlives Spark's Python workers.
+"""The trainer process, which holds Keras and cached replicas and outlives Spark's Python workers.
 
-Spark ends an idle Python worker after about a minute; starting TensorFlow again costs nine
-seconds, and a compiled step more. So a task only streams its partition to a file and asks a
-trainer on the same machine, which stays until its owner (Spark's Python daemon, or the process
-that uses a ParallelWrapper) is gone. One trainer serves one task at a time and one device.
+Spark ends an idle Python worker after about a minute. Restarting TensorFlow takes nine seconds,
+plus the time to compile. So a task only writes its partition to a file and sends a request to a
+trainer on the same machine. The trainer ends with its owner: Spark's Python daemon, or the process
+that uses a ParallelWrapper. It serves one task at a time, on one device.
 
     python -m sparkwright.workers._trainer SOCKET OWNER_PID DEVICE CORES BACKEND
 
-The application's secret comes through standard input: arguments, environment and files can be read
-by other processes.
+The application's secret is read from standard input, because other processes can read arguments,
+environment and files.
 """
 
 import contextlib
@@ -35,35 +35,34 @@ from ._wire import pack, unpack
 from .gpus import device_environment, ready_device
 from .requests import Answer, Request
 
-# Keras imports these if they are installed: to accept their objects, and to draw. A trainer has
-# minibatches of arrays and draws nothing. Without them each trainer starts more than a second
-# earlier and holds 70 MB less. Keras on JAX would import TensorFlow, which takes far more.
+# Optional imports of Keras that a trainer does not use. Hiding them saves more than one second and
+# 70 MB for each trainer. Keras on JAX would also import TensorFlow, which costs much more.
 _NOT_NEEDED = ("IPython", "matplotlib", "pandas", "sklearn")
-# A trainer whose task is gone ends its work between two calls; if it does not, it ends itself.
+# If the task is gone, work ends between two compiled calls; after this time the process exits.
 _ABANDONED_S = 4.0
-# A trainer that nobody has used for so long gives its memory back.
+# An idle trainer exits after this time.
 _IDLE_S = 3600.0
 
 
 class Trainer:
-    """Serves requests one after another."""
+    """Serve requests sequentially."""
 
     def __init__(self, path: Path, *, device: str, secret: bytes) -> None:
-        """Prepare to listen at `path`; `device` names what this trainer computes on."""
+        """Prepare to listen at `path` and to compute on `device`."""
         self._path, self._device, self._secret = path, device, secret
         self._refusal: ConfigurationError | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def set_up(self, cores: int, backend: str = "tensorflow") -> None:
-        """Fix devices and threads before Keras' backend starts; it cannot change them later."""
+        """Set devices and threads and import Keras, whose backend cannot change them later."""
         os.environ["KERAS_BACKEND"] = backend
         if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
-            # The trainer's log has errors: the message about a process that ended quotes them.
+            # Keep errors in the log, because error messages quote its end.
             os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         os.environ.update(device_environment(self._device))
-        # NPROC is what XLA of JAX takes for the number of cores.
+        # JAX's XLA reads the number of cores from NPROC.
         os.environ["OMP_NUM_THREADS"] = os.environ["NPROC"] = str(cores)
-        # The user's layers and losses, which come later, find the hidden packages.
+        # The user's layers and losses are imported later and find the hidden packages.
         others = () if backend == "tensorflow" else ("tensorflow",)
         with hidden((*_NOT_NEEDED, *others)):
             importlib.import_module("keras")
@@ -75,8 +74,8 @@ class Trainer:
         self._device, self._refusal = ready_device(self._device)
 
     def serve(self) -> None:
-        """Listen, and answer until idle for an hour."""
-        # Not before Keras is there: a handshake has to be answered within seconds.
+        """Listen and answer requests until idle for an hour."""
+        # Only after Keras has been imported, because handshakes time out within seconds.
         self._socket.bind(str(self._path))
         self._socket.listen(8)
         self._socket.settimeout(_IDLE_S)
@@ -93,28 +92,28 @@ class Trainer:
             except (NetworkError, OSError):
                 sock.close()
                 continue
-            _converse(Connection(sock), service)
+            _serve_task(Connection(sock), service)
 
     def close(self) -> None:
         """Stop listening."""
         close_socket(self._socket)
 
 
-def _converse(connection: Connection, service: Service) -> None:
-    """Answer one task's requests until it hangs up."""
+def _serve_task(connection: Connection, service: Service) -> None:
+    """Answer one task's requests until it disconnects."""
     try:
         while (message := connection.receive()) is not None:
             request: Request | None = None
             watch = _Watch(connection.socket)
             try:
                 _import_from(message.fields["path"])
-                # The peer has proved the secret: what it sends of the user's own is run.
+                # The peer has proved the secret, so unpickling the user's code is allowed.
                 request = unpack(message, own_code=True)
                 answer = service.answer(request, watch.gone)
             except SparkwrightError as error:
                 answer = Answer.of_error(error)
             except Exception as error:
-                # A user's layer may have failed half-way: what it left behind is not trusted.
+                # A user's layer may have left the replica in an inconsistent state.
                 if request is not None:
                     service.forget(request)
                 answer = Answer.of_error(error)
@@ -129,7 +128,7 @@ def _converse(connection: Connection, service: Service) -> None:
 
 
 def _import_from(path: list[str]) -> None:
-    """Import from these places too: a user's file may have been sent since this process began."""
+    """Append missing folders to `sys.path`, for user files shipped after this process started."""
     if missing := [folder for folder in path if folder not in sys.path]:
         sys.path.extend(missing)
         importlib.invalidate_caches()
@@ -137,7 +136,7 @@ def _import_from(path: list[str]) -> None:
 
 @contextlib.contextmanager
 def hidden(packages: Iterable[str]) -> Generator[None]:
-    """Meanwhile `import` does not find these packages; those that are loaded already it does.
+    """Hide packages from `import` within the context; loaded packages stay available.
 
     Args:
         packages: names of top-level packages.
@@ -161,7 +160,7 @@ def hidden(packages: Iterable[str]) -> Generator[None]:
 
 
 class _Watch:
-    """Notices, while a request is worked on, that the task which asked is gone."""
+    """Detect, while a request is processed, that its task has disconnected."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.gone = threading.Event()
@@ -178,7 +177,7 @@ class _Watch:
         ready = {number for number, _ in poller.poll()}
         if self._wake_read in ready:
             return
-        # A task sends nothing while it waits: bytes or a hang-up both mean the end.
+        # A waiting task sends nothing, so bytes or a disconnect both mean that it is gone.
         self.gone.set()
         if not self._finished.wait(_ABANDONED_S):
             os._exit(3)
@@ -193,13 +192,13 @@ class _Watch:
 
 def _peer_user(sock: socket.socket) -> int:
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.getuid()  # the folder's permissions are all there is
+        return os.getuid()  # only the folder's permissions protect the socket
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[4:8], sys.byteorder)
 
 
 def _end_with(owner: int, path: Path) -> None:
-    """End this process as soon as `owner` does."""
+    """Exit this process when process `owner` ends."""
 
     def watch() -> None:
         try:
@@ -231,8 +230,8 @@ def main(arguments: list[str]) -> None:
     secret = sys.stdin.buffer.read(SECRET_BYTES)
     if len(secret) != SECRET_BYTES:
         raise SystemExit("the secret must come through standard input, from a TrainerPool.")
-    # Ctrl-C in the terminal is the driver's affair, and the owner's end is noticed by `_end_with`,
-    # which cleans up; Spark's daemon sends a hang-up as it ends.
+    # The driver handles Ctrl-C. `_end_with` detects the owner's end and cleans up; Spark's daemon
+    # sends SIGHUP when it exits.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _end_with(int(owner), Path(path))

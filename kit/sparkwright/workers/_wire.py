@@ -1,21 +1,21 @@
-"""Values in messages of trainers and workers: JSON, with raw bytes beside it.
+"""Serialization of values in messages of trainers and workers: JSON plus raw bytes.
 
     payload = JSON text | pieces, each padded to 16 bytes; their sizes are in the message's fields
 
-Numbers, texts, None and lists stand for themselves. Any other value is an object with one key:
+Numbers, strings, None and lists are encoded directly. Any other value is an object with one key:
 
     tuple  [value, ...]
     map    [[key, value], ...]
     bytes  number of the piece
     array  [number of the piece, dtype, shape]
-    texts  [where each begins and ends, number of the piece of their UTF-8], an array of `str`
+    texts  [start and end offsets, number of the piece of UTF-8], an array of `str`
     json   number of a piece of JSON text
     data   [module, class, {field: value}], a data class or named tuple of the engine
     own    number of one of the user's own objects
 
-The user's own objects, such as hooks and the functions of a custom evaluation, are one piece,
-cloudpickled as Spark's closures are. Only requests may have it, and a trainer reads it only from a
-task that has proved the application's secret. Nothing else is pickled.
+The user's own objects, such as hooks and the functions of a custom evaluation, form one piece,
+serialized by cloudpickle as Spark closures are. Only requests may contain it, and a trainer
+unpickles it only from a task that has proved the application's secret.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ _KINDS = "biufcSUmM"
 
 
 def pack(value: Any, *, own_code: bool) -> tuple[dict[str, Any], list[Any]]:
-    """(fields, payload) of a message that holds `value`; see `Connection.send`.
+    """Serialize `value` to the (fields, payload) of a message; see `Connection.send`.
 
     Raises:
         TypeError: if `value` holds the user's own objects, and `own_code` is False.
@@ -64,15 +64,15 @@ def pack(value: Any, *, own_code: bool) -> tuple[dict[str, Any], list[Any]]:
 
 
 def unpack(message: Message, *, own_code: bool) -> Any:
-    """What was packed into `message`; arrays are views of its payload.
+    """Deserialize a message; arrays are views of its payload.
 
     Args:
         message: from a peer that has proved the application's secret.
-        own_code: whether it may hold the user's own objects, which are unpickled.
+        own_code: whether it may contain the user's own objects, which are unpickled.
 
     Raises:
-        NetworkError: if the message is malformed, or holds objects that it may not hold.
-        Whatever the user's own objects raise.
+        NetworkError: if the message is malformed or contains objects that are not allowed. Errors
+            of the user's own objects propagate.
     """
     try:
         pieces, view, start = list[memoryview](), memoryview(message.payload), 0
@@ -100,19 +100,19 @@ def _refuse(received: str) -> NoReturn:
 
 
 class _Packer:
-    """Collects the pieces, and the user's own objects."""
+    """Serialize values; collect pieces and the user's own objects."""
 
     def __init__(self) -> None:
         self.pieces: list[Any] = []
         self.own: list[Any] = []
 
     def add(self, piece: Any) -> int:
-        """Add a piece; returns its number."""
+        """Add a piece and return its number."""
         self.pieces.append(piece)
         return len(self.pieces) - 1
 
     def packed(self, value: Any) -> Any:
-        """What stands for `value` in the JSON text."""
+        """Convert `value` to its JSON form."""
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, np.generic):
@@ -160,7 +160,7 @@ class _Unpacker:
         self._pieces, self._own = pieces, own
 
     def unpacked(self, packed: Any) -> Any:
-        """What `packed` stands for."""
+        """Convert a JSON form to its value."""
         if isinstance(packed, list):
             is_plain = set(map(type, packed)) <= _PLAIN
             return packed if is_plain else [self.unpacked(each) for each in packed]
@@ -201,7 +201,7 @@ class _Unpacker:
         values = {field: self.unpacked(each) for field, each in fields.items()}
         if issubclass(kind, tuple):
             return kind(**values)
-        # As it was, without the checks and copies of `__init__`.
+        # Restore fields directly, without the checks and copies of `__init__`.
         made = object.__new__(kind)
         for field, value in values.items():
             object.__setattr__(made, field, value)
@@ -217,7 +217,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 @cache
 def _fields_of(kind: type) -> dict[str, bool] | None:
-    """Field -> whether it is sent as JSON text; None: no data class or named tuple of ours."""
+    """Return field -> whether it is sent as JSON text; None for types of other packages."""
     if kind.__module__.partition(".")[0] != _ENGINE:
         return None
     if dataclasses.is_dataclass(kind):

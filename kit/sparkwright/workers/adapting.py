@@ -1,9 +1,9 @@
-"""What preprocessing layers have to know of data: found by their own code, a chunk at a time.
+"""Distributed `adapt` of preprocessing layers: mergeable summaries of chunks of examples.
 
-tokens      token -> how often it occurs
-documents   token -> in how many examples; only for `output_mode="tf_idf"`
-examples    {"": how many}
-points      number -> for how many numbers it stands, of a Discretization
+tokens      token -> number of occurrences
+documents   token -> number of examples that contain it; only for `output_mode="tf_idf"`
+examples    {"": number of examples}
+points      number -> weight; of a Discretization
 count, mean, variance   of a Normalization
 """
 
@@ -16,16 +16,16 @@ from sparkwright.errors import DataError
 from sparkwright.networks.adapted import lookup_of
 
 Summary = dict[str, Any]
-# Bins are found among ten times as many points as Keras keeps, so that merging costs nothing.
+# Keep ten times as many points as Keras does, so that merging loses no accuracy.
 _FINER = 10
 
 
 def summarize(layer: Any, examples: Any) -> Summary:
-    """A summary of (n, ...) examples, in a trainer; `layer` is new, and used for this alone."""
+    """Summarize (n, ...) examples, in a trainer; `layer` must be new and is modified."""
     import keras
 
     kinds, kind = keras.layers, type(layer)
-    # As `adapt`: a number or text an example is an example of one.
+    # Like `adapt`, treat scalar examples as vectors of length 1.
     examples = examples[:, None] if examples.ndim == 1 else examples
     numeric = issubclass(kind, kinds.Normalization | kinds.Discretization)
     if numeric and (is_text(examples) or not np.isfinite(examples).all()):
@@ -55,7 +55,7 @@ def summarize(layer: Any, examples: Any) -> Summary:
 
 
 def merged(one: Summary, other: Summary) -> Summary:
-    """The summary of both together; `one` may change."""
+    """Merge two summaries; may modify `one`."""
     if "mean" not in one:
         return _added(one, {name: counts.items() for name, counts in other.items()})
     count = one["count"] + other["count"]
@@ -68,7 +68,7 @@ def merged(one: Summary, other: Summary) -> Summary:
 
 
 def give(layer: Any, summary: Summary) -> None:
-    """Adapt `layer` to a summary of all examples, on the driver."""
+    """Adapt `layer` from a summary of all examples, on the driver."""
     if "mean" in summary:
         if not layer.built:
             layer.build((None, *summary["shape"]))

@@ -1,4 +1,4 @@
-"""Whether data fits a network, as far as that is known before a run begins; on the driver."""
+"""Checks on the driver, before a run, that data fits a network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +11,18 @@ from ._batch_layout import SPARSE, BatchLayout, loss_name, losses_of
 
 
 def check_data(model: Any, data: Any, validation: Any = None) -> None:
-    """Refuse data that the network cannot be trained on, or validated with.
+    """Raise if data does not fit the network.
 
-    Workers check their examples again. Of data on Spark only the names of classes are known
-    here: nothing is read.
+    Of data on Spark, only the class names are checked, because nothing is read. Workers check
+    their examples again.
 
     Args:
         model: a compiled, built keras.Model.
-        data: a DataSet, LocalData, a DistributedDataSet; of anything else nothing is known.
-        validation: likewise; None: there is none.
+        data: a DataSet, LocalData or DistributedDataSet; other types are not checked.
+        validation: validation data of the same types, or None.
 
     Raises:
-        DataError: naming the array, its shape or range, and the shape that the network takes.
+        DataError: with the array, its shape or range, and the shape that the network expects.
     """
     for what, each in (("", data), ("validation data: ", validation)):
         try:

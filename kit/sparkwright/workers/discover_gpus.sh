@@ -1,9 +1,9 @@
 #!/bin/sh
-# Prints this machine's GPUs as Spark wants to read them: {"name": "gpu", "addresses": ["0", "1"]}.
+# Prints this machine's GPUs in Spark's format: {"name": "gpu", "addresses": ["0", "1"]}.
 #
-# Started by an executor that sets SPARKWRIGHT_GPUS_PER_EXECUTOR, it claims so many that no other
-# living executor of this machine has claimed: YARN without isolation shows each executor all of them.
-# SPARKWRIGHT_FAKE_GPUS="0 1" stands in for nvidia-smi in tests.
+# If an executor sets SPARKWRIGHT_GPUS_PER_EXECUTOR, claims that many GPUs that no other running
+# executor on this machine has claimed. YARN without isolation shows all GPUs to each executor.
+# SPARKWRIGHT_FAKE_GPUS="0 1" replaces nvidia-smi in tests.
 set -eu
 
 fail() {
@@ -19,7 +19,7 @@ else
     gpus=$(echo "$listed" | tr -d ',')
 fi
 
-# $1: process; it and when it began, so that a number that is used again is another process.
+# Prints process id $1 and its start time, which identify a process even if the id is reused.
 life() {
     [ -r "/proc/$1/stat" ] && echo "$1 $(sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20)"
 }
@@ -34,7 +34,7 @@ claimed() {
     mine=$(life "$PPID")
     found=""
     count=0
-    # Told by identity: in two isolated containers the number 0 may be two GPUs.
+    # Claims use the UUID, because number 0 may be different GPUs in two isolated containers.
     while read -r address identity; do
         [ "$count" -lt "$wanted" ] || break
         holder=$(cat "$folder/$identity" 2>/dev/null || true)

@@ -1,4 +1,4 @@
-"""Describe failures: a worker's exception on its way to the driver, and the end of a trainer."""
+"""Descriptions of failures: a worker's exception, and the exit of a trainer process."""
 
 import contextlib
 import re
@@ -17,22 +17,24 @@ from sparkwright.errors import (
 from sparkwright.workers.protocol import Failure
 
 _LINES = 15
-# TensorFlow's and Abseil's information and warnings, of which a healthy trainer has some, too.
+# TensorFlow's and Abseil's messages that a healthy trainer logs, too.
 _NOISE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] |[IW]\d{4} \d\d:\d\d:\d\d\.\d+ |"
     r"WARNING: All log messages before absl::|To enable the following instructions: |"
     r"E\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ cuda_"
 )
-# What a process that ends by itself leaves behind: Python's, faulthandler's or TensorFlow's.
-_LAST_WORDS = re.compile(r"Traceback \(most recent call last\)|Fatal Python error|F\d{4} .*Check f")
+# First line of a fatal error of Python, faulthandler or TensorFlow.
+_FATAL_ERROR = re.compile(
+    r"Traceback \(most recent call last\)|Fatal Python error|F\d{4} .*Check f"
+)
 _MEMORY = (
-    " Most often the machine or the container had no memory left: see `dmesg`. Use smaller "
-    "batches or fewer workers on it, or give executors more `spark.executor.memoryOverhead`."
+    " The usual cause is that the machine or container ran out of memory: see `dmesg`. Use smaller "
+    "batches or fewer workers on it, or increase `spark.executor.memoryOverhead`."
 )
 
 
 def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
-    """Describe an exception that is being handled, for its way to the driver."""
+    """Describe an exception for the driver; call it in an `except` block."""
     kinds = {
         NonFiniteLossError: "non_finite",
         DataError: "data",
@@ -42,7 +44,7 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
     kind = next((name for cls, name in kinds.items() if isinstance(error, cls)), "error")
     reason = str(getattr(error, "reason", "") or error)
     told = kind != "error" or isinstance(error, WorkerError)
-    # Where a task noticed the end of its trainer, or that the disk is full, explains nothing.
+    # The traceback of a plain WorkerError (trainer exit, full disk) is not informative.
     has_trace = type(error) is not WorkerError
     trace = "".join(traceback.format_exception(error)) if has_trace else ""
     return Failure(
@@ -55,17 +57,17 @@ def failure_of(error: BaseException, *, worker: int, host: str) -> Failure:
 
 
 def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str:
-    """One sentence on the end, a hint where the system may have ended it, and its last words.
+    """Describe the exit of a trainer, with a hint if memory ran out and the end of its log.
 
     Args:
-        worker: for which it worked; -1: for none.
+        worker: its worker; -1: none.
         host: the machine's name.
-        status: as `subprocess` gives it, a signal as a negative number; None: unknown, as of a
-            process that another one started.
-        log: what the process printed.
+        status: exit status as in `subprocess`, negative for a signal. None: unknown, because
+            another process started the trainer.
+        log: the trainer's log file.
     """
     whose = f"the trainer process of worker {worker}" if worker >= 0 else "a trainer process"
-    said = log_end(log, after=_LAST_WORDS)
+    said = log_end(log, after=_FATAL_ERROR)
     hint = ""
     if status is None:
         how, hint = "ended", "" if said else _MEMORY
@@ -74,16 +76,16 @@ def trainer_end(*, worker: int, host: str, status: int | None, log: Path) -> str
     else:
         how = f"ended (exit status {status})"
     if status in (-signal.SIGKILL, -signal.SIGTERM):
-        said = ""  # ended by others: what it printed before is about something else
+        said = ""  # killed from outside: earlier errors in the log are unrelated
     return f"{whose} on {host} {how}.{hint}" + (f" The end of its log:\n{said}" if said else "")
 
 
 def log_end(log: Path, *, after: re.Pattern[str] | None = None) -> str:
-    """The last lines of a log without TensorFlow's noise.
+    """Return the last lines of a log, without TensorFlow's routine messages.
 
     Args:
         log: the file.
-        after: begin with the last line that this is found in; no such line: nothing.
+        after: start at the last line that matches; without a match, return nothing.
     """
     lines: list[str] = []
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and what makes a process compute on exactly one of them."""
+"""Discovery of this machine's GPUs, and binding a process to one of them."""
 
 import importlib.resources
 import json
@@ -13,23 +13,23 @@ from typing import Any
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.backend import backend_name
 
-# Addresses that a test pretends there are, separated by spaces; see `testing.fake_gpus`.
+# Fake GPU addresses in tests, separated by spaces; see `testing.fake_gpus`.
 FAKE_VARIABLE = "SPARKWRIGHT_FAKE_GPUS"
-# "1" where the user has chosen to train on CPUs rather than not at all.
+# "1" if the user allows training on CPUs when a GPU is unusable.
 FALLBACK_VARIABLE = "SPARKWRIGHT_CPU_FALLBACK"
-# How many GPUs an executor claims, for the script.
+# Number of GPUs that an executor claims; read by the script.
 CLAIM_VARIABLE = "SPARKWRIGHT_GPUS_PER_EXECUTOR"
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PLATFORMS = "JAX_PLATFORMS"
 _SCRIPT_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
-# What the user had chosen before this process was told to leave the GPUs alone.
+# CUDA_VISIBLE_DEVICES before `leave_gpus_to_workers` changed it.
 _users_choice: list[str | None] = []
 
 
 def device_environment(device: str) -> dict[str, str]:
-    """What a process that computes on `device` must be born with: backends look only once.
+    """Return environment variables for a process on `device`; backends read them only once.
 
     Args:
         device: "cpu", or "gpu-ADDRESS".
@@ -43,26 +43,26 @@ def device_environment(device: str) -> dict[str, str]:
     kind, _, address = device.partition("-")
     if kind != "gpu":
         return {_VISIBLE: "-1", _PLATFORMS: "cpu"}
-    # Numbers as nvidia-smi gives them out; CUDA by itself counts from the quickest GPU.
+    # Use the numbering of nvidia-smi; by default CUDA numbers the fastest GPU first.
     numbers = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", _VISIBLE: address}
-    # The driver's JAX may be kept on the CPU, which its environment says; empty means the best
-    # platform there is. JAX would take three quarters of the GPU's memory at once.
+    # An empty JAX_PLATFORMS overrides the driver's "cpu" and selects the best platform. By default
+    # JAX preallocates three quarters of the GPU's memory.
     return {**numbers, _PLATFORMS: "", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 def script_text() -> str:
-    """The discovery script that comes with the kit, for `sh`."""
+    """Return Sparkwright's GPU discovery script, for `sh`."""
     return (importlib.resources.files(__package__ or "") / "discover_gpus.sh").read_text()
 
 
 def find_gpus(script: str | Path | None = None) -> tuple[str, ...]:
-    """Addresses of the GPUs of this machine that the user has not hidden by CUDA_VISIBLE_DEVICES.
+    """Return the addresses of this machine's GPUs, restricted by CUDA_VISIBLE_DEVICES.
 
     Args:
-        script: a discovery script as Spark takes it; default None: the kit's, on nvidia-smi.
+        script: a Spark GPU discovery script. Default None: Sparkwright's, which runs nvidia-smi.
 
     Raises:
-        ConfigurationError: if the script fails or prints something else; with what it said.
+        ConfigurationError: if the script fails or its output is invalid.
     """
     name = "the kit's script, on nvidia-smi" if script is None else str(script)
     try:
@@ -70,15 +70,15 @@ def find_gpus(script: str | Path | None = None) -> tuple[str, ...]:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", None) or error).strip()
         raise ConfigurationError(
-            f"GPUs of this machine must be found by {name}. Received: {said}. Install the NVIDIA "
-            "driver, name a script of your own, or choose CPUs."
+            f"{name} must list the GPUs of this machine. Received: {said}. Install the NVIDIA "
+            "driver, pass another script, or use CPUs."
         ) from None
     return found if os.environ.get(FAKE_VARIABLE) else _visible(found)
 
 
 def _output_of(script: str | Path | None) -> str:
     command = [str(script)] if script is not None else ["sh", "-c", script_text()]
-    # Nothing is claimed here: this process only wants to know.
+    # Only list the GPUs, without claiming any.
     environment = {key: value for key, value in os.environ.items() if key != CLAIM_VARIABLE}
     done = subprocess.run(
         command,
@@ -92,10 +92,10 @@ def _output_of(script: str | Path | None) -> str:
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """The addresses in what a discovery script printed.
+    """Parse the output of a discovery script into addresses.
 
     Raises:
-        ValueError: if it is no such text.
+        ValueError: if the output is invalid.
 
     Example:
         >>> addresses_in('{"name": "gpu", "addresses": ["0", "1"]}')
@@ -107,16 +107,15 @@ def addresses_in(text: str) -> tuple[str, ...]:
     except (ValueError, KeyError, TypeError):
         addresses = None
     if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
-        raise ValueError(f"no JSON with a list of addresses: {text[:200]!r}")
+        raise ValueError(f"invalid JSON list of addresses: {text[:200]!r}")
     return tuple(addresses)
 
 
 def leave_gpus_to_workers() -> None:
-    """Keep TensorFlow or JAX of this process on the CPU: it would take most of a GPU's memory.
+    """Keep TensorFlow or JAX of this process on the CPU, so that workers get the GPU memory.
 
-    To be called before the first model is built. `start_spark` does so itself where it starts
-    executors with GPUs on this machine; what CUDA_VISIBLE_DEVICES was before says which GPUs the
-    workers may have.
+    Call it before building the first model. `start_spark` calls it if it starts executors with
+    GPUs on this machine. The previous CUDA_VISIBLE_DEVICES determines the GPUs of the workers.
     """
     if os.environ.get(FAKE_VARIABLE):
         return
@@ -134,26 +133,26 @@ def leave_gpus_to_workers() -> None:
             _keep_jax_on_cpu(jax)
     except RuntimeError:
         _log.warning(
-            "the %s of this process has begun to use a GPU, and may hold all its memory; "
-            "workers may not find enough. Start Spark, or call "
-            "`sparkwright.leave_gpus_to_workers()`, before the first model is built.",
+            "%s in this process already uses a GPU and may hold all its memory, so that workers "
+            "may run out of memory. Start Spark, or call "
+            "`sparkwright.leave_gpus_to_workers()`, before building the first model.",
             name,
         )
 
 
 def _keep_jax_on_cpu(jax: Any) -> None:
-    """Raises RuntimeError if it has begun to use something else."""
+    """Restrict JAX to the CPU; raise RuntimeError if it already uses another platform."""
     jax.config.update("jax_platforms", "cpu")
     if jax.default_backend() != "cpu":
         raise RuntimeError
 
 
 def ready_device(device: str) -> tuple[str, ConfigurationError | None]:
-    """Make Keras' backend, just imported in a process born for `device`, ready to compute on it.
+    """Prepare the Keras backend, just imported in a process for `device`.
 
     Returns:
-        What a reader is told of the device: "CPU", or a GPU's address and, if known, its name; and
-        why nothing may be computed here, or None.
+        (description, error). The description is "CPU", or a GPU's address and, if known, its name.
+        The error is None if the device is usable.
     """
     kind, _, address = device.partition("-")
     gpu, backend = _jax_gpu() if backend_name() == "jax" else _tensorflow_gpu()
@@ -166,14 +165,14 @@ def ready_device(device: str) -> tuple[str, ConfigurationError | None]:
     if os.environ.get(FALLBACK_VARIABLE) == "1":
         return f"CPU (GPU {address} cannot be used)", None
     return f"GPU {address}", ConfigurationError(
-        f"a worker must compute on the GPU that it was given. Received: GPU {address}, and a "
-        f"{backend} and a driver that fits on every machine, or choose CPUs: "
-        "`gpus_per_executor=0`, or `cpu_fallback=True` to go on without."
+        f"a worker must compute on its assigned GPU. Received: GPU {address}, and a "
+        f"{backend} and a matching driver on every machine. Or use CPUs: "
+        "`gpus_per_executor=0`, or `cpu_fallback=True` to fall back."
     )
 
 
 def _tensorflow_gpu() -> tuple[str | None, str]:
-    """The name of the GPU, None if there is none; and in that case what to say of TensorFlow."""
+    """Return (name of the GPU, "") or (None, description of TensorFlow for the error)."""
     import tensorflow as tf
 
     gpus: Sequence[Any] = tf.config.list_physical_devices("GPU")
@@ -187,7 +186,7 @@ def _tensorflow_gpu() -> tuple[str | None, str]:
 
 
 def _jax_gpu() -> tuple[str | None, str]:
-    """As `_tensorflow_gpu`, of JAX."""
+    """Return the same for JAX as `_tensorflow_gpu`."""
     import jax  # pyright: ignore[reportMissingImports]
 
     if jax.default_backend() == "gpu":
@@ -196,11 +195,11 @@ def _jax_gpu() -> tuple[str | None, str]:
 
 
 def _visible(found: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that the user's CUDA_VISIBLE_DEVICES leaves."""
+    """Filter addresses by the user's CUDA_VISIBLE_DEVICES."""
     choice = _users_choice[0] if _users_choice else os.environ.get(_VISIBLE)
     if choice is None:
         return found
     chosen = [each.strip() for each in choice.split(",") if each.strip()]
     if all(each.lstrip("-").isdigit() for each in chosen):
         return tuple(address for address in found if address in chosen)
-    return tuple(chosen)  # names of GPUs, which CUDA takes as well as numbers
+    return tuple(chosen)  # UUIDs, which CUDA accepts in place of numbers

@@ -1,4 +1,4 @@
-"""Histograms of arrays, and those of one moment as a message."""
+"""Histograms of arrays, and messages of histograms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,22 +14,22 @@ from sparkwright.mesh.framing import Message
 from ._flat import Vector, sample_of
 from ._wire import pack, unpack
 
-# Of a larger array evenly spread blocks are counted, so that one histogram takes milliseconds.
+# Larger arrays are sampled in evenly spaced blocks, so that one histogram takes milliseconds.
 MOST_VALUES = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Histogram:
-    """How the values of one array lay at one moment.
+    """Distribution of the values of an array.
 
     Attributes:
-        low: the least finite value.
-        high: the greatest one.
-        mean: of the finite values.
-        std: their standard deviation.
-        not_finite: values that are NaN or infinite.
-        counts: (bins,) uint32, of bins of equal width from `low` to `high`; of a large array, those
-            of a sample.
+        low: minimum of the finite values.
+        high: maximum of the finite values.
+        mean: mean of the finite values.
+        std: standard deviation of the finite values.
+        not_finite: number of NaN or infinite values.
+        counts: (bins,) uint32 counts in bins of equal width from `low` to `high`. Large arrays are
+            sampled.
     """
 
     low: float
@@ -41,7 +41,7 @@ class Histogram:
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """(bins + 1,) bounds of the bins."""
+        """(bins + 1,) edges of the bins."""
         return np.linspace(self.low, self.high, len(self.counts) + 1)
 
     @classmethod
@@ -60,7 +60,7 @@ class Histogram:
             empty = np.zeros(bins, np.uint32)
             return cls(low=0.0, high=0.0, mean=0.0, std=0.0, not_finite=missing, counts=empty)
         low, high = float(finite.min()), float(finite.max())
-        # All values equal, or bins narrower than numbers can tell apart: one bin holds all.
+        # Use a single bin if all values are equal or bins are below floating-point resolution.
         scale = bins / (high - low) if high - low > abs(low) * 1e-15 else 0.0
         places = np.minimum((finite - low) * scale, bins - 1).astype(np.int64)
         return cls(
@@ -75,15 +75,15 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistogramsTaken:
-    """The histograms of one moment.
+    """The histograms of a worker at one step.
 
     Attributes:
-        step: minibatches that the worker had trained.
+        step: number of minibatches trained by the worker.
         epoch: from 1.
-        minibatches: of which the updates are the sum.
-        seconds: that taking them took.
+        minibatches: number of minibatches whose updates are summed.
+        seconds: time to compute the histograms.
         found: (what, name) -> histogram.
-        notes: why some could not be taken.
+        notes: reasons for missing histograms.
     """
 
     step: int
@@ -101,7 +101,7 @@ class HistogramsTaken:
 
     @classmethod
     def received(cls, message: Message) -> Self:
-        """What `message` holds.
+        """Decode a message.
 
         Raises:
             NetworkError: if the message is malformed.
@@ -113,14 +113,14 @@ class HistogramsTaken:
 
 
 class ChosenVariables:
-    """The trainable variables of a model of which histograms are wanted.
+    """The trainable variables of a model selected for histograms.
 
     Attributes:
-        names: theirs, as "layer/variable".
+        names: names of the variables, as "layer/variable".
     """
 
     def __init__(self, model: Any, options: Histograms) -> None:
-        """Find them, and where each lies in the flat vector."""
+        """Select the variables and compute their positions in the flat vector."""
         self._options, names = options, variable_names(model)
         sizes = [int(np.prod(tuple(v.shape))) for v in model.trainable_variables]
         self._edges = np.cumsum(sizes).tolist()
@@ -128,17 +128,17 @@ class ChosenVariables:
         self.names = [names[n] for n in self._places]
 
     def sample(self, views: Sequence[Vector]) -> list[Vector]:
-        """Samples of their values, of which `views` holds those of all trainable variables."""
+        """Sample the selected variables; `views` holds all trainable variables."""
         return [sample_of([views[n]], most=MOST_VALUES) for n in self._places]
 
     def cut(self, vector: Vector) -> list[Vector]:
-        """As `sample`, of a flat vector that begins with the trainable variables."""
+        """Sample from a flat vector that begins with the trainable variables."""
         return self.sample(np.split(vector, self._edges))
 
     def histograms(
         self, after: Sequence[Vector], before: Sequence[Vector]
     ) -> dict[tuple[str, str], Histogram]:
-        """Histograms of samples, and of what changed in them since those `before`."""
+        """Compute histograms of the samples `after` and of their difference to `before`."""
         found: dict[tuple[str, str], Histogram] = {}
         of, bins = self._options.of, self._options.bins
         for name, now, then in zip(self.names, after, before, strict=True):
@@ -151,6 +151,6 @@ class ChosenVariables:
 
 
 def variable_names(model: Any) -> list[str]:
-    """Names of the trainable variables, as "layer/variable", in their order."""
+    """Return the names of the trainable variables, as "layer/variable", in order."""
     prefix = f"{model.name}/"
     return [variable.path.removeprefix(prefix) for variable in model.trainable_variables]

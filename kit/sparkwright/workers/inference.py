@@ -1,4 +1,4 @@
-"""A trainer's part in evaluation, scoring and prediction: examples through the network."""
+"""Evaluation, scoring and prediction in a trainer process."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
 
 
 class LossSum(NamedTuple):
-    """The loss of some examples.
+    """The summed loss of a set of examples.
 
     Attributes:
-        examples: how many.
-        total: mean loss of each batch times its examples, summed.
+        examples: number of examples.
+        total: sum over batches of the mean loss times the number of examples.
     """
 
     examples: int
@@ -33,14 +33,14 @@ class LossSum(NamedTuple):
 
 
 def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
-    """Evaluate, score or predict; stops early when the task is gone.
+    """Evaluate, score or predict; stop early once `gone` is set.
 
     Returns:
-        For `Evaluating`: output name -> evaluations of these examples. For `Scoring`: a `LossSum`,
-        or an (n,) float64 array of each one's loss. For `Predicting`: output name -> (n, ...).
+        For `Evaluating`, output name -> evaluations of these examples. For `Scoring`, a `LossSum`,
+        or an (n,) float64 array of losses. For `Predicting`, output name -> (n, ...).
 
     Raises:
-        DataError: if labels are needed and missing, or the data does not fit the network.
+        DataError: if required labels are missing, or the data does not fit the network.
     """
     has_labels = any(name.startswith("labels/") for name in request.columns)
     scores = isinstance(request.what, Scoring) and replica.own_test_step
@@ -91,14 +91,14 @@ def _score(
 
 
 def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
-    """Output name -> (n, ...); labels are left aside, so that no loss is computed, or needed."""
+    """Return output name -> (n, ...), ignoring labels, so that no loss is required."""
     columns = {n: a for n, a in request.columns.items() if n.startswith("features")}
     layout = BatchLayout(replica.model, columns)
     names = output_names(replica.model)
     found: list[list[Array]] = [[] for _ in names]
     for batch in _batches(request, columns, gone):
         for parts, output in zip(found, replica.predict(layout, batch), strict=True):
-            # NumPy has no half precision of the brain kind.
+            # NumPy has no bfloat16.
             parts.append(output.astype(np.float32) if output.dtype.kind == "V" else output)
     return {name: np.concatenate(parts) for name, parts in zip(names, found, strict=True) if parts}
 
@@ -106,15 +106,15 @@ def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> 
 def _in_labels_units(
     outputs: dict[str, Array], normalizer: Normalizer | None, *, labels: Sequence[str]
 ) -> dict[str, Array]:
-    """Outputs whose labels are scaled in training, in the labels' own units.
+    """Convert outputs to the original units of their labels.
 
     Args:
         outputs: output name -> (n, ...).
-        normalizer: what scales labels; None: nothing does.
-        labels: names of the data's labels; empty if it has none.
+        normalizer: normalizer of the labels, or None.
+        labels: names of the data's labels; may be empty.
 
     Raises:
-        DataError: if nothing tells which output belongs to which scaled labels.
+        DataError: if the assignment of outputs to normalized labels is ambiguous.
     """
     scaled = () if normalizer is None else normalizer.label_names
     if normalizer is None or not scaled or not outputs:
@@ -125,9 +125,9 @@ def _in_labels_units(
     is_told = known or len(outputs) == 1 or set(scaled) <= set(outputs)
     if not is_told or len(pairs) != len(scaled):
         raise DataError(
-            "the network's outputs cannot be brought to the units of their labels: which is which? "
-            f"Received: outputs {list(outputs)} and scaled labels {list(scaled)}. Name the outputs "
-            "as the labels are named, or give data with these labels."
+            "outputs can be converted to the units of their labels only if each has a label. "
+            f"Received: outputs {list(outputs)}, normalized labels {list(scaled)}. Name outputs "
+            "after their labels, or pass data with these labels."
         )
     reverted = normalizer.revert_labels({label: outputs[output] for output, label in pairs})
     return {**outputs, **{output: reverted[label] for output, label in pairs}}
@@ -148,7 +148,7 @@ def _evaluate(
                 f"an evaluation of output {name!r} needs its labels. Received: labels "
                 f"{list(data.labels)}."
             )
-        if name not in outputs:  # given up: nobody waits for the result
+        if name not in outputs:  # canceled
             continue
         counted[name] = tuple(
             prototype.updated(
@@ -163,7 +163,7 @@ def _evaluate(
 
 
 def _labels_of(outputs: Sequence[str], labels: Sequence[str]) -> list[tuple[str, str]]:
-    """(output, its labels): by name, otherwise in order if there are as many, as in training."""
+    """Pair outputs with labels by name; else, if there are as many, in order, as in training."""
     named = [(name, name) for name in labels if name in outputs]
     if named or len(outputs) != len(labels):
         return named

@@ -1,4 +1,4 @@
-"""Finds a free trainer process of this machine, or starts one."""
+"""Pool of trainer processes on this machine."""
 
 import contextlib
 import dataclasses
@@ -33,54 +33,54 @@ from .requests import Answer, Evaluating, InferRequest, Request
 if TYPE_CHECKING:
     import psutil
 
-# TensorFlow starts within it, however many trainers of the machine start at once.
+# Long enough for TensorFlow to start in many trainers of a machine concurrently.
 _START_TIMEOUT_S = 600.0
 _MOST_TRAINERS = 256
 _LOOK_AGAIN_S = 0.02
-# Spark gives a GPU to one task at a time: only what a cancelled one still computes is in the way.
+# Spark gives a GPU to one task at a time, so the wait is only for a canceled task to end.
 _GPU_TIMEOUT_S = 600.0
-# Who holds one of a limited number of trainers gives it back after each block of 8 MB.
+# With a limited number of trainers, each holder releases its trainer after a block of 8 MB.
 _TRAINER_TIMEOUT_S = 3600.0
-# A block of 8 MB takes seconds. How long a run may take, its coordinator knows.
+# A block of 8 MB takes seconds. The coordinator limits the duration of training.
 _INFERENCE_TIMEOUT_S = 3600.0
 _ENDING_S = 5.0
-# Handshakes of five seconds each.
+# Number of failed handshakes, of five seconds each, after which a trainer is killed.
 _UNANSWERED = 2
 _started: list[subprocess.Popen[bytes]] = []
 
 
 @functools.cache
 def driver_secret() -> bytes:
-    """The secret of this driver process, which its tasks carry to their trainers.
+    """Return the secret of this driver process, which tasks send to their trainers.
 
-    All runs of a Spark application have it in common, because trainers serve one after another.
+    All runs of a Spark application share it, because trainers are reused across runs.
     """
     return os.urandom(SECRET_BYTES)
 
 
 class TrainerPool:
-    """The trainers that belong to one owner process on this machine, and to one application.
+    """The trainer processes of one owner process and one application on this machine.
 
-    A trainer is a socket, a lock and a log in the owner's folder. Holding the lock is having the
-    trainer: the kernel gives it back when the holder dies.
+    A trainer has a socket, a lock file and a log in the owner's folder. The lock grants exclusive
+    use; the kernel releases it when its holder dies.
     """
 
     def __init__(self, *, owner: int, secret: bytes) -> None:
-        """Use, or create, the folder of process `owner`.
+        """Open or create the folder of process `owner`.
 
         Args:
-            owner: the process with which the trainers end.
-            secret: the driver's, see `driver_secret`. Without it neither the folder's name nor an
-                answer of a trainer is to be had.
+            owner: id of the process whose end also ends the trainers.
+            secret: see `driver_secret`. The folder's name and the trainers' authentication depend
+                on it.
 
         Raises:
-            NetworkError: if the folder is a link, or open to others.
+            NetworkError: if the folder is a link or accessible to other users.
         """
         user = os.getuid() if hasattr(os, "getuid") else 0
         started = _start_time(owner)
         label = hmac.digest(secret, f"{owner} {started}".encode(), "sha256").hex()[:16]
         root = Path(tempfile.gettempdir())
-        if len(str(root)) > 56:  # a Unix socket's path may have 107 characters
+        if len(str(root)) > 56:  # a Unix socket's path has at most 107 characters
             root = Path("/tmp")
         self._owner, self._secret = owner, secret
         self.folder = root / f"sparkwright-{user}-{label}"
@@ -90,7 +90,7 @@ class TrainerPool:
         is_private = stat.S_IMODE(found.st_mode) & 0o077 == 0 and found.st_uid == user
         if not (stat.S_ISDIR(found.st_mode) and is_private):
             raise NetworkError(
-                f"{self.folder} must be a folder that belongs to this user alone. Received: "
+                f"{self.folder} must be a folder that only this user can access. Received: "
                 f"owner {found.st_uid}, mode {stat.filemode(found.st_mode)}. Remove it."
             )
 
@@ -103,20 +103,20 @@ class TrainerPool:
         backend: Backend = "tensorflow",
         at_most: int | None = None,
     ) -> Generator["BorrowedTrainer"]:
-        """A trainer for `device` that nobody else uses meanwhile.
+        """Lock a trainer for `device` for exclusive use, starting it if necessary.
 
-        Who finds none free waits until a holder, another task of this machine, has finished.
+        If none is free, waits until another task of this machine releases one.
 
         Args:
-            device: "cpu" or "gpu-ADDRESS"; a GPU's trainer never serves another GPU.
-            cores: threads that it may use; a GPU's trainer keeps those of its first task.
-            backend: of its Keras; default "tensorflow". A trainer keeps the one it started with.
-            at_most: trainers at work at a time among those who ask with this limit; default None:
-                as many as there are tasks, on a GPU one.
+            device: "cpu" or "gpu-ADDRESS". Each trainer serves one device.
+            cores: maximum number of threads. On a GPU, the first task of a trainer sets it.
+            backend: Keras backend of the trainer. Default "tensorflow".
+            at_most: maximum number of trainers in use among callers with this limit. Default None:
+                one for each task, or one on a GPU.
 
         Raises:
-            RunTimeoutError: if others hold the trainer of a GPU for ten minutes, or all that may be
-                at work for an hour.
+            RunTimeoutError: if no GPU trainer is free within 10 minutes, or no CPU trainer within
+                one hour.
         """
         kind = "" if backend == "tensorflow" else f"{backend}-"
         if device.startswith("gpu"):
@@ -124,14 +124,14 @@ class TrainerPool:
             handle, name = self._hold_one(
                 [name, *(f"{name}-{number}" for number in range(1, at_most or 1))],
                 timeout_s=_GPU_TIMEOUT_S,
-                remedy="Give each task a GPU of its own: `spark.task.resource.gpu.amount` of 1.",
+                remedy="Give each task its own GPU: set `spark.task.resource.gpu.amount` to 1.",
             )
         else:
             most = min(at_most or _MOST_TRAINERS, _MOST_TRAINERS)
             handle, name = self._hold_one(
                 [f"{kind}{device}-{cores}-{number}" for number in range(most)],
                 timeout_s=_TRAINER_TIMEOUT_S,
-                remedy="Raise `eval_workers`, or leave it out.",
+                remedy="Increase or omit `eval_workers`.",
             )
         try:
             stem = self.folder / name
@@ -145,7 +145,7 @@ class TrainerPool:
             os.close(handle)
 
     def _hold_one(self, names: list[str], *, timeout_s: float, remedy: str) -> tuple[int, str]:
-        """Lock the first that is free; the descriptor that holds the lock, and the name."""
+        """Lock the first free trainer; return (file descriptor of the lock, name)."""
         deadline = time.monotonic() + timeout_s
         while True:
             for name in names:
@@ -168,7 +168,7 @@ class TrainerPool:
             time.sleep(_LOOK_AGAIN_S)
 
     def scratch(self) -> Path:
-        """A new path for a shard, in the first of Spark's local folders if there are any."""
+        """Return a new path for a shard, in the first of Spark's local folders if set."""
         for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS", "_SPARKWRIGHT_LOCAL_DIR"):
             folder = os.environ.get(variable, "").split(",")[0]
             if folder and os.access(folder, os.W_OK):
@@ -176,7 +176,7 @@ class TrainerPool:
         return self.folder / f"shard-{uuid.uuid4().hex}"
 
     def close(self) -> None:
-        """End all trainers and remove the folder."""
+        """Kill all trainers and remove the folder."""
         for file in self.folder.glob("*.pid"):
             _end_trainer(file)
         _started[:] = [process for process in _started if process.poll() is None]
@@ -184,10 +184,10 @@ class TrainerPool:
 
 
 class BorrowedTrainer:
-    """A trainer, for the time of one `borrow`."""
+    """A connection to a locked trainer, valid within `borrow`."""
 
     def __init__(self, stem: Path, arguments: list[str], *, secret: bytes) -> None:
-        """Reach the trainer named `stem`, starting it with `arguments` if it is not there."""
+        """Connect to the trainer `stem`; start it with `arguments` if it is not running."""
         self._socket_path = Path(f"{stem}.sock")
         self._log_path = Path(f"{stem}.log")
         self._pid_path = Path(f"{stem}.pid")
@@ -198,11 +198,11 @@ class BorrowedTrainer:
         self._connection = self._reach()
 
     def ask(self, request: Request) -> Answer:
-        """Send `request` and wait for its answer, for as long as training takes.
+        """Send `request` and wait for the answer; training has no timeout.
 
         Raises:
-            WorkerError: if the trainer process ends, with how it ended.
-            RunTimeoutError: if inference on the request's examples takes an hour.
+            WorkerError: if the trainer process ends; the reason describes its exit.
+            RunTimeoutError: if inference takes more than one hour.
         """
         infers = isinstance(request, InferRequest)
         worker = -1 if infers else request.settings.worker
@@ -229,7 +229,7 @@ class BorrowedTrainer:
         return answer
 
     def close(self) -> None:
-        """Hang up; the trainer stays."""
+        """Close the connection; the trainer keeps running."""
         self._is_closed = True
         self._connection.close()
 
@@ -244,8 +244,8 @@ class BorrowedTrainer:
                 problem, unanswered = error, unanswered + 1
             except OSError as error:
                 problem = error
-            # It listens, but does not answer. An abandoned request ends in seconds, so this
-            # trainer hangs or is paused; nobody else uses it while this task holds its lock.
+            # The trainer listens but does not answer. A canceled request ends within seconds, so
+            # the trainer hangs or is stopped. This task holds the lock, so it may kill it.
             if unanswered == _UNANSWERED and self._process is None:
                 _end_trainer(self._pid_path)
             if self._process is None:
@@ -275,7 +275,7 @@ class BorrowedTrainer:
         return Connection(sock)
 
     def _start(self) -> None:
-        """Start the process in this one's group, which Spark's daemon ends when it ends."""
+        """Start the trainer in this process group, which Spark's daemon kills when it exits."""
         self._socket_path.unlink(missing_ok=True)
         environment = {
             **os.environ,
@@ -300,7 +300,7 @@ class BorrowedTrainer:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             pipe.write(self._secret)
-        # The trainer outlives this object on purpose: kept, so that it is no forgotten child.
+        # The trainer outlives this object; the reference avoids an unreaped child.
         _started[:] = [p for p in _started if p.poll() is None] + [self._process]
 
     def _pid(self) -> int:
@@ -309,9 +309,9 @@ class BorrowedTrainer:
         return -1
 
     def _end(self, worker: int) -> str:
-        """Why the trainer hung up, in words."""
+        """Describe why the trainer disconnected."""
         if self._is_closed:
-            return "the task hung up on its trainer process."
+            return "the task closed the connection to its trainer process."
         pid, status = self._pid(), None
         child = next((p for p in [self._process, *_started] if p and p.pid == pid), None)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -322,12 +322,12 @@ class BorrowedTrainer:
 
 
 def _path() -> list[str]:
-    """Where this process imports from: a trainer may need what Spark has sent for its user."""
+    """Return absolute `sys.path`, which may contain files that Spark shipped for the user."""
     return [os.path.abspath(folder) for folder in sys.path if folder]
 
 
 def _gpu_name(device: str) -> str:
-    """A file's name for a GPU's trainer: its number, or a digest of what else it is called."""
+    """Return a file name for a GPU's trainer: its number, or a digest of its identifier."""
     address = device.removeprefix("gpu-")
     plain = address.isascii() and address.isdigit() and len(address) < 9
     return device if plain else "gpu-" + hashlib.sha256(address.encode()).hexdigest()[:12]
@@ -343,7 +343,7 @@ def _start_time(pid: int) -> float:
 
 
 def _trainer_at(pid_path: Path) -> "psutil.Process | None":
-    """The trainer whose number is in `pid_path`; None if it has ended."""
+    """Return the trainer process of `pid_path`; None if it has ended."""
     import psutil
 
     with contextlib.suppress(OSError, ValueError, psutil.Error):

@@ -1,4 +1,4 @@
-"""What coordinator and workers tell each other about a run; pure."""
+"""Messages between coordinator and workers; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,23 +13,23 @@ Ending = Literal["finished", "stopped", "met", "broken", "waiting", "failed"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """What has been averaged, and so counts; work after it is done again if it is lost.
+    """Progress of a run at its last averaging; later work is repeated if it is lost.
 
     Attributes:
-        epoch: complete epochs; what they owe may still be in `todo`.
+        epoch: complete epochs. Minibatches of theirs that lost workers left may still be in `todo`.
         round: averagings within the current epoch.
         averagings: averagings since the run began.
-        opened: epochs whose minibatches have been put into `todo`.
-        todo: what is left of the epochs opened so far.
-        steps: minibatches that each worker has trained and that count.
-        examples: the examples in them.
-        iterations: the optimizer's iterations, the most of any worker.
-        validated: epochs after which the validation loss has been computed.
-        judged: with early stopping by averaging: epochs after which it was decided to go on.
-        answered: with callbacks: the complete epochs when they ran last.
-        answered_round: likewise the round; 0: they ran between epochs.
-        learning_rate: what callbacks have set; None: the compiled one.
-        thresholds: of gradient sharing, the last that a worker told; none: not adapted yet.
+        opened: epochs whose minibatches have been added to `todo`.
+        todo: remaining minibatches of the opened epochs.
+        steps: minibatches of each worker that are included in the average.
+        examples: examples of each worker that are included in the average.
+        iterations: the optimizer's iterations, the maximum over workers.
+        validated: epochs whose validation loss has been computed.
+        judged: epochs after which early stopping decided to continue; only with averaging.
+        answered: complete epochs when callbacks last ran.
+        answered_round: round when callbacks last ran; 0: between epochs.
+        learning_rate: set by callbacks; None: the compiled one.
+        thresholds: with gradient sharing, the last thresholds of a worker; empty before adapting.
     """
 
     epoch: int = 0
@@ -49,17 +49,17 @@ class Progress:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Compares two progresses: more is later."""
+        """Sort key: a greater value is later progress."""
         answered = self.answered, self.answered_round
         return self.averagings, self.epoch, self.validated, self.judged, *answered
 
     @property
     def complete_epochs(self) -> int:
-        """Those whose last averaging counts, also if the run ended with it."""
+        """Number of fully averaged epochs, including one that the run ended with."""
         return self.epoch + int(self.opened > self.epoch and not self.todo)
 
     def with_epoch_opened(self, totals: Sequence[int]) -> Self:
-        """With the current epoch's minibatches, `totals[w]` of each worker, to be done."""
+        """Add the current epoch's minibatches, `totals[w]` of each worker w, to `todo`."""
         if self.opened > self.epoch:
             return self
         todo = (*self.todo, *epoch_spans(totals, self.epoch))
@@ -74,7 +74,7 @@ class Progress:
         epoch: int = 0,
         thresholds: Sequence[float] = (),
     ) -> Self:
-        """Where a run of so many workers begins; epochs before `epoch` count as done."""
+        """Return the initial progress of a run; epochs before `epoch` count as complete."""
         nothing = (0,) * workers
         return cls(
             steps=nothing,
@@ -91,12 +91,12 @@ class Progress:
         *,
         iterations: int,
     ) -> Self:
-        """After an averaging.
+        """Return the progress after an averaging.
 
         Args:
-            shares: what each worker was to do.
-            done: worker -> (minibatches, examples) that it did, from its share's beginning.
-            iterations: the optimizer's, the most of any worker.
+            shares: the assigned span of each worker.
+            done: worker -> (minibatches, examples) trained of its share.
+            iterations: the optimizer's iterations, the maximum over workers.
         """
         counts = {worker: minibatches for worker, (minibatches, _) in done.items()}
         return replace(
@@ -111,27 +111,27 @@ class Progress:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the callbacks of this moment have run."""
+        """Whether the callbacks due at this progress have run."""
         return (self.answered, self.answered_round) >= (self.epoch, self.round)
 
     def awaits_callbacks(self, frequency: int) -> bool:
-        """Whether callbacks are due that have not run.
+        """Whether callbacks are due and have not run.
 
-        They are due after each epoch and, unless `frequency` is 0, after so many averagings of an
-        epoch if more of it is to follow.
+        They are due after each epoch. Unless `frequency` is 0, they are also due after every
+        `frequency` averagings within an epoch, except after its last.
         """
-        is_due = self.epoch > 0 and not self.round  # after the last epoch rounds may be owed
+        is_due = self.epoch > 0 and not self.round  # the last epoch may leave rounds to make up
         if self.opened > self.epoch:
             is_due = 0 < frequency <= self.round and not self.round % frequency and self.todo != ()
         return is_due and not self.is_answered
 
     def after_callbacks(self, learning_rate: float | None) -> Self:
-        """After the callbacks of this moment, which want this learning rate; None: no other."""
+        """Return the progress after callbacks ran; None keeps the learning rate."""
         rate = self.learning_rate if learning_rate is None else learning_rate
         return replace(self, answered=self.epoch, answered_round=self.round, learning_rate=rate)
 
     def after_epoch(self) -> Self:
-        """After an epoch's last averaging."""
+        """Return the progress after an epoch's last averaging."""
         return replace(self, epoch=self.epoch + 1, round=0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,17 +153,17 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Who averages with whom from now on, and from where.
+    """A group of workers that average with one another, and its starting point.
 
     Attributes:
-        generation: counts the groups of a run, from 1.
-        seats: the members; a member's rank is its place here.
-        rows: examples of every worker, absent ones too.
-        validation_rows: validation examples of every worker.
-        progress: where training goes on.
-        source: the rank whose vector everybody starts from; -1: the driver's.
-        required: how many workers hold data; the others, with higher numbers, join and leave.
-            None: all.
+        generation: number of the group in the run, from 1.
+        seats: the members, by rank.
+        rows: examples of every worker, including absent ones.
+        validation_rows: validation examples of every worker, including absent ones.
+        progress: the progress at which training continues.
+        source: rank that broadcasts the starting vector; -1: the driver sends it.
+        required: number of workers that hold data. Workers with higher numbers hold none and may
+            join and leave. None: all workers hold data.
     """
 
     generation: int
@@ -176,21 +176,21 @@ class Group:
 
     @property
     def owners(self) -> int:
-        """How many workers hold data, absent ones too."""
+        """Number of workers that hold data, including absent ones."""
         return len(self.rows) if self.required is None else self.required
 
     @property
     def has_joined(self) -> bool:
-        """Whether there is a member without data of its own, which trains that of others."""
+        """Whether any member holds no data and trains on other workers' data."""
         return any(seat.worker >= self.owners for seat in self.seats)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that hold data are members."""
+        """Whether all workers that hold data are members."""
         return {seat.worker for seat in self.seats}.issuperset(range(self.owners))
 
     def rank_of(self, worker: int) -> int:
-        """The rank of `worker`, which must be a member."""
+        """Return the rank of `worker`, which must be a member."""
         return [seat.worker for seat in self.seats].index(worker)
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,11 +223,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """Why a worker could not go on, ready to travel.
+    """A worker's failure, as sent to the driver.
 
     Attributes:
-        worker: its number.
-        host: its machine.
+        worker: number of the worker.
+        host: name of its machine.
         kind: "non_finite" for NaN or infinite values, "data" for data that does not fit,
             "configuration" for an invalid option, "network" for an unreachable peer, "lost" for a
             broken connection to the driver, "error" for everything else.

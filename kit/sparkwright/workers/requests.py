@@ -1,9 +1,9 @@
-"""What a task asks of a trainer process, and how it is carried there.
+"""Requests of a task to a trainer process, and the answers.
 
-A trainer is started by its own user's task and reached through a Unix socket in a folder that only
-that user can enter. Both sides prove the application's secret before anything is read, and the
-kernel confirms the peer's user. See `_wire` for what travels there: JSON and raw bytes, and
-the user's own layers and functions, cloudpickled as Spark's closures are.
+A task starts a trainer as the same user and connects to a Unix socket in a folder that only that
+user can access. Both sides prove the application's secret before any message, and the kernel
+confirms the peer's user. Messages are JSON and raw bytes, plus the user's layers and functions,
+serialized by cloudpickle as Spark closures are; see `_wire`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,15 @@ M = TypeVar("M", bound=TrainingMaster)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Training:
-    """What both ways of training a worker's examples need.
+    """Common fields of training requests.
 
     Attributes:
         definition: the network.
         xla: see the master.
-        run: the run's id; also for names of threads.
+        run: the run's id; also used in thread names.
         shard: folder of the worker's examples.
         settings: `WorkerSettings`.
-        times: when the task began and when the files were written, by the machine's monotonic
-            clock; the files may have been there before. Only for a timeline.
+        times: monotonic times at which the task began and its files were ready, for the timeline.
     """
 
     definition: ModelDefinition
@@ -50,17 +49,17 @@ class _Training:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainRequest(_Training):
-    """Take part in a run.
+    """Train as a worker of a run.
 
     Attributes:
         controller: (host, port) of the coordinator.
-        secret: the run's.
-        listen_host: the address to listen on, or a network such as "10.0.0.0/16" to choose it from;
-            empty: the one that leads to the coordinator.
-        ports: those that may be listened on, as `MeshConfig` takes them.
-        stream: what all `shards` workers draw their examples from; None: they are in `shard`.
-        validation: folder of its validation examples.
-        consume: whether the files may be removed as soon as they are mapped.
+        secret: the run's secret.
+        listen_host: the address to listen on, or a network such as "10.0.0.0/16" that contains it.
+            Empty: the local address of the connection to the coordinator.
+        ports: allowed ports, as in `MeshConfig`.
+        stream: pipeline that all `shards` workers read; None: read examples from `shard`.
+        validation: folder of the validation examples.
+        consume: whether to remove the files once they are mapped.
     """
 
     controller: tuple[str, int]
@@ -75,16 +74,16 @@ class TrainRequest(_Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundRequest(_Training):
-    """Train one round from a given vector and return the worker's (`communication="spark"`).
+    """Train one round from a given vector and return the new one (`communication="spark"`).
 
     Attributes:
         epoch: from 0.
-        share: the minibatches to train; None: none.
+        share: the minibatches to train, or None.
         first: whether this is an epoch's first round.
-        iterations: the optimizer's.
-        vector: the state to start from, as `ModelState.read` gives it.
+        iterations: the optimizer's iterations.
+        vector: the starting state, in the layout of `ModelState.read`.
         extras: the driver's integer and fixed state, packed; used in the run's first round.
-        learning_rate: what callbacks have set; None: the compiled one.
+        learning_rate: set by callbacks; None: the compiled one.
         rows: examples of every worker.
     """
 
@@ -100,23 +99,23 @@ class RoundRequest(_Training):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluating:
-    """Count predictions.
+    """Evaluate predictions.
 
     Attributes:
-        evaluations: output name -> prototypes, which the block is counted into.
-        normalizer: what scales labels in training; evaluations see labels as they are, and
-            predictions in the same units. None: nothing does.
+        evaluations: output name -> prototypes to update with the examples.
+        normalizer: normalizer of the labels in training, or None. Evaluations receive unscaled
+            labels, and predictions in the same units.
     """
 
     evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
     normalizer: Normalizer | None = None
 
     def without_code(self, counted: Mapping[str, tuple[AbstractEvaluation, ...]]) -> dict[str, Any]:
-        """`counted` as an answer holds it: without the user's own functions and classes."""
+        """Convert evaluations to a form without the user's functions and classes."""
         return {name: tuple(map(_without_code, found)) for name, found in counted.items()}
 
     def with_code(self, found: Mapping[str, Any]) -> dict[str, tuple[AbstractEvaluation, ...]]:
-        """The inverse of `without_code`: functions and classes are those of the prototypes."""
+        """Invert `without_code`; take functions and classes from the prototypes."""
         return {
             name: tuple(map(_with_code, self.evaluations[name], counted))
             for name, counted in found.items()
@@ -138,11 +137,11 @@ def _with_code(prototype: AbstractEvaluation, found: Any) -> AbstractEvaluation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scoring:
-    """Sum up the loss.
+    """Compute the loss.
 
     Attributes:
-        each: one loss for every example instead.
-        regularization: whether it belongs to the loss; only with `each`.
+        each: whether to return the loss of each example instead of the sum.
+        regularization: whether the loss includes regularization; only with `each`.
     """
 
     each: bool = False
@@ -151,11 +150,11 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Predicting:
-    """Give the outputs.
+    """Return the outputs.
 
     Attributes:
-        normalizer: what scaled the labels; outputs are given in the labels' own units. None:
-            nothing did.
+        normalizer: normalizer of the labels in training, or None. Outputs are converted to the
+            labels' original units.
     """
 
     normalizer: Normalizer | None = None
@@ -163,22 +162,22 @@ class Predicting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Adapting:
-    """Find what a preprocessing layer, in place of a network, has to know of the examples."""
+    """Compute the statistics to adapt a preprocessing layer, which replaces the network."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InferRequest:
-    """Run the network over some examples in inference mode.
+    """Run the network on examples in inference mode.
 
     Attributes:
         definition: the network.
-        digest: of the weights; a trainer that has others asks for them.
-        weights: file of the weights; empty: only if the trainer has them already.
-        columns: the examples, as `DataSet.columns` gives them.
-        records: JSON-able names of the examples, for evaluations that remember some; sent as text,
-            because there may be very many.
-        batch_size: examples a call.
-        what: what to do with the outputs.
+        digest: digest of the weights. A trainer with other weights answers with kind "weights".
+        weights: file of the weights; empty if the trainer may have them already.
+        columns: the examples, as returned by `DataSet.columns`.
+        records: JSON-able names of the examples, for evaluations that store some of them; sent as
+            JSON text, because there may be many.
+        batch_size: examples per call.
+        what: what to compute from the outputs.
     """
 
     definition: ModelDefinition
@@ -195,16 +194,16 @@ Request = TrainRequest | RoundRequest | InferRequest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a request led to; `error` is empty when all went well.
+    """The answer to a request; `error` is empty on success.
 
     Attributes:
         fields: JSON-able results.
-        payload: bytes that belong to them; of a round the vector, then worker 0's counters.
-        kind: of a failure, see `Failure`, or "lost": the connection to the driver broke; "weights":
-            the trainer needs these first.
-        result: what inference led to.
+        payload: binary results; of a round, the vector, followed by worker 0's counters.
+        kind: kind of a failure, see `Failure`; or "lost" if the connection to the driver broke,
+            "weights" if the trainer needs the weights first.
+        result: result of inference.
         error: one sentence.
-        traceback: the trainer's.
+        traceback: the trainer's traceback.
     """
 
     fields: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -215,7 +214,7 @@ class Answer:
     traceback: str = field(default="", repr=False)
 
     def failure(self, *, worker: int, host: str = "") -> Failure | None:
-        """What went wrong, for the driver; None if nothing did."""
+        """Return the failure for the driver; None on success."""
         if not self.error:
             return None
         return Failure(
@@ -224,27 +223,27 @@ class Answer:
 
     @classmethod
     def of_error(cls, error: BaseException) -> "Answer":
-        """Describe an exception, to be called while it is handled."""
+        """Describe an exception; call it in an `except` block."""
         found = failure_of(error, worker=-1, host="")
         return cls(kind=found.kind, error=found.reason, traceback=found.traceback)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerSettings(Generic[M]):
-    """The training master and the run, as one worker sees them.
+    """Settings of a run for one worker.
 
     Attributes:
-        master: with a seed.
+        master: the training master, with a seed.
         epochs: passes over the data.
-        worker: its number; -1 in a template that is still to be completed.
-        attempt: of its task; a later one is greater.
-        copies: whether the driver gets a copy of the state at intervals, see `CopySchedule`.
-        evaluate_every: epochs from one evaluation of the validation data to the next; the last
-            epoch is evaluated in any case.
-        judged: after an evaluation, wait for the driver's verdict.
-        callbacks: after each epoch, wait for the driver's callbacks.
-        callback_frequency: likewise after so many averagings of an epoch; 0: not.
-        histograms: which to take, and when; None: only on request.
+        worker: number of the worker; -1 in an incomplete template.
+        attempt: number of the task's attempt, increasing.
+        copies: whether the driver receives a copy of the state at intervals, see `CopySchedule`.
+        evaluate_every: epochs between evaluations of the validation data; the last epoch is always
+            evaluated.
+        judged: whether to wait, after an evaluation, for the driver's early-stopping decision.
+        callbacks: whether to wait for the driver's callbacks after each epoch.
+        callback_frequency: averagings within an epoch between callbacks; 0: only after epochs.
+        histograms: which histograms to compute, and when; None: only on request.
     """
 
     master: M = field(repr=False)

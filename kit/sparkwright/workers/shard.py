@@ -1,4 +1,4 @@
-"""A worker's examples: memory-mapped column files, which helping workers may read from."""
+"""A worker's examples in memory-mapped column files, readable by other workers."""
 
 import contextlib
 import json
@@ -28,19 +28,18 @@ _MAX_ROWS_BYTES = 64 << 20
 
 
 class ShardWriter:
-    """Appends DataSets to a folder, one raw file a column, so that each column is contiguous.
+    """Write DataSets to a folder, with one raw file per column.
 
-    Random minibatches are then one NumPy gather from a memory map; record batches would need one
-    gather a batch and column. The file of a text column holds where each text begins and ends in
-    another file, of UTF-8.
+    Columns are contiguous, so a random minibatch is one NumPy gather per column from a memory map.
+    The file of a text column holds the start and end offsets of each text in a second, UTF-8 file.
     """
 
     def __init__(self, folder: Path, *, worker: int) -> None:
-        """Write the examples of `worker` into `folder`, which is created.
+        """Create `folder` for the examples of `worker`.
 
         Raises:
-            WorkerError: here and later, if the disk is full or fails. Another attempt may come to
-                another machine, whose disk has room.
+            WorkerError: here and later, if the disk is full or fails. A retry on another machine
+                may succeed.
         """
         self.folder, self.worker = folder, worker
         with self._disk_errors():
@@ -71,15 +70,15 @@ class ShardWriter:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def append(self, dataset: DataSet, *, key: tuple[int, ...] = ()) -> None:
-        """Add examples.
+        """Append examples.
 
         Args:
             dataset: the examples.
-            key: their place; pieces are read back in the order of keys, not of arrival, because a
-                shuffle delivers in whatever order it likes.
+            key: sort key. Examples are read in the order of keys, because the order of arrival
+                after a shuffle is not deterministic.
 
         Raises:
-            DataError: if their columns, dtypes or shapes differ from those before.
+            DataError: if columns, dtypes or shapes differ from earlier examples.
             WorkerError: see `__init__`.
         """
         if not len(dataset):
@@ -96,7 +95,7 @@ class ShardWriter:
             raise DataError(
                 "all examples must have the same columns, dtypes and shapes. Received: "
                 f"{_describe(found)} after {self.rows} examples with {_describe(self._columns)}. "
-                "Bring sequences of different length to one with `data.padded()`."
+                "Pad sequences to equal length with `data.padded()`."
             )
         with self._disk_errors():
             for number, array in enumerate(columns.values()):
@@ -109,7 +108,7 @@ class ShardWriter:
         self.rows += len(dataset)
 
     def close(self) -> None:
-        """Finish; the folder can be opened as a `Shard` afterwards."""
+        """Write the index; afterwards a `Shard` can open the folder."""
         index = {
             "rows": self.rows,
             "columns": [
@@ -128,7 +127,7 @@ class ShardWriter:
 
     @contextlib.contextmanager
     def _disk_errors(self) -> Generator[None]:
-        """Say which disk of which machine it is, and how much room there is."""
+        """Convert OSError to WorkerError with the folder, machine and free space."""
         try:
             yield
         except OSError as error:
@@ -139,28 +138,27 @@ class ShardWriter:
                 worker=self.worker,
                 host=socket.gethostname(),
                 reason=f"the examples of worker {self.worker} could not be written to "
-                f"{self.folder} on {socket.gethostname()}: {error.strerror or error}. Free there: "
-                f"{free}. Make room, or name a larger disk: `spark.local.dir`, on YARN "
+                f"{self.folder} on {socket.gethostname()}: {error.strerror or error}. Free space: "
+                f"{free}. Free disk space, or set a larger disk: `spark.local.dir`, on YARN "
                 "`yarn.nodemanager.local-dirs`, without Spark TMPDIR.",
             ) from error
 
 
 class Shard:
-    """What a `ShardWriter` wrote, memory-mapped.
+    """The memory-mapped files of a `ShardWriter`.
 
     Attributes:
-        rows: how many examples.
-        columns: flat name -> (rows, ...) read-only array, or `TextColumn`; empty when there are no
-            rows.
+        rows: number of examples.
+        columns: flat name -> (rows, ...) read-only array or `TextColumn`; empty without rows.
     """
 
     def __init__(self, folder: Path, *, consume: bool = False) -> None:
         """Map the files of `folder`.
 
         Args:
-            folder: what a `ShardWriter` wrote.
-            consume: remove them at once, which leaves the maps as they are. So nothing is left
-                behind, however the processes end; default False.
+            folder: folder of a `ShardWriter`.
+            consume: whether to remove the files after mapping; the maps stay valid. No files remain
+                even if the process is killed. Default False.
         """
         index = json.loads((folder / _INDEX).read_text())
         self.rows = int(index["rows"])
@@ -180,9 +178,9 @@ class Shard:
             shutil.rmtree(folder, ignore_errors=True)
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Columns of the examples `rows`: each array has the shape of `rows`, then an example's.
+        """Return the columns of the examples `rows`, each of shape (*rows.shape, *example shape).
 
-        Text is UTF-8 bytes, as TensorFlow takes it.
+        Text is UTF-8 bytes, as in TensorFlow.
         """
         if self._order is not None:
             rows = self._order[rows]
@@ -192,7 +190,7 @@ class Shard:
         }
 
     def dataset(self, rows: slice) -> DataSet:
-        """The examples of a slice, in order of arrival, without copying."""
+        """Return a slice of the examples, in order of arrival, without copying."""
         return DataSet.from_columns({name: array[rows] for name, array in self.columns.items()})
 
 
@@ -201,46 +199,46 @@ def _describe(columns: dict[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
 
 
 class ShardServer:
-    """Answers requests for examples of a shard until closed."""
+    """Serve examples of a shard to other workers until closed."""
 
     def __init__(self, shard: Shard, port: PeerPort) -> None:
         self._shard, self._port = shard, port
         port.on(INTRODUCTION, self._serve)
 
     def close(self) -> None:
-        """Hang up on all helpers."""
+        """Close all connections."""
         self._port.off(INTRODUCTION)
 
     def _serve(self, connection: Connection, _: Message) -> None:
-        """Answer one helper until it hangs up.
+        """Answer the requests of one connection until it closes.
 
-        A request's payload is an int64 array of row numbers of any shape; the answer is what
-        `gather` returns for them.
+        A request's payload is an int64 array of row numbers of any shape; the answer is the result
+        of `gather`.
         """
         try:
             while (message := connection.receive(max_payload_bytes=_MAX_ROWS_BYTES)) is not None:
                 rows = np.frombuffer(message.payload, np.int64).reshape(message.fields["shape"])
                 if rows.size and not (rows.min() >= 0 and rows.max() < self._shard.rows):
-                    raise NetworkError(f"rows must lie in 0..{self._shard.rows - 1}.")
+                    raise NetworkError(f"rows must be from 0 to {self._shard.rows - 1}.")
                 connection.send("examples", *pack(self._shard.gather(rows), own_code=False))
         except (NetworkError, OSError, ValueError, KeyError):
-            pass  # the helper reports its own side of it
+            pass  # reported by the requesting worker
         finally:
             connection.close()
 
 
 class RemoteShard:
-    """Another worker's shard, asked for over the network.
+    """Another worker's shard, read over the network.
 
     Attributes:
-        rows: how many examples it has.
+        rows: number of examples.
     """
 
     def __init__(
         self, address: Address, *, worker: int, rows: int, port: PeerPort,
         connect_timeout_s: float, peer_timeout_s: float,
     ) -> None:  # fmt: skip
-        """Nothing is connected before the first `gather`."""
+        """Store the address; the first `gather` connects."""
         self.rows = rows
         self._address, self._worker, self._port = address, worker, port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
@@ -248,16 +246,16 @@ class RemoteShard:
         self.gone = False
 
     def gather(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """As `Shard.gather`.
+        """Return the columns of `rows`; see `Shard.gather`.
 
         Raises:
-            NetworkError: if its worker is gone or does not answer in time.
+            NetworkError: if the worker has disconnected or does not answer in time.
         """
         message: Message | None = None
         try:
             if not self.gone:
                 message = self._ask(rows)
-        except (OSError, NetworkError):  # a time-out is an OSError
+        except (OSError, NetworkError):  # a timeout is an OSError
             message = None
         if message is None:
             self.close()
@@ -268,7 +266,7 @@ class RemoteShard:
         return unpack(message, own_code=False)
 
     def close(self) -> None:
-        """Hang up, for good; from any thread."""
+        """Close permanently; thread-safe."""
         self.gone = True
         connection = self._connection
         if connection is not None:
@@ -290,7 +288,7 @@ class RemoteShard:
 
 
 class ShardSource:
-    """Where other workers' shards are; changes with the group.
+    """The other workers' shards; changes with the group.
 
     Attributes:
         rows: examples of every worker; empty while unknown.
@@ -299,14 +297,14 @@ class ShardSource:
     def __init__(
         self, port: PeerPort | None, *, connect_timeout_s: float, peer_timeout_s: float
     ) -> None:
-        """Reach other workers from `port`; None: there is nobody to be reached."""
+        """Connect through `port`; None if there are no other workers."""
         self._port = port
         self._connect_timeout_s, self._peer_timeout_s = connect_timeout_s, peer_timeout_s
         self._shards: dict[int, tuple[Address, RemoteShard]] = {}
         self.rows: Sequence[int] = ()
 
     def use(self, addresses: dict[int, Address], rows: Sequence[int]) -> None:
-        """Know where each worker is, and how many examples each has."""
+        """Set each worker's address and number of examples; close changed connections."""
         self.rows = rows
         for worker, (address, shard) in list(self._shards.items()):
             if addresses.get(worker) != address or shard.gone:
@@ -326,17 +324,17 @@ class ShardSource:
                 self._shards[worker] = address, remote
 
     def of(self, worker: int) -> RemoteShard:
-        """The shard of `worker`.
+        """Return the shard of `worker`.
 
         Raises:
-            NetworkError: if that worker is not in the group.
+            NetworkError: if the worker is not in the group.
         """
         if worker not in self._shards:
-            raise NetworkError(f"worker {worker} has left the group, and its data with it.")
+            raise NetworkError(f"worker {worker} has left the group; its data is unavailable.")
         return self._shards[worker][1]
 
     def close(self) -> None:
-        """Hang up on all."""
+        """Close all connections."""
         for _, shard in self._shards.values():
             shard.close()
         self._shards = {}

@@ -1,4 +1,4 @@
-"""How long one minibatch takes, found out by training a copy of the network for a moment."""
+"""Measure the training time of a minibatch on a copy of the network."""
 
 import random
 import time
@@ -20,7 +20,7 @@ from ._batch_layout import BatchLayout, is_known_loss, losses_of
 from ._replica_base import Replica, XlaChoice
 from ._replicas import make_replica
 
-# What the minibatches of a call may take of memory, and the length of axes that are left open.
+# Maximum memory of the minibatches of a call, and the length used for axes of size None.
 _MOST_BYTES = 64 << 20
 _OPEN_LENGTH = 16
 _CALLS = 5
@@ -28,15 +28,15 @@ _CALLS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepTime:
-    """How long one minibatch takes to train.
+    """Measured training time of a minibatch.
 
     Attributes:
-        seconds: of one minibatch, the median of some calls.
-        batch_size: examples of a minibatch.
-        steps: minibatches that were timed.
-        vector_bytes: what averaging would exchange of the network, as float32.
-        updater_bytes: likewise of its optimizer's state.
-        cores: threads that one operation may use here; a worker uses as many as it has cores.
+        seconds: time of one minibatch, the median over several calls.
+        batch_size: examples per minibatch.
+        steps: number of timed minibatches.
+        vector_bytes: bytes of the network exchanged by averaging, as float32.
+        updater_bytes: bytes of the optimizer's state exchanged by averaging.
+        cores: threads per operation in this process; a worker uses one for each of its cores.
         device: "CPU" or "GPU".
     """
 
@@ -50,7 +50,7 @@ class StepTime:
 
     @property
     def examples_per_s(self) -> float:
-        """Examples that one worker trains in a second."""
+        """Examples per second of one worker."""
         return self.batch_size / self.seconds
 
 
@@ -61,31 +61,31 @@ def measure_step(
     budget_s: float = 2.0,
     xla: XlaChoice = "auto",
 ) -> StepTime:
-    """Time one training step of `model`, on random data of its input shapes.
+    """Time one training step of `model` on random data of its input shapes.
 
-    A copy is trained, compiled as workers compile it; the model, its optimizer and the random
-    numbers of Python and NumPy stay as they are. Axes of any length get 16 steps. Keras must
-    be imported already, or its start (about 10 s) comes on top.
+    Trains a copy, compiled as on workers. The model, its optimizer and the random states of Python
+    and NumPy do not change. Axes of size None get length 16. If Keras has not been imported, its
+    import takes about 10 s more.
 
     Args:
         model: a built and compiled keras.Model.
-        batch_size: examples of a minibatch.
-        budget_s: about how long to time, after the first step, which compiles; default 2. One
-            more step is timed in any case.
-        xla: as the master's; default "auto".
+        batch_size: examples per minibatch.
+        budget_s: approximate duration after the first step, which compiles. Default 2. At least
+            one more step is timed.
+        xla: as in the master. Default "auto".
 
     Raises:
-        ConfigurationError: if the model is not compiled, cannot be described, or `batch_size` is
-            below 1; if a loss of the user's own takes neither class numbers nor labels as long as
-            the output.
+        ConfigurationError: if the model is not compiled or cannot be serialized, if `batch_size`
+            is below 1, or if a custom loss accepts neither class numbers nor labels of the
+            output's shape.
     """
     check_count("batch_size", batch_size)
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(
-            "only a compiled model has a training step. Received: "
+            "the model must be compiled. Received: "
             f"{getattr(model, 'name', model)!r}, not compiled. Call `model.compile(…)`."
         )
-    with _random_numbers_kept():
+    with _random_state_restored():
         replica = make_replica(ModelDefinition.of(model), xla=xla)
         return _timed(replica, batch_size, budget_s)
 
@@ -101,7 +101,7 @@ def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
         took_s = _seconds_of(replica, layout, one, steps)
         times.append(took_s / steps)
         spent_s += took_s
-    # The first one was a call of its own, with all that a call costs.
+    # Exclude the first step, which includes the full overhead of a call.
     kept = times[1:] or times
     (device, cores), state = replica.device, replica.state
     return StepTime(
@@ -116,7 +116,7 @@ def _timed(replica: Replica, batch_size: int, budget_s: float) -> StepTime:
 
 
 def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Trace, compile and do one step, with labels that the losses take."""
+    """Trace, compile and run one step, with labels that the losses accept."""
 
     def step(*, other_labels: bool) -> tuple[Any, dict[str, NDArray[Any]]]:
         one = _random_batch(replica.model, batch_size, other_labels=other_labels)
@@ -132,15 +132,15 @@ def _first_step(replica: Replica, batch_size: int) -> tuple[Any, dict[str, NDArr
         if not own:
             raise
         reason = error
-    # What labels a loss of the user's own takes could only be guessed.
+    # The label format of a custom loss is unknown; try the other one.
     try:
         return step(other_labels=True)
     except Exception:
         named = ", ".join(repr(_names(loss)[0]) for loss in own)
         raise ConfigurationError(
-            "a step can be timed only with labels that the losses take: class numbers, or labels "
-            f"of the output's shape. Received: {named}, which failed with both ({reason}). Time a "
-            "copy of the network that is compiled with a loss of Keras."
+            "to time a step, custom losses must accept class numbers or labels of the output's "
+            f"shape. Received: {named}, which failed with both ({reason}). Time a "
+            "copy of the network compiled with a built-in loss of Keras."
         ) from reason
 
 
@@ -158,11 +158,10 @@ def _seconds_of(
 def _random_batch(
     model: Any, batch_size: int, *, other_labels: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """One minibatch that fits the network's inputs and losses, by flat column name.
+    """Return a random minibatch that fits the network's inputs and losses: flat name -> column.
 
-    Features lie from 0 up to 1: whatever looks them up as indices finds the first entry. Labels
-    say the first class. `other_labels` gives losses that Keras does not have class numbers instead
-    of labels of the output's shape, or the other way round.
+    Features are in [0, 1), so index lookups get the first entry. Labels are the first class.
+    `other_labels` swaps the label format of custom losses: class numbers or the output's shape.
     """
     draw = np.random.default_rng(0)
     found: dict[str, NDArray[Any]] = {}
@@ -190,10 +189,7 @@ def _is_sparse(loss: Any) -> bool:
 
 
 def _names(loss: Any) -> list[str]:
-    """Of a function or a class, whatever name the object was given; that of the code comes first.
-
-    A class of the user's own may be derived from one whose name tells more.
-    """
+    """Return the function's name, or the names of the class and its base classes."""
     if isinstance(loss, str):
         return [loss]
     inner = getattr(loss, "func", loss)  # of a functools.partial
@@ -215,8 +211,8 @@ def _numpy_type(name: str) -> np.dtype[Any]:
 
 
 @contextmanager
-def _random_numbers_kept() -> Generator[None]:
-    """Python's and NumPy's random numbers go on as if nothing had been drawn: Keras draws seeds."""
+def _random_state_restored() -> Generator[None]:
+    """Restore the random states of Python and NumPy, from which Keras draws seeds."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
         yield

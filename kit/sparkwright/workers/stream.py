@@ -1,4 +1,4 @@
-"""A worker's examples drawn from a pipeline, epoch by epoch, in place of files."""
+"""A worker's examples read from a data pipeline, epoch by epoch, instead of from files."""
 
 import inspect
 from collections import OrderedDict, deque
@@ -15,25 +15,25 @@ from sparkwright.errors import DataError
 
 from .shard import Shard
 
-_KEPT_EPOCHS = 2  # the present one, and the next, of which minibatches are gathered ahead
+_KEPT_EPOCHS = 2  # the current epoch and the next, which is prefetched
 _INFINITE = -1  # the cardinality of a tf.data.Dataset
 
 
 class StreamedShard(Shard):
-    """The shard of a `TfData`, for its own worker, which asks for examples in their order."""
+    """The shard of a `TfData`; its worker reads examples sequentially."""
 
     def __init__(self, data: TfData, *, worker: int, workers: int, window: int) -> None:
-        """Count the examples if they are not known.
+        """Count the examples if their number is unknown.
 
         Args:
-            data: what each worker draws from.
-            worker: whose shard it is.
-            workers: how many there are.
-            window: examples before those asked for last that may be asked for again. Others are
-                drawn again, from the beginning of their epoch.
+            data: the pipeline of all workers.
+            worker: the worker of this shard.
+            workers: number of workers.
+            window: number of already read examples kept for reading again. Earlier ones require
+                reading the epoch from its beginning.
 
         Raises:
-            DataError: if they cannot be counted; or whatever the user's function raises.
+            DataError: if the examples cannot be counted. Errors of the user's function propagate.
         """
         self._data, self._worker, self._workers, self._window = data, worker, workers, window
         self._takes_epoch = "epoch" in inspect.signature(data.make).parameters
@@ -47,11 +47,11 @@ class StreamedShard(Shard):
                 self.rows = sum(map(len, batches))
 
     def gather(self, rows: NDArray[np.int64], *, epoch: int = 0) -> dict[str, NDArray[Any]]:
-        """As `Shard.gather`, of consecutive examples of an epoch, from 0.
+        """Return consecutive examples of an epoch, from 0; see `Shard.gather`.
 
         Raises:
-            DataError: if the pipeline ends before them, or its batches differ in shape; or whatever
-                the user's pipeline raises.
+            DataError: if the pipeline ends early, or its batches differ in shape. Errors of the
+                user's pipeline propagate.
         """
         start, stop = int(rows.flat[0]), int(rows.flat[-1]) + 1
         drawn = self._epochs.pop(epoch, None)
@@ -63,8 +63,8 @@ class StreamedShard(Shard):
         if drawn.draw(start, stop) < stop:
             raise DataError(
                 f"shard {self._worker} of {self._workers} must have {self.rows:,} examples in each "
-                f"epoch. Received: {drawn.end:,} in epoch {epoch + 1}. Let the dataset repeat, or "
-                "give `TfData(make, examples=…)` the examples of all shards together."
+                f"epoch. Received: {drawn.end:,} in epoch {epoch + 1}. Repeat the dataset, or set "
+                "`TfData(make, examples=…)` to the number of examples of all shards."
             )
         if stop == self.rows:
             drawn.batches.close()
@@ -72,12 +72,12 @@ class StreamedShard(Shard):
         return {n: array.reshape(*rows.shape, *array.shape[1:]) for n, array in columns.items()}
 
     def close(self) -> None:
-        """Leave all pipelines."""
+        """Close all pipelines."""
         for drawn in self._epochs.values():
             drawn.batches.close()
 
     def _batches(self, epoch: int) -> Generator[DataSet]:
-        """Draw an epoch, from 0; to be closed if it is left before its end."""
+        """Iterate over an epoch, from 0; close the generator if not exhausted."""
         if self._source is None or self._takes_epoch:
             own = {"epoch": epoch} if self._takes_epoch else {}
             self._source = self._data.make(self._worker, self._workers, **own)
@@ -91,7 +91,7 @@ class StreamedShard(Shard):
         endless = source.num_batches is None if of_keras else source.cardinality() == _INFINITE
         if endless and self._data.examples is None:
             raise DataError(
-                "the examples of an epoch must be known of a dataset that never ends. Received: "
+                "an infinite dataset needs the number of examples of an epoch. Received: "
                 f"examples=None for {type(source).__name__}. Use `TfData(make, examples=…)`."
             )
         if of_keras:
@@ -105,15 +105,15 @@ class StreamedShard(Shard):
 
 
 class _Epoch:
-    """Examples of an epoch, those before the window forgotten."""
+    """The examples of an epoch within a sliding window."""
 
     def __init__(self, batches: Generator[DataSet], window: int) -> None:
         self.batches, self._window = batches, window
         self._kept: deque[DataSet] = deque()
-        self.first = self.end = 0  # of the examples that are kept
+        self.first = self.end = 0  # range of the examples kept
 
     def draw(self, start: int, stop: int) -> int:
-        """Draw until example `stop` (exclusive); returns how many there are."""
+        """Read up to example `stop` (exclusive); return the number of examples read."""
         while self.end < stop and (batch := next(self.batches, None)) is not None:
             self._kept.append(batch)
             self.end += len(batch)
@@ -122,7 +122,7 @@ class _Epoch:
         return self.end
 
     def between(self, start: int, stop: int) -> DataSet:
-        """Examples that are kept."""
+        """Return the kept examples from `start` to `stop` (exclusive)."""
         parts, at = list[DataSet](), self.first
         for batch in self._kept:
             if at < stop and start < at + len(batch):

@@ -1,8 +1,8 @@
-"""What is left to train, and who trains which part of it next; pure.
+"""Remaining minibatches and their assignment to workers; pure.
 
-The data of an epoch is a list of spans of minibatches, one for each worker's shard. A worker takes
-from the head of its own span; whoever helps takes from the tail, so that what is left mostly stays
-one span. What a lost worker leaves behind is owed: everybody trains it when its data is back.
+An epoch is a list of spans of minibatches, one for each worker's shard. A worker takes minibatches
+from the head of its own span. Idle workers help from the tail, so that the rest usually stays one
+span. Minibatches of a lost worker stay pending; all workers train them once its data is back.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Minibatches `start` to `stop` (exclusive) of worker `owner`'s shard, as `epoch` orders it."""
+    """Minibatches `start` to `stop` (exclusive) of worker `owner`'s shard in the given epoch."""
 
     owner: int
     epoch: int
@@ -19,12 +19,12 @@ class Span(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many minibatches."""
+        """Number of minibatches."""
         return self.stop - self.start
 
 
 def epoch_spans(totals: Sequence[int], epoch: int) -> tuple[Span, ...]:
-    """All of an epoch: `totals[w]` minibatches of each worker w's shard."""
+    """Return the spans of an epoch: `totals[w]` minibatches of each worker w's shard."""
     return tuple(Span(w, epoch, 0, total) for w, total in enumerate(totals) if total)
 
 
@@ -35,20 +35,20 @@ def share_out(
     quotas: Mapping[int, int],
     lend: bool,
 ) -> dict[int, Span]:
-    """Who trains what in the next round.
+    """Assign spans to workers for the next round.
 
-    What is owed from epochs before `epoch` comes first and is shared by all. Then each worker
-    trains its own data; with `lend`, those who have none left help those who have most. Depends on
-    its arguments alone, so that all workers come to the same conclusion.
+    Pending spans of epochs before `epoch` come first and are shared by all workers. Then each
+    worker trains its own data. With `lend`, idle workers train the tail of the longest span.
+    Deterministic, so that all workers compute the same assignment.
 
     Args:
-        todo: what is left.
+        todo: the remaining spans.
         epoch: the current epoch.
-        quotas: present worker -> minibatches that it should do at most.
-        lend: whether workers help one another in the current epoch.
+        quotas: present worker -> maximum number of minibatches.
+        lend: whether idle workers train other workers' data of the current epoch.
 
     Returns:
-        Worker -> its share; workers without one are missing. Empty: nothing can be done.
+        Worker -> its span, without idle workers. Empty if no present worker has data left.
 
     Example:
         >>> todo = [Span(0, 0, 5, 6), Span(1, 0, 0, 12)]
@@ -83,10 +83,10 @@ def share_out(
 def without(
     todo: Iterable[Span], shares: Mapping[int, Span], done: Mapping[int, int]
 ) -> tuple[Span, ...]:
-    """What is left of `todo` after each worker did the first `done[w]` minibatches of its share.
+    """Remove from `todo` the first `done[w]` minibatches of each worker w's share.
 
-    A worker does its own data from the start of its share, another's from the end. Shares that were
-    broken off leave a span in pieces.
+    A worker trains its own data from the start of its share, other workers' data from the end. An
+    interrupted share may split a span.
     """
     left = list(todo)
     for worker, share in shares.items():
@@ -99,7 +99,7 @@ def without(
 
 
 def _cut(span: Span, hole: Span) -> list[Span]:
-    """What `hole` leaves of `span`."""
+    """Return the parts of `span` outside `hole`."""
     apart = (span.owner, span.epoch) != (hole.owner, hole.epoch)
     if apart or hole.stop <= span.start or span.stop <= hole.start:
         return [span]
@@ -113,12 +113,12 @@ def _cut(span: Span, hole: Span) -> list[Span]:
 def quotas_by_speed(
     seconds: Mapping[int, float], *, members: Collection[int], frequency: int
 ) -> dict[int, int]:
-    """Minibatches for each of `members`, so that all take about as long as the fastest one.
+    """Return the number of minibatches per worker such that all need about the same time.
 
     Args:
-        seconds: worker -> seconds that a minibatch took it; 0 or missing: unknown.
-        members: who takes part.
-        frequency: minibatches of the fastest, or of one whose speed is not known.
+        seconds: worker -> seconds per minibatch; 0 or missing: unknown.
+        members: the workers of the group.
+        frequency: minibatches of the fastest worker and of workers of unknown speed.
 
     Example:
         >>> quotas_by_speed({0: 0.1, 1: 0.25}, members=[0, 1, 2], frequency=5)
@@ -135,10 +135,10 @@ def quotas_by_speed(
 def next_piece(
     todo: Sequence[Span], *, worker: int, present: Collection[int], epoch: int, size: int
 ) -> Span | None:
-    """The piece of at most `size` minibatches that `worker` should train next; None: there is none.
+    """Return the next span of at most `size` minibatches for `worker`; None if nothing is left.
 
-    What is owed from epochs before `epoch` comes first. A worker prefers its own data; otherwise it
-    helps whoever has most left, from the end. Data of workers that are not `present` must wait.
+    Pending spans of epochs before `epoch` come first. A worker prefers its own data; otherwise it
+    takes the tail of the longest span. Data of absent workers is skipped.
 
     Example:
         >>> todo = [Span(0, 0, 5, 6), Span(1, 0, 0, 12)]
