@@ -76,13 +76,13 @@ def test_calibration_is_of_class_1_of_two_and_else_of_the_predicted_class():
     two = blocks_of(found.of_scores()[2])
     assert "Reliability diagram of class 1" in two[1].html
     three = found.of_classes()[2]
-    assert "share that was right" in blocks_of(three)[1].text
+    assert "fraction correct" in blocks_of(three)[1].text
     assert "rows of cat" in blocks_of(three, of="cat")[2].text
 
 
 def test_probabilities_that_are_too_high_are_called_so():
     sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
-    assert "Probabilities are too high, on average by 0.4000." in blocks_of(sure)[1].text
+    assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
 
 def test_a_regression_is_compared_with_always_predicting_the_mean():
