@@ -258,7 +258,7 @@ class AbstractEvaluation(Values, ABC):
         missing = [key for key in keys if key not in found]
         if found.get("name") != cls.name or missing:
             raise DataError(
-                f'{cls.__name__} is read from a dict with "name": "{cls.name}" and '
+                f'{cls.__name__}.from_dict needs a dict with "name": "{cls.name}" and '
                 f"{', '.join(map(repr, keys))}. Received: name={found.get('name')!r} with "
                 f"{sorted(found)}."
             )
