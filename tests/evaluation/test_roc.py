@@ -300,8 +300,8 @@ def test_a_summary_shows_areas_and_best_thresholds() -> None:
     assert text.startswith(
         "ROC of 4 examples, 2 positive (exact)\n\nAUC                   0.7500\n"
     )
-    assert "\nbest F1               0.8000  from a score of 0.35 on\n" in text
-    assert text.endswith("best Youden index     0.5000  from a score of 0.8 on")
+    assert "\nbest F1               0.8000  at threshold 0.35\n" in text
+    assert text.endswith("best Youden index     0.5000  at threshold 0.8")
     assert repr(ROC(8)) == "ROC(0 examples, 8 thresholds)"
     assert (roc.keeps_rows, ROC(8).keeps_rows) == (True, False)
 
@@ -314,7 +314,7 @@ def test_plots_show_the_curve_the_area_and_guessing() -> None:
     assert curve[0].tolist() == [0, 0]
     assert curve[-1].tolist() == [1, 1]
     texts = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert texts[:3] == ["AUC 0.7500", "best F1, from 0.3500 on", "guessing"]
+    assert texts[:3] == ["AUC 0.7500", "best F1 at threshold 0.3500", "guessing"]
     trade = roc.plot_precision_recall()
     assert "AUPRC 0.7917" in trade.get_legend().get_texts()[0].get_text()
     assert list(trade.lines[2].get_ydata()) == [0.5, 0.5]

@@ -46,7 +46,9 @@ def test_partitions_may_all_be_empty():
 
 def test_confusion_says_in_words_what_the_picture_shows():
     block = confusion_figure(evaluation([[8, 2], [0, 10]], ["cat", "dog"]))
-    sentence = "18 of 20 right (90.0%); the most frequent confusion is cat taken for dog (2 times)."
+    sentence = (
+        "18 of 20 right (90.0%); the most frequent confusion is cat predicted as dog (2 times)."
+    )
     assert sentence in str(block)
     assert f'role="img" aria-label="Confusion matrix. {sentence}"' in block.html
     assert "<figcaption>" in block.html

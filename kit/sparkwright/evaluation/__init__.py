@@ -1,4 +1,4 @@
-"""Evaluations: how good predictions are. Pure, and mergeable over distributed data."""
+"""Evaluation metrics: pure values that can be merged over distributed data."""
 
 from .abstract import (
     AbstractEvaluation as AbstractEvaluation,

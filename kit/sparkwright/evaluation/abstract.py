@@ -1,4 +1,4 @@
-"""The interface of all evaluations: values that count predictions and can be added."""
+"""The base class of all evaluations."""
 
 import json
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from .checks import Values, checked_names, plain
 from .numbers import number_text
 from .reports import Figure, Report, Table
 
-# Name in the JSON -> class.
+# Name in JSON -> class.
 _KINDS: dict[str, "type[AbstractEvaluation]"] = {}
 
 
@@ -29,29 +29,29 @@ class Batch(NamedTuple):
 
 
 class AbstractEvaluation(Values, ABC):
-    """A value that counts predictions; evaluations of parts add up to that of the whole.
+    """Base class of evaluations: immutable counts of predictions that can be added.
 
-    An instance without data is the prototype that executors start from: it carries the options.
-    Implementations are immutable dataclasses. Counts are integers, so they are the same for any
-    grouping of the data; sums of real numbers are float64, equal up to rounding (see
-    `accumulators`).
+    The evaluations of parts of a data set add up to the evaluation of the whole. Counts are
+    integers, so they are the same for any grouping of the data. Sums of real numbers are float64,
+    equal up to rounding (see `accumulators`). An instance without data carries only the options;
+    executors start from it.
 
-    A subclass in this package is a dataclass whose fields are options, names of columns
-    (`_names_key`) and what was counted (`checks.state`). It declares how a batch is counted
-    (`_counted`) and its `_report`; the rest comes from here. A subclass elsewhere overrides
-    `updated`, `__add__`, `to_dict` and `from_dict`, `examples` and `plot`.
+    A subclass in this package is a frozen dataclass. Its fields are options, column names
+    (`_names_key`) and counted state (`checks.state`). It defines `_counted` and `_report`.
+    A subclass outside this package overrides `updated`, `__add__`, `to_dict`, `from_dict`,
+    `examples` and `plot`.
 
     Attributes:
-        name: the `"name"` of this kind in `to_dict`.
+        name: value of `"name"` in `to_dict`.
     """
 
     __slots__ = ()
 
     name: ClassVar[str]
-    _names_key: ClassVar[str] = ""  # field that names the columns; "" for none
+    _names_key: ClassVar[str] = ""  # field of the column names; "" for none
     _columns: ClassVar[str] = "outputs"
     _required: ClassVar[tuple[str, ...] | None] = None  # keys of `from_dict`; None: all fields
-    _shown: ClassVar[int] = 20  # most rows of a table that is shown without being asked for
+    _shown: ClassVar[int] = 20  # most rows of a table shown by default
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its `name` for `evaluation_from_dict`."""
@@ -69,10 +69,10 @@ class AbstractEvaluation(Values, ABC):
         records: Sequence[Any] | None = None,
         **options: Any,
     ) -> Self:
-        """The evaluation of some rows: `cls(**options).updated(...)`, which see.
+        """Evaluate rows; equivalent to `cls(**options).updated(...)`.
 
         Raises:
-            DataError: if the data does not fit; the message names the row.
+            DataError: if the data is invalid; the message names the row.
             ConfigurationError: if an option is invalid.
         """
         return cls(**options).updated(labels, predictions, mask=mask, records=records)
@@ -85,31 +85,31 @@ class AbstractEvaluation(Values, ABC):
         mask: ArrayLike | None = None,
         records: Sequence[Any] | None = None,
     ) -> Self:
-        """Return this evaluation with a batch added; the instance itself does not change.
+        """Return this evaluation with a batch added; the instance does not change.
 
         Args:
-            labels: actual values, (n, ...); the class says which shapes it takes.
-            predictions: outputs of the network, (n, ...), likewise.
-            mask: (n,), or (n, T) per step; rows where it is 0 do not count, whatever they hold.
-            records: n JSON-able names of the examples, for evaluations that keep some.
+            labels: actual values, (n, ...); each class documents its shapes.
+            predictions: outputs of the network, (n, ...).
+            mask: (n,), or (n, T) per step; rows where it is 0 are ignored.
+            records: n JSON-able names of the examples, for evaluations that keep examples.
 
         Raises:
-            DataError: if shapes do not fit or a value that counts is invalid, such as NaN; the
+            DataError: if shapes do not match or an unmasked value is invalid, such as NaN; the
                 message names the row.
         """
         return self + self._counted(Batch(labels, predictions, mask, records))
 
     def _counted(self, batch: Batch) -> Self:
-        """A batch alone, with the options of this evaluation but without names of columns."""
+        """Evaluate one batch with the options of this evaluation, without column names."""
         raise NotImplementedError(f"{type(self).__name__} must define `updated` or `_counted`.")
 
     @property
     @abstractmethod
     def examples(self) -> int:
-        """Rows counted: examples, or their time steps."""
+        """Number of rows counted: examples, or their time steps."""
 
     def _merged(self, other: Any) -> Self:
-        """Add the state of another one of the same options and number of columns."""
+        """Add the state of an evaluation with the same options and number of columns."""
         both = {
             key: _added(getattr(self, key), getattr(other, key)) for key in self._keys(state=True)
         }
@@ -117,20 +117,20 @@ class AbstractEvaluation(Values, ABC):
 
     @classmethod
     def _keys(cls, *, state: bool) -> list[str]:
-        """Names of the fields that hold what was counted, or of the options."""
+        """Return the names of the state fields, or of the options."""
         declared: Any = cls
         found = [f for f in fields(declared) if f.compare and f.name != cls._names_key]
         return [f.name for f in found if ("state" in f.metadata) == state]
 
     def _report(self, most: int) -> Report:
-        """The report; tables by column only of at most `most` columns."""
+        """Return the report; tables by column only for at most `most` columns."""
         headline = [(name, number_text(value), "") for name, value in self.headline().items()]
         return Report(
             title=f"{type(self).__name__} of {self.examples:,} examples", headline=headline
         )
 
     def figures(self) -> "Sequence[Figure | Table]":
-        """What was counted as figures and tables, each with a caption; none before any data."""
+        """Figures and tables, each with a caption; empty before any data."""
         return []
 
     @abstractmethod
@@ -138,7 +138,7 @@ class AbstractEvaluation(Values, ABC):
         """Draw with matplotlib.
 
         Args:
-            axes: the matplotlib Axes to draw on; default None: of a new figure.
+            axes: matplotlib Axes to draw on; default None: those of a new figure.
 
         Returns:
             The axes.
@@ -149,12 +149,12 @@ class AbstractEvaluation(Values, ABC):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether its size grows with the rows counted."""
+        """Whether its size grows with the number of rows."""
         return False
 
     @property
     def scores_kept(self) -> int:
-        """Scores that it holds, if it keeps rows."""
+        """Number of scores kept, if it keeps rows."""
         return 0
 
     @property
@@ -163,39 +163,39 @@ class AbstractEvaluation(Values, ABC):
         return False
 
     def headline(self) -> dict[str, float]:
-        """The most important metrics, which `compare` shows side by side."""
+        """The most important metrics, as shown by `compare`."""
         return {}
 
     # Addition and equality
 
     @property
     def _width(self) -> int:
-        """Number of columns; 0 if it holds no data and its options do not fix it."""
+        """Number of columns; 0 if neither data nor options define it."""
         return 1
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """A name for each column: the given one or its number; a single output is "output"."""
+        """Name of each column: the given one or its number; a single output is "output"."""
         if self._width == 1 and self._columns == "outputs":
             return getattr(self, self._names_key) or ("output",)
         return getattr(self, self._names_key) or tuple(map(str, range(self._width)))
 
     def named(self, names: Sequence[str]) -> Self:
-        """This evaluation with names of its outputs, unless it has names or these do not fit.
+        """Return this evaluation with output names, unless it has names or these do not match.
 
         Args:
-            names: of the outputs, in their order; empty: not known.
+            names: output names, in order; empty: unknown.
         """
         if not names or self._columns != "outputs" or getattr(self, self._names_key or "name"):
             return self
-        evaluation: Any = self  # each is a dataclass
+        evaluation: Any = self  # every evaluation is a dataclass
         try:
             return replace(evaluation, **{self._names_key: tuple(names)})
         except ConfigurationError:  # options of each output are for another number of outputs
             return self
 
     def _check_names(self) -> None:
-        """Keep the names as a tuple; raise ConfigurationError unless there is one a column."""
+        """Store the names as a tuple; raise ConfigurationError unless each column has one."""
         names = checked_names(self._names_key, getattr(self, self._names_key))
         if names is not None and self._width and len(names) != self._width:
             raise ConfigurationError(
@@ -205,10 +205,10 @@ class AbstractEvaluation(Values, ABC):
         object.__setattr__(self, self._names_key, names)
 
     def __add__(self, other: Any) -> Self:
-        """The evaluation of both sets of data together.
+        """Return the evaluation of both sets of data together.
 
         Raises:
-            DataError: if the two have different options, or numbers or names of columns.
+            DataError: if the options, the numbers of columns or their names differ.
         """
         if type(other) is not type(self):
             return NotImplemented
@@ -237,15 +237,15 @@ class AbstractEvaluation(Values, ABC):
     # JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was counted, as plain JSON values; `from_dict` is the inverse."""
+        """Return all counts as plain JSON values; `from_dict` is the inverse."""
         return {"name": self.name, **plain(self._state())}
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
+        """Restore an evaluation from `to_dict`; the result can be added to others.
 
         Raises:
-            DataError: if `values` are not those of such an evaluation.
+            DataError: if `values` do not describe such an evaluation.
         """
         keys = [cls._names_key, *cls._keys(state=False), *cls._keys(state=True)]
         cls._check_keys(values, *(filter(None, keys) if cls._required is None else cls._required))
@@ -258,7 +258,7 @@ class AbstractEvaluation(Values, ABC):
         missing = [key for key in keys if key not in found]
         if found.get("name") != cls.name or missing:
             raise DataError(
-                f'{cls.__name__} is read from a dict with "name": "{cls.name}" and '
+                f'{cls.__name__}.from_dict needs a dict with "name": "{cls.name}" and '
                 f"{', '.join(map(repr, keys))}. Received: name={found.get('name')!r} with "
                 f"{sorted(found)}."
             )
@@ -269,7 +269,7 @@ class AbstractEvaluation(Values, ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`.
+        """Restore an evaluation from `to_json`.
 
         Raises:
             DataError: if `text` is not JSON of such an evaluation.
@@ -279,12 +279,12 @@ class AbstractEvaluation(Values, ABC):
     # Reports
 
     def summary(self, *, max_classes: int | None = None, max_outputs: int | None = None) -> str:
-        """A report for a terminal.
+        """Return a report for a terminal.
 
         Args:
-            max_classes: tables by class are left out of more classes; default None: 20.
-            max_outputs: tables by output are left out of more outputs; default None: 20, or 50 of
-                yes-or-no outputs.
+            max_classes: omit tables by class for more classes than this; default None: 20.
+            max_outputs: omit tables by output for more outputs than this; default None: 20, or 50
+                for binary outputs.
         """
         given = [most for most in (max_classes, max_outputs) if most is not None]
         return self._report(*given or [self._shown]).text()
@@ -296,7 +296,7 @@ class AbstractEvaluation(Values, ABC):
         return self._report(self._shown).html()
 
     def _headlines(self, left_out: Mapping[str, int] | None = None) -> list[tuple[str, str, str]]:
-        """The headline for a report."""
+        """Return the headline of a report: name, value and note of each metric."""
         found: list[tuple[str, str, str]] = []
         for name, value in self.headline().items():
             out = (left_out or {}).get(name, 0)
@@ -306,10 +306,10 @@ class AbstractEvaluation(Values, ABC):
 
 
 def evaluation_from_dict(values: Mapping[str, Any]) -> AbstractEvaluation:
-    """The evaluation that `to_dict` returned, of any kind.
+    """Restore an evaluation of any kind from `to_dict`.
 
     Raises:
-        DataError: if its `"name"` is unknown, or the rest does not fit.
+        DataError: if its `"name"` is unknown or other values are invalid.
 
     Example:
         >>> evaluation_from_dict({"name": "evaluation", "confusion": [[3, 1], [0, 2]]})
@@ -326,7 +326,7 @@ def evaluation_from_dict(values: Mapping[str, Any]) -> AbstractEvaluation:
 
 
 def evaluation_from_json(text: str) -> AbstractEvaluation:
-    """The evaluation that `to_json` returned, of any kind.
+    """Restore an evaluation of any kind from `to_json`.
 
     Raises:
         DataError: if `text` is not JSON of an evaluation.

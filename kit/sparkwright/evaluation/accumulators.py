@@ -1,8 +1,7 @@
-"""Sums and moments of float64 that can be merged, equal up to rounding for any grouping.
+"""Mergeable float64 sums and moments, equal up to rounding for any grouping of the data.
 
-Sums carry the rounding error of each addition along (Neumaier's compensation), and moments are
-merged by Chan's formula. With well-conditioned data the results of any grouping agree to about
-1e-15 of their size, however many parts there are.
+Sums use Neumaier's compensated summation; moments are merged by Chan's formula. With
+well-conditioned data, the results of any two groupings agree to a relative error of about 1e-15.
 
 References:
     A. Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen",
@@ -24,29 +23,29 @@ from .checks import Counts, Values, checked_counts, checked_floats, frozen, read
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-# Numbers that are added one after another before compensation; that many non-negative numbers
-# have a relative error below 4096 * 2**-53 < 1e-12.
+# Numbers added without compensation: the relative error of the sum of that many non-negative
+# numbers is below 4096 * 2**-53 < 1e-12.
 _BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums(Values):
-    """Compensated sums, an array of any shape: float64 sums and what rounding took from them."""
+    """Compensated sums: float64 arrays of any shape of the sums and their rounding errors."""
 
     high: Floats
     low: Floats
 
     @classmethod
     def of(cls, values: Floats) -> "Sums":
-        """Sums of one number each."""
+        """Return sums of one number each."""
         return cls(frozen(values), frozen(np.zeros_like(values)))
 
     @classmethod
     def by_group(cls, values: Floats, groups: NDArray[np.integer[Any]], shape: Any) -> "Sums":
-        """The sum of each group of (n,) values; (n,) `groups` are flat indices into `shape`."""
+        """Sum each group of (n,) values; (n,) `groups` are flat indices into `shape`."""
         total = cls.of(np.zeros(shape))
         size = total.high.size
-        step = max(_BLOCK, size)  # of many groups, each has few numbers
+        step = max(_BLOCK, size)  # with many groups, each has few numbers
         for start in range(0, values.size, step):
             block = slice(start, start + step)
             found: Any = np.bincount(groups[block], weights=values[block], minlength=size)
@@ -54,7 +53,7 @@ class Sums(Values):
         return total
 
     def __add__(self, other: "Sums") -> "Sums":
-        """The sums over both sets of numbers together."""
+        """Return the sums over both sets of numbers together."""
         total = self.high + other.high
         shift = total - self.high
         rest = (self.high - (total - shift)) + (other.high - shift)
@@ -67,12 +66,12 @@ class Sums(Values):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the sums."""
+        """Shape of the sums."""
         return self.high.shape
 
 
 def checked_sums(name: str, given: Any, least: float = -np.inf) -> Sums:
-    """The inverse of `Sums.to_dict`; raise DataError unless all are finite and at least `least`."""
+    """Read `Sums` from JSON; raise DataError unless all are finite and at least `least`."""
     high, low = (checked_floats(name, given[key]) for key in ("high", "low"))
     if high.shape != low.shape:
         raise DataError(f"`{name}` must be sums. Received: {given!r:.80}.")
@@ -83,8 +82,8 @@ def checked_sums(name: str, given: Any, least: float = -np.inf) -> Sums:
 positive_sums = partial(checked_sums, least=0.0)
 
 
-# The products of deviations that `Moments` keeps: of label, prediction and error with themselves,
-# and of label with prediction.
+# The products of deviations in `Moments`: squares of label, prediction and error, and the product
+# of label and prediction.
 LABEL, PREDICTION, ERROR, SHARED = range(4)
 _FIRST, _SECOND = [LABEL, PREDICTION, ERROR, LABEL], [LABEL, PREDICTION, ERROR, PREDICTION]
 
@@ -110,7 +109,7 @@ class Moments(Values):
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, counted: Bools) -> "Moments":
-        """The moments of (rows, C) labels and predictions, and whether each entry counts."""
+        """Return the moments of (rows, C) labels and predictions; `counted` is their mask."""
         width = labels.shape[1]
         total = cls._of_block(labels[:0], predictions[:0], counted[:0])
         step = max((1 << 18) // max(width, 1), 1)
@@ -121,10 +120,10 @@ class Moments(Values):
 
     @classmethod
     def _of_block(cls, labels: Floats, predictions: Floats, counted: Bools) -> "Moments":
-        # (3, C, rows): NumPy sums along the last axis in pairs, which rounds little.
+        # (3, C, rows): NumPy sums the last axis pairwise, with a small rounding error.
         values = np.stack([labels.T, predictions.T, (predictions - labels).T])
         within, counts = counted.T, counted.sum(axis=0)
-        # Deviations from the first row first: those of constants are then exactly 0.
+        # Subtract the first row first, so that deviations of constants are exactly 0.
         origin = np.zeros(values.shape[:2])
         if len(labels):
             origin = values[:, np.arange(len(counts)), counted.argmax(axis=0)] * (counts > 0)
@@ -141,7 +140,7 @@ class Moments(Values):
         )
 
     def __add__(self, other: "Moments") -> "Moments":
-        """The moments of both sets of rows together, by Chan's formula."""
+        """Merge the moments of two sets of rows, by Chan's formula."""
         counts = self.counts + other.counts
         share = other.counts / np.maximum(counts, 1)
         high, low = other.means.high - self.means.high, other.means.low - self.means.low
@@ -149,7 +148,7 @@ class Moments(Values):
         between = apart[_FIRST] * apart[_SECOND] * (self.counts * share)
         return Moments(
             counts=frozen(counts),
-            # Apart, so that means of one row each keep their low parts.
+            # Two sums, so that means of one row keep their low parts.
             means=self.means + Sums.of(high * share) + Sums.of(low * share),
             products=self.products + other.products + Sums.of(between),
             absolute=self.absolute + other.absolute,
@@ -162,7 +161,7 @@ class Moments(Values):
 
     @classmethod
     def from_dict(cls, values: Any) -> "Moments":
-        """The inverse of `to_dict`; raise DataError if a sum of squares is negative."""
+        """Restore moments from `to_dict`; raise DataError if a sum of squares is negative."""
         moments = super(Moments, cls).from_dict(values)
         checked_floats("products", moments.products.values[:SHARED], 0.0)
         return moments

@@ -1,4 +1,4 @@
-"""Several yes-or-no outputs, each evaluated on its own."""
+"""Evaluation of several independent binary outputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,22 +20,22 @@ from .rows import exceeds, output_rows, require_answers, require_probabilities
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EvaluationBinary(BinaryRates):
-    """How often each of several outputs said yes or no, and was right.
+    """Confusion counts and rates of several binary outputs.
 
     Labels are 0 or 1 and predictions probabilities of the same shape, (n, C) or (n, T, C), or (n,)
     for one output. A mask of the predictions' shape masks single outputs.
-    Rates are per output (`of=`) or averaged over outputs: by default the mean, without outputs
-    where the rate is 0/0; `left_out` names these. A single rate that is 0/0 has the value 0
-    (in Deeplearning4j: NaN).
+    Rates are per output (`of=`) or averaged over outputs. The default is the mean over the outputs
+    whose rate is not 0/0; `left_out` names the others. A single rate of 0/0 is 0 (NaN in
+    Deeplearning4j).
 
     Attributes:
         names: C names, or None for "0", "1", ...
-        thresholds: what a probability must exceed to be a yes, 0 to 1: one number, or C; None means
-            0.5, the default.
-        roc_thresholds: of a `ROCBinary` that is kept too: 0: exact, n: at n + 1 thresholds;
-            default None: none is kept.
+        thresholds: a probability above it is predicted as yes, 0 to 1: one number, or C; None
+            means 0.5, the default.
+        roc_thresholds: of an additional `ROCBinary`: 0: exact, n: at n + 1 thresholds; default
+            None: no ROC.
         confusion: (C, 2, 2) int64, actual no and yes, predicted no and yes; read-only copy.
-        rows: rows of which any output counts.
+        rows: rows in which at least one output is not masked.
         roc: the `ROCBinary`, or None.
 
     Example:
@@ -60,11 +60,11 @@ class EvaluationBinary(BinaryRates):
     roc: ROCBinary | None = field(default=None, kw_only=True, metadata=state(ROCBinary))
 
     def __post_init__(self) -> None:
-        """Check the options, and that the counts fit them.
+        """Check the options and the counts.
 
         Raises:
             DataError: if counts contradict each other.
-            ConfigurationError: if an option is invalid, or not one for each output.
+            ConfigurationError: if an option is invalid or its length is not the number of outputs.
         """
         thresholds = _checked_thresholds(self.thresholds)
         if self.roc_thresholds is not None:
@@ -76,7 +76,7 @@ class EvaluationBinary(BinaryRates):
         confusion = checked_counts("confusion", given, (None, 2, 2))
         if isinstance(thresholds, tuple) and len(thresholds) != len(confusion):
             raise ConfigurationError(
-                "`thresholds` must have one for each output. "
+                "`thresholds` must have one value for each output. "
                 f"Received: {len(thresholds)} for {len(confusion)} outputs."
             )
         object.__setattr__(self, "thresholds", thresholds)
@@ -115,7 +115,7 @@ class EvaluationBinary(BinaryRates):
         width = rows.predictions.shape[1]
         if isinstance(self.thresholds, tuple) and len(self.thresholds) != width:
             raise DataError(
-                "`thresholds` must have one for each output. "
+                "`thresholds` must have one value for each output. "
                 f"Received: {len(self.thresholds)} for {width} outputs."
             )
         require_probabilities(rows.predictions, rows.where, "every output")
@@ -131,7 +131,7 @@ class EvaluationBinary(BinaryRates):
 
     @property
     def outputs(self) -> int:
-        """Number of outputs; 0 before any data if the options do not fix it."""
+        """Number of outputs; 0 if neither data nor options define it."""
         return self.confusion.shape[0]
 
     @property
@@ -140,17 +140,17 @@ class EvaluationBinary(BinaryRates):
 
     @property
     def examples(self) -> int:
-        """Rows counted: examples, or their time steps, of which any output counts."""
+        """Rows with an unmasked output: examples, or their time steps."""
         return self.rows
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether an exact `ROCBinary` grows with the rows."""
+        """Whether it keeps an exact `ROCBinary`, which grows with the number of rows."""
         return self.roc_thresholds == 0
 
     @property
     def scores_kept(self) -> int:
-        """Scores that the `ROCBinary` holds."""
+        """Number of scores kept by the `ROCBinary`."""
         return 0 if self.roc is None else self.roc.scores_kept
 
     @property
@@ -163,17 +163,17 @@ class EvaluationBinary(BinaryRates):
             false_negatives=self.confusion[:, 1, 0],
         )
 
-    accuracy = averaged("accuracy", BinaryCounts.accuracy, "Share of answers that are right.")
+    accuracy = averaged("accuracy", BinaryCounts.accuracy, "Fraction of correct predictions.")
     matthews_correlation = averaged(
         "matthews_correlation",
         BinaryCounts.matthews_correlation,
-        "Correlation between answers and truth, -1 to 1.",
+        "Correlation of predictions and labels, -1 to 1.",
     )
 
     per_output = BinaryRates._per_column
 
     def headline(self) -> dict[str, float]:
-        """Averages over outputs."""
+        """Metrics averaged over the outputs."""
         areas = {} if self.roc is None else {"AUC (macro)": self.roc.auc()}
         return {
             "accuracy (macro)": self.accuracy(),
@@ -199,8 +199,7 @@ class EvaluationBinary(BinaryRates):
         table = self._table(range(self.outputs))
         if self.outputs > most:
             table = Table(
-                title=f"{self.outputs} outputs: summary(max_outputs={self.outputs}) shows them "
-                "one by one."
+                title=f"{self.outputs} outputs: summary(max_outputs={self.outputs}) lists each one."
             )
         return Report(
             title=title,
@@ -228,7 +227,7 @@ class EvaluationBinary(BinaryRates):
         return Table([list(columns), *rows])
 
     def figures(self) -> list[Figure | Table]:
-        """Metrics of each output, and the curves if they are kept."""
+        """Metrics of each output, and the curves of `roc` if present."""
         if not self.examples:
             return []
         return [self._rates(), *([] if self.roc is None else self.roc.figures())]
@@ -237,7 +236,7 @@ class EvaluationBinary(BinaryRates):
         return rates_figure(self.counts, self.output_names, what="output", table=self._table)
 
     def plot(self, *, axes: Any | None = None) -> Any:
-        """Draw precision, recall and F1 of each output, of many the 20 with the lowest F1.
+        """Draw precision, recall and F1 of the 20 outputs with the lowest F1.
 
         See `AbstractEvaluation.plot`.
         """

@@ -1,4 +1,4 @@
-"""Calibration: whether 80 % of the predictions with a probability of 0.8 are right."""
+"""Calibration of predicted probabilities."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,30 +31,28 @@ _MOST_BINS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class EvaluationCalibration(AbstractEvaluation):
-    """How far predicted probabilities are calibrated.
+    """Calibration errors, reliability diagrams and histograms of predicted probabilities.
 
-    Predictions are counted in equal bins of their probability, once for each class (how probable
-    is class k, and is it k?) and once for the predicted class (its "confidence", and is it right?).
-    Parts of the data add up to the whole, their counts exactly and sums up to rounding. Memory and
-    wire size grow with classes times bins.
+    Probabilities are counted in bins of equal width: for each class against the rest, and for the
+    predicted class (its "confidence"). Evaluations of parts of the data add up to the whole:
+    counts exactly, sums up to rounding. Memory and wire size grow with classes times bins.
 
     Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
     Predictions are (n, C) or (n, T, C) probabilities; or (n, 1) or (n, T, 1) probabilities of
     class 1 of two.
 
-    A probability lies in bin i of n if it is at least i/n and less than (i + 1)/n; the last bin
-    ends with 1. Edges are rounded to the precision of the predictions, so that what was written
-    as 0.7 lies in [0.7, 0.8) in any precision. Probabilities beyond 0 and 1 by up to 0.001 count
-    as 0 and 1. They need not add up to 1. Without any rows every metric is 0.
+    Bin i of n is [i/n, (i + 1)/n); the last bin includes 1. Edges are rounded to the precision of
+    the predictions, so 0.7 lies in [0.7, 0.8) in any precision. Probabilities up to 0.001 outside
+    of [0, 1] are clipped. They need not add up to 1. Without any rows, every metric is 0.
 
     Attributes:
         reliability_bins: bins of reliability diagrams and calibration errors, 1 to 10,000;
             default 10.
         histogram_bins: bins of histograms, 1 to 10,000; default 50.
-        exclude_empty_bins: whether reliability diagrams leave out bins without rows; default
-            True. Calibration errors do so always.
+        exclude_empty_bins: whether reliability diagrams omit bins without rows; default True.
+            Calibration errors always omit them.
         class_names: C names, or None for "0", "1", ...
-        counts: what was counted; None before any data.
+        counts: counts and sums; None before any data.
 
     Example:
         >>> evaluation = EvaluationCalibration.from_predictions(
@@ -79,10 +77,11 @@ class EvaluationCalibration(AbstractEvaluation):
     )
 
     def __post_init__(self) -> None:
-        """Check the options, and that names fit.
+        """Check the options and the counts.
 
         Raises:
-            ConfigurationError: naming the invalid option.
+            ConfigurationError: if an option is invalid.
+            DataError: if `counts` has other numbers of bins than the options.
         """
         for option in ("reliability_bins", "histogram_bins"):
             check_count(option, getattr(self, option), minimum=1, maximum=_MOST_BINS)
@@ -91,7 +90,7 @@ class EvaluationCalibration(AbstractEvaluation):
         bins = (self.reliability_bins, self.histogram_bins)
         if self.counts is not None and self.counts.bins != bins:
             raise DataError(
-                "`counts` must be of as many bins as the options say. "
+                "`counts` must have the numbers of bins given by the options. "
                 f"Received: counts of {self.counts.bins} bins with options {bins}."
             )
 
@@ -102,7 +101,7 @@ class EvaluationCalibration(AbstractEvaluation):
         )
         return replace(self, class_names=None, counts=counts)
 
-    # What was counted
+    # Counts
 
     @property
     def classes(self) -> int:
@@ -136,11 +135,11 @@ class EvaluationCalibration(AbstractEvaluation):
         """Mean probability and fraction of positives in each bin.
 
         Args:
-            of: a class, by number or name: its probability, and the share of rows of it; default
-                None: the probability of the predicted class, and the share predicted right.
+            of: a class, by number or name: its probability against the fraction of its rows;
+                default None: the confidence against the fraction of correct predictions.
 
         Raises:
-            ConfigurationError: if there is no such class.
+            ConfigurationError: if the class does not exist.
         """
         question, counts = self._question(of), self.counts
         found: Any = np.zeros((3, self.reliability_bins), np.int64)
@@ -153,29 +152,29 @@ class EvaluationCalibration(AbstractEvaluation):
         return whole.without_empty_bins() if self.exclude_empty_bins else whole
 
     def residual_histogram(self, *, of: int | str | None = None) -> Histogram:
-        """How often label and probability differ by how much, |label - p| with label 0 or 1.
+        """Histogram of |label - probability|, with label 0 or 1.
 
         Args:
-            of: a class, by number or name: its rows, and the probability of it; default None: all
-                rows and all classes, n C numbers.
+            of: a class, by number or name: its probability in its rows; default None: all rows
+                and all classes, n C numbers.
         """
-        # For rows of other classes the label is 0, and the residual is the probability.
+        # For rows of other classes the label is 0: the residual is the probability.
         return self._histogram(of, [2], [0, 2])
 
     def probability_histogram(
         self, *, of: int | str | None = None, others: bool = False
     ) -> Histogram:
-        """How often which probability was predicted.
+        """Histogram of predicted probabilities.
 
         Args:
-            of: a class, by number or name: the probability of it, in its rows; default None: all
-                rows and all classes, n C numbers.
-            others: with `of`: in the rows of the other classes instead.
+            of: a class, by number or name: its probability in its rows; default None: all rows
+                and all classes, n C numbers.
+            others: with `of`: in the rows of the other classes instead; default False.
         """
         return self._histogram(of, [0 if others else 1], [0, 1])
 
     def _histogram(self, of: int | str | None, one: list[int], every: list[int]) -> Histogram:
-        """The sum of some histograms, of one class or all."""
+        """Sum histograms, of one class or all."""
         question = self._question(of)
         if self.counts is None:
             return Histogram(counts=np.zeros(self.histogram_bins, np.int64))
@@ -188,19 +187,19 @@ class EvaluationCalibration(AbstractEvaluation):
     def expected_calibration_error(
         self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
     ) -> float:
-        """Mean over the rows of |mean probability - fraction of positives| of the row's bin.
+        """Weighted mean over the bins of |mean probability - fraction of positives|.
 
         Args:
-            average: "confidence": of the predicted class, which reports call the expected
-                calibration error; "macro": mean of the class-wise errors.
-            of: a class, by number or name: its class-wise error, that of its probability in all
-                rows. It is another measure, also of two classes.
+            average: "confidence": of the predicted class, the usual expected calibration error;
+                "macro": mean of the class-wise errors.
+            of: a class, by number or name: its class-wise error, of its probability in all rows.
+                It differs from "confidence", even for two classes.
 
         Returns:
             From 0 to 1.
 
         Raises:
-            ConfigurationError: if there is no such class or average.
+            ConfigurationError: if the class or average does not exist.
 
         References:
             C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On calibration of modern neural
@@ -211,18 +210,18 @@ class EvaluationCalibration(AbstractEvaluation):
     def maximum_calibration_error(
         self, average: CalibrationAverage = "confidence", *, of: int | str | None = None
     ) -> float:
-        """Largest such difference of a bin with rows; as `expected_calibration_error`."""
+        """Largest error of a bin with rows; arguments as in `expected_calibration_error`."""
         return self._over_questions(CalibrationCounts.maximum_error, average, of)
 
     def brier_score(self, *, of: int | str | None = None) -> float:
-        """Mean squared difference of probabilities and one-hot labels.
+        """Mean squared difference between probabilities and one-hot labels.
 
         Args:
             of: a class, by number or name: mean of (p - label)², 0 to 1. Default None: the sum
-                over the classes, 0 to 2; of two classes half of it, 0 to 1, as is usual.
+                over the classes, 0 to 2; for two classes half of it, 0 to 1, by convention.
         """
         if not self.examples or self.counts is None:
-            self._question(of)  # there must be such a class
+            self._question(of)  # raises if the class does not exist
             return 0.0
         errors = self.counts.squared_errors.values / self.examples
         if of is not None:
@@ -230,12 +229,12 @@ class EvaluationCalibration(AbstractEvaluation):
         return float(errors.sum() / (2 if self.classes == 2 else 1))
 
     def log_loss(self, *, of: int | str | None = None) -> float:
-        """Mean of -ln p of the right class, the cross-entropy in nats.
+        """Mean of -ln p of the actual class: the cross-entropy in nats.
 
-        Probabilities below 2**-52 count as 2**-52, so that one row adds at most 36.04.
+        Probabilities below 2**-52 count as 2**-52, so one row adds at most 36.04.
 
         Args:
-            of: a class, by number or name: over its rows only; 0 without any.
+            of: a class, by number or name: mean over its rows only; 0 without rows.
         """
         question = self._question(of)
         if self.counts is None:
@@ -245,7 +244,7 @@ class EvaluationCalibration(AbstractEvaluation):
         return float(self.counts.log_losses.values[chosen].sum() / max(rows, 1))
 
     def headline(self) -> dict[str, float]:
-        """A few metrics to compare by."""
+        """Calibration errors, Brier score and log loss."""
         return {
             "expected calibration error": self.expected_calibration_error(),
             "maximum calibration error": self.maximum_calibration_error(),
@@ -275,10 +274,10 @@ class EvaluationCalibration(AbstractEvaluation):
         )
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw the reliability diagram, and below it how many rows each bin holds.
+        """Draw the reliability diagram, and below it the number of rows in each bin.
 
-        `of` is a class, by number or name; default None: class 1 of two, each of up to six, and of
-        more the predicted class. See `AbstractEvaluation.plot`.
+        `of` is a class, by number or name. Default None: class 1 of two, all of three to six
+        classes, or the predicted class. See `AbstractEvaluation.plot`.
         """
         chosen: list[int | None] = list(range(self.classes))
         if of is not None:
@@ -301,14 +300,14 @@ class EvaluationCalibration(AbstractEvaluation):
         return [self._reliability([asked]), self._probabilities(of)]
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw `residual_histogram`, of all classes or one; see `plot`."""
+        """Draw `residual_histogram` of all classes or one; see `plot`."""
         title = "Residuals" if of is None else f"Residuals of class {self._name(of)}"
         histograms = {"": self.residual_histogram(of=of)}
         x = "|label - probability|"
         return histogram_figure(histograms, kind="residuals", label=title, x=x).plot(axes)
 
     def plot_probabilities(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw `probability_histogram`, of all classes, or of one in its rows and others."""
+        """Draw `probability_histogram` of all classes, or of one in its own and other rows."""
         return self._probabilities(of).plot(axes)
 
     def _reliability(self, chosen: Sequence[int | None]) -> Figure:
@@ -338,7 +337,7 @@ class EvaluationCalibration(AbstractEvaluation):
         return histogram_figure(histograms, kind="probabilities", label=label, x="probability")
 
     def _question(self, of: int | str | None) -> int:
-        """The number of a class; for None that of the question after all classes."""
+        """Index of a class in the counts; for None that of the predicted class."""
         return self.classes if of is None else number_of(of, self.names)
 
     def _name(self, of: int | str) -> str:

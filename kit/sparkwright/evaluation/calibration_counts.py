@@ -1,4 +1,4 @@
-"""The state of a calibration: counts and sums by bins of the probability."""
+"""Counts and sums by probability bin: the state of `EvaluationCalibration`."""
 
 import operator
 from dataclasses import dataclass, field, fields
@@ -15,37 +15,36 @@ from .checks import Counts, Values, checked_counts, frozen, read_as
 from .rows import Classes, LabeledRows, require_probabilities, with_both_classes
 
 Array = NDArray[Any]
-CLIP = 2.0**-52  # smaller probabilities count as this one in the log loss
+CLIP = 2.0**-52  # the log loss clips smaller probabilities to this
 _ENTRIES = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Histogram:
-    """How many of some numbers from 0 to 1 lie in each of equal bins.
+    """A histogram of numbers from 0 to 1 in bins of equal width.
 
     Attributes:
-        counts: (bins,) int64; bin i is [i / bins, (i + 1) / bins), the last one ends with 1.
+        counts: (bins,) int64; bin i is [i / bins, (i + 1) / bins), the last one includes 1.
     """
 
     counts: Counts
 
     @property
     def edges(self) -> Floats:
-        """(bins + 1,) where the bins begin, and 1."""
+        """(bins + 1,) bin edges, from 0 to 1."""
         return bin_edges(len(self.counts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ReliabilityDiagram:
-    """One point for each bin of the predicted probability, from low to high.
+    """A point for each bin of the predicted probability, in ascending order.
 
     Attributes:
-        mean_predicted: (k,) float64, mean probability of the bin's rows; of an empty bin its
-            middle.
-        fraction_positive: (k,) float64, share of the rows in which the answer was yes; of an
-            empty bin 0.
+        mean_predicted: (k,) float64, mean probability of the bin's rows; the bin's center if
+            empty.
+        fraction_positive: (k,) float64, fraction of positive rows; 0 if empty.
         counts: (k,) int64, rows.
-        bins: (k,) int64, the bins' numbers.
+        bins: (k,) int64, bin numbers.
     """
 
     mean_predicted: Floats
@@ -55,7 +54,7 @@ class ReliabilityDiagram:
 
     @classmethod
     def of(cls, counts: Counts, positive: Counts, sums: Floats) -> "ReliabilityDiagram":
-        """The diagram of all bins, from (bins,) rows, rows with a yes, and sums of probability."""
+        """Return the diagram of all bins, from (bins,) rows, positives and probability sums."""
         edges = bin_edges(len(counts))
         middles = (edges[1:] + edges[:-1]) / 2
         return cls(
@@ -66,7 +65,7 @@ class ReliabilityDiagram:
         )
 
     def without_empty_bins(self) -> "ReliabilityDiagram":
-        """The same without bins that hold no rows."""
+        """Return the diagram without bins that have no rows."""
         some = self.counts > 0
         return ReliabilityDiagram(**{f.name: getattr(self, f.name)[some] for f in fields(self)})
 
@@ -75,17 +74,18 @@ class ReliabilityDiagram:
 class CalibrationCounts(Values):
     """Counts and sums of rows with probabilities of C classes; B and H are numbers of bins.
 
-    Reliability has C + 1 questions: is it class k, and, last, is the predicted class right?
+    Reliability has C + 1 questions: one for each class against the rest, and one for the
+    predicted class.
 
     Attributes:
         in_bin: (C + 1, B) rows by the bin of the question's probability.
-        positive: (C + 1, B) those of them in which the answer is yes.
+        positive: (C + 1, B) positive rows, in the same bins.
         predicted: (C,) rows predicted as each class.
-        histograms: (3, C, H) rows by the bin of: the class' probability in rows of other classes;
-            the same in rows of the class; 1 - probability in rows of the class.
+        histograms: (3, C, H) histograms of the probability of each class: in rows of other
+            classes; in its rows; and of 1 - probability in its rows.
         in_bin_sums: (C + 1, B) sums of the question's probability.
-        squared_errors: (C,) sums of (probability of the class - whether it is)².
-        log_losses: (C,) sums of -ln of the class' probability in rows of the class.
+        squared_errors: (C,) sums of (probability - one-hot label)².
+        log_losses: (C,) sums of -ln(probability) of each class in its rows.
     """
 
     in_bin: Counts = field(metadata=read_as(checked_counts, "C + 1", "B"))
@@ -100,16 +100,16 @@ class CalibrationCounts(Values):
     def of_rows(
         cls, rows: LabeledRows, *, reliability_bins: int, histogram_bins: int
     ) -> "CalibrationCounts":
-        """The counts of some rows; raise DataError if a prediction is not a probability."""
+        """Count rows; raise DataError if a prediction is not a probability."""
         require_probabilities(rows.scores, rows.where, "every prediction")
         bins, predicted = (reliability_bins, histogram_bins), rows.predicted()
         step = max(_ENTRIES // rows.classes, 1)
-        starts = range(0, max(len(rows.actual), 1), step)  # one block at least
+        starts = range(0, max(len(rows.actual), 1), step)  # at least one block
         blocks = (slice(start, start + step) for start in starts)
         return reduce(operator.add, (_block(rows, predicted, block, bins) for block in blocks))
 
     def __add__(self, other: "CalibrationCounts") -> "CalibrationCounts":
-        """Counts of both sets of rows together; the shapes must be equal."""
+        """Add the counts of other rows; the shapes must be equal."""
         theirs = other._state()
         both = {name: value + theirs[name] for name, value in self._state().items()}
         for array in (each for each in both.values() if isinstance(each, np.ndarray)):
@@ -137,23 +137,23 @@ class CalibrationCounts(Values):
         return self.positive[:-1].sum(axis=1)
 
     def expected_error(self, question: int) -> float:
-        """Mean over the rows of |mean probability - fraction of yes| of their bin; 0 without."""
+        """Mean over the rows of |mean probability - fraction of positives| of their bin."""
         return float(self._gaps(question).sum() / max(self.rows, 1))
 
     def maximum_error(self, question: int) -> float:
-        """Largest |mean probability - fraction of yes| of a bin; 0 without rows."""
+        """Largest |mean probability - fraction of positives| of a bin; 0 without rows."""
         return float((self._gaps(question) / np.maximum(self.in_bin[question], 1)).max())
 
     def _gaps(self, question: int) -> Floats:
-        """(B,) |sum of probabilities - yes answers|."""
+        """(B,) |sum of probabilities - number of positives|."""
         return np.abs(self.in_bin_sums.values[question] - self.positive[question])
 
     @classmethod
     def from_dict(cls, values: Any) -> "CalibrationCounts":
-        """The inverse of `to_dict`.
+        """Restore counts from `to_dict`.
 
         Raises:
-            DataError: if these are not the counts of one number of rows.
+            DataError: if the counts contradict each other.
         """
         counts = super(CalibrationCounts, cls).from_dict(values)
         rows, actual, classes = counts.rows, counts.actual, counts.classes
@@ -174,15 +174,15 @@ class CalibrationCounts(Values):
 
 
 def bin_edges(bins: int) -> Floats:
-    """(bins + 1,) the float64 nearest to i / bins."""
+    """(bins + 1,) float64 values nearest to i / bins."""
     return np.arange(bins + 1) / bins
 
 
 def bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
-    """The bin of each number from 0 to 1: i if it lies in [i / bins, (i + 1) / bins), or is 1.
+    """Return the bin of each number from 0 to 1: [i / bins, (i + 1) / bins), the last includes 1.
 
-    Edges are rounded to the numbers' own precision first, so that what was written as 0.7 lies in
-    [0.7, 0.8) in any precision, although the float32 of it is a little less than 0.7.
+    Edges are rounded to the precision of the numbers, so that 0.7 lies in [0.7, 0.8) in any
+    precision, although its float32 value is slightly below 0.7.
 
     Example:
         >>> bin_numbers(np.float32([0.0, 0.69, 0.7, 1.0]), 10)
@@ -193,7 +193,7 @@ def bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
 
 
 def mirrored_bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
-    """The bin of 1 - value for each number, without rounding the difference.
+    """Return the bin of 1 - value for each number, without rounding the difference.
 
     Example:
         >>> 1 - 0.9, mirrored_bin_numbers(np.array([0.0, 0.9, 1.0]), 10)
@@ -206,12 +206,12 @@ def mirrored_bin_numbers(values: Array, bins: int) -> NDArray[np.int64]:
 def _block(
     rows: LabeledRows, predicted: Classes, block: slice, bins: tuple[int, int]
 ) -> CalibrationCounts:
-    """Count some of the rows."""
+    """Count the rows of a block."""
     actual, predicted = rows.actual[block].astype(np.int64), predicted[block]
     classes, scores = rows.classes, rows.scores[block]
     own = np.clip(scores if scores.dtype.kind == "f" else scores.astype(np.float64), 0, 1)
     binned, mirrored = ([f(own, n) for n in bins] for f in (bin_numbers, mirrored_bin_numbers))
-    if own.shape[1] == 1:  # class 0 has the complement of class 1, in value and in bins
+    if own.shape[1] == 1:  # class 0 is the complement of class 1, in values and bins
         binned, mirrored = (
             [np.concatenate(each, axis=1) for each in zip(mirrored, binned, strict=True)],
             [np.concatenate(each, axis=1) for each in zip(binned, mirrored, strict=True)],
@@ -220,7 +220,7 @@ def _block(
     row = np.arange(len(actual))
     is_class = np.zeros(values.shape, np.bool_)
     is_class[row, actual] = True
-    # The last question, whether the predicted class is right.
+    # The last question: is the predicted class correct?
     asked = np.concatenate([values, values[row, predicted][:, None]], axis=1)
     places = np.concatenate([binned[0], binned[0][row, predicted][:, None]], axis=1)
     answers = np.concatenate([is_class, (actual == predicted)[:, None]], axis=1)

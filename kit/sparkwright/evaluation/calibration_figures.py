@@ -12,8 +12,8 @@ from .reports import Figure, Table
 
 _TABLE_BINS = 20
 CALIBRATION_ERRORS = (
-    "The expected calibration error is that of the predicted class's probability; "
-    "a class-wise error is that of one class's probability in all rows."
+    "The expected calibration error uses the probability of the predicted class; "
+    "a class-wise error uses the probability of one class in all rows."
 )
 
 
@@ -29,17 +29,17 @@ class Reliability(NamedTuple):
 def reliability_figure(
     curves: Sequence[Reliability], *, bins: int, of: str | None = None
 ) -> Figure:
-    """Shares of positives over mean probabilities, and below them the rows of each bin.
+    """Return fractions of positives over mean probabilities, and the rows of each bin below.
 
-    Of at most six curves without empty bins; caption and table are of the first one.
+    Draw at most six curves, without empty bins; caption and table describe the first one.
     """
-    share = "share that was right" if of is None else "share of the class"
+    share = "fraction correct" if of is None else "fraction of the class"
     found = curves[0] if curves else None
-    caption, table = "Nothing was evaluated.", Table()
+    caption, table = "No examples were evaluated.", Table()
     if found is not None:
         caption = (
             f"{_verdict(found.diagram)} The {_error_name(of)} is "
-            f"{number_text(found.expected_error)}, the largest of a bin "
+            f"{number_text(found.expected_error)}, the largest error of a bin is "
             f"{number_text(found.largest_error)}."
         )
         table = _bin_table(found.diagram, bins, share)
@@ -56,7 +56,7 @@ def reliability_figure(
 def histogram_figure(
     histograms: Mapping[str, Histogram], *, kind: str, label: str, x: str
 ) -> Figure:
-    """Histograms of numbers from 0 to 1 over each other, by name."""
+    """Return a figure of overlaid histograms of numbers from 0 to 1, by name."""
     edges = np.linspace(0, 1, 11)
     columns: list[Any] = []
     for histogram in histograms.values():
@@ -126,13 +126,13 @@ def _verdict(diagram: ReliabilityDiagram) -> str:
     weights = diagram.counts / max(diagram.counts.sum(), 1)
     bias = float(np.sum(weights * (diagram.mean_predicted - diagram.fraction_positive)))
     if abs(bias) < 0.005:
-        return "On the whole probabilities are neither too high nor too low."
+        return "On average, probabilities are neither too high nor too low."
     side = "high" if bias > 0 else "low"
-    return f"Probabilities are too {side}, on average by {number_text(abs(bias))}."
+    return f"On average, probabilities are too {side} by {number_text(abs(bias))}."
 
 
 def _bin_table(diagram: ReliabilityDiagram, bins: int, share: str) -> Table:
-    """Of very many bins, those with the most rows."""
+    """Return a table of the bins; with too many bins, of those with the most rows."""
     chosen = np.sort(np.argsort(-diagram.counts, kind="stable")[:_TABLE_BINS])
     gaps = diagram.fraction_positive - diagram.mean_predicted
     rows = [

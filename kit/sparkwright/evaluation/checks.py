@@ -1,4 +1,4 @@
-"""Checks of options and of values read from files, shared by all evaluations."""
+"""Checks of options and of deserialized values, shared by all evaluations."""
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
 
 
 class Values:
-    """A dataclass of JSON values, arrays and other such values.
+    """A dataclass of JSON values, arrays and nested `Values`.
 
-    Fields of which `compare` is False are neither compared nor written. Metadata
-    made by `read_as` says how they are read.
+    Fields with `compare=False` are neither compared nor serialized. Metadata from `read_as`
+    defines how fields are read.
     """
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class Values:
         return {f.name: getattr(self, f.name) for f in fields(declared) if f.compare}
 
     def __eq__(self, other: object) -> bool:
-        """The same kind with the same values."""
+        """Whether type and values are equal."""
         if type(other) is not type(self):
             return NotImplemented
         same_kind: Any = other
@@ -38,15 +38,15 @@ class Values:
         return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
+        """Return plain JSON values; `from_dict` is the inverse."""
         return plain(self._state())
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """The inverse of `to_dict`.
+        """Restore an instance from `to_dict`.
 
         Raises:
-            DataError: if `values` are not those of such a value.
+            DataError: if `values` are invalid.
         """
         declared: Any = cls
         sizes: dict[str, int] = {}
@@ -62,15 +62,15 @@ class Values:
 
 
 def read_as(read: Any, *shape: int | str) -> dict[str, Any]:
-    """Metadata of a field: its class, or what reads it from JSON, of its name and value.
+    """Return field metadata: a class, or a function of name and JSON value, that reads the field.
 
-    An array has the shape given, in which axes of one name have one size.
+    Arrays must have the given shape; axes with the same name must have the same size.
     """
     return {"read": read, "shape": shape}
 
 
 def state(read: Any = None) -> dict[str, Any]:
-    """Metadata of a field that holds what was counted, and is added; others are options."""
+    """Return metadata of a field with counted state, which is added; other fields are options."""
     return {"read": read, "state": True}
 
 
@@ -92,7 +92,7 @@ def _read(name: str, value: Any, metadata: Mapping[str, Any], sizes: dict[str, i
 
 
 def plain(value: Any) -> Any:
-    """JSON values of a field."""
+    """Convert a field's value to JSON values."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Turn errors that invalid values of `what` raise in a constructor into a DataError."""
+    """Convert errors that a constructor raises for invalid values of `what` to a DataError."""
     try:
         yield
     except DataError:
@@ -113,18 +113,18 @@ def reading(what: str) -> Generator[None]:
         *(ConfigurationError, AttributeError, LookupError, TypeError, ValueError, OverflowError),
     ) as error:
         raise DataError(
-            f"values of {what} must be those that its `to_dict` returns. Received: {error}."
+            f"values of {what} must be those that `to_dict` returns. Received: {error}."
         ) from None
 
 
 def check_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> None:
-    """As `sparkwright.options.check_count`, in no time for valid values: batches are many."""
+    """Check a count; a fast path for the valid values of each batch."""
     if type(value) is not int or not minimum <= value <= (maximum or MAX_COUNT):
         check_argument(name, value, minimum=minimum, maximum=maximum)
 
 
 def check_threshold(option: str, value: Any) -> None:
-    """Raise ConfigurationError unless an option is a number from 0 to 1."""
+    """Raise ConfigurationError unless the option is a number from 0 to 1."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not number or isinstance(value, bool) or not 0 <= value <= 1:
         raise ConfigurationError(
@@ -133,20 +133,20 @@ def check_threshold(option: str, value: Any) -> None:
 
 
 def checked_names(option: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
-    """Unique names as a tuple, None as None; raise ConfigurationError for anything else."""
+    """Return unique names as a tuple, None as None; raise ConfigurationError otherwise."""
     if names is None:
         return None
     checked: tuple[Any, ...] = (names,) if isinstance(names, str) else tuple(names)
     texts = not isinstance(names, str) and all(isinstance(name, str) for name in checked)
     if not texts or len(set(checked)) != len(checked) or not checked:
         raise ConfigurationError(
-            f"`{option}` must be different names, in a list. Received: {option}={names!r:.100}."
+            f"`{option}` must be a list of unique names. Received: {option}={names!r:.100}."
         )
     return checked
 
 
 def number_of(of: int | str, names: tuple[str, ...]) -> int:
-    """The number that `of`, a number or a name, refers to; ConfigurationError if there is none."""
+    """Return the index of `of`, a number or a name; raise ConfigurationError if it is unknown."""
     if isinstance(of, str) and of in names:
         return names.index(of)
     if not isinstance(of, str | bool) and 0 <= of < len(names):
@@ -162,10 +162,10 @@ def number_of(of: int | str, names: tuple[str, ...]) -> int:
 def checked_counts(
     name: str, given: ArrayLike, shape: tuple[int | None, ...] | None = None
 ) -> Counts:
-    """A read-only int64 copy of counts of some shape, None for any size of an axis.
+    """Return a read-only int64 copy of counts; None in `shape` allows any size of an axis.
 
     Raises:
-        DataError: unless all are integers of at least 0, less than 2**61 in total.
+        DataError: unless all are non-negative integers, less than 2**61 in total.
     """
     try:
         counts = np.asarray(given)
@@ -187,16 +187,16 @@ def checked_counts(
             f"`{name}` must hold counts: integers of at least 0. "
             f"Received: dtype {counts.dtype}{least}."
         )
-    # As float64: a sum in int64 could wrap around.
+    # As float64: an int64 sum could overflow.
     if counts.sum(dtype=np.float64) >= LARGEST_COUNT:
         raise DataError(
-            f"`{name}` must hold less than 2**61 in all. Received: {counts.sum(dtype=float):.3g}."
+            f"`{name}` must be less than 2**61 in total. Received: {counts.sum(dtype=float):.3g}."
         )
     return frozen(counts.astype(np.int64))  # a copy: the caller's array may change
 
 
 def checked_floats(name: str, given: ArrayLike, least: float = -np.inf) -> NDArray[np.float64]:
-    """A read-only float64 copy; raise DataError unless all are finite and at least `least`."""
+    """Return a read-only float64 copy; raise DataError unless all are finite and >= `least`."""
     values = np.asarray(given)
     if values.size and values.dtype.kind not in "fi":
         raise DataError(f"`{name}` must be numbers. Received: {given!r:.80}.")

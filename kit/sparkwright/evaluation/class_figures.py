@@ -1,4 +1,4 @@
-"""Figures of classes: the confusion matrix, and precision, recall and F1 of each class."""
+"""Figures of class metrics: confusion matrix, and precision, recall and F1 by class."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,17 +11,17 @@ from .plots import draw_bars, finish, short_name
 from .rates import BinaryCounts, Rates
 from .reports import MOST_ROWS, Figure, Table
 
-_WRITTEN = 20  # more numbers in a matrix cannot be read
-_INK = ("#111111", "#fefefe")  # on light and dark cells
+_WRITTEN = 20  # most classes whose counts are legible in the matrix
+_INK = ("#111111", "#fefefe")  # text on light and dark cells
 RATES = ("precision", "recall", "F1")
 
 Matrix = NDArray[np.int64]
 
 
 def confusion_figure(confusion: Matrix, names: Sequence[str]) -> Figure:
-    """A (C, C) matrix, rows actual, each cell tinted by its share of the row.
+    """Return a figure of a (C, C) matrix, rows actual; cell colors show the fraction of the row.
 
-    The table of more than 30 classes holds the most frequent confusions alone.
+    For more than 30 classes, the table lists only the most frequent confusions.
     """
     classes = len(names)
     side = min(3.0 + 0.45 * max(classes, 2), 8.5)
@@ -39,7 +39,7 @@ def confusion_figure(confusion: Matrix, names: Sequence[str]) -> Figure:
 
 
 def confusion_sentence(counts: Matrix, names: Sequence[str]) -> str:
-    """The matrix in one sentence: how many were right, and the most frequent confusion."""
+    """Summarize the matrix in one sentence: correct predictions and most frequent confusion."""
     total, right = int(counts.sum()), int(np.trace(counts))
     if total == 0:
         return "No examples were evaluated."
@@ -50,7 +50,7 @@ def confusion_sentence(counts: Matrix, names: Sequence[str]) -> str:
     actual, predicted = np.unravel_index(int(wrong.argmax()), wrong.shape)
     times = "once" if wrong.max() == 1 else f"{int(wrong.max()):,} times"
     return (
-        f"{sentence}; the most frequent confusion is {names[int(actual)]} taken for "
+        f"{sentence}; the most frequent confusion is {names[int(actual)]} predicted as "
         f"{names[int(predicted)]} ({times})."
     )
 
@@ -62,9 +62,9 @@ def rates_figure(
     what: str,
     table: Callable[[list[int]], Table] | None = None,
 ) -> Figure:
-    """Precision, recall and F1 of each `what`, class or output, as bars; of many, the lowest F1.
+    """Return bars of precision, recall and F1 by `what`, class or output; of many, the lowest F1.
 
-    `table` makes that of some of them, by number; default None: `rates_table`.
+    `table` returns the table of the given numbers; default None: `rates_table`.
     """
     f1 = counts.f_beta(1.0)
     order = np.argsort(np.nan_to_num(f1, nan=2.0), kind="stable")
@@ -93,7 +93,7 @@ def rates_figure(
 def rates_table(
     counts: BinaryCounts, names: Sequence[str], chosen: Sequence[int], *, what: str
 ) -> Table:
-    """Rows, predictions, precision, recall and F1 of some classes; "—" for 0/0."""
+    """Return rows, predictions, precision, recall and F1 of some classes; "—" for 0/0."""
     predicted = counts.true_positives + counts.false_positives
     rates = [counts.precision(), counts.recall(), counts.f_beta(1.0)]
     rows = [
@@ -104,27 +104,28 @@ def rates_table(
 
 
 def rate_text(rate: float) -> str:
-    """Four decimals; "—" for 0/0."""
+    """Format a rate with four decimals; "—" for 0/0."""
     return "—" if np.isnan(rate) else number_text(rate)
 
 
 def _rates_sentence(f1: Rates, names: Sequence[str], what: str, shown: int) -> str:
     if not np.isfinite(f1).any():
-        return f"No {what} was there or was predicted."
+        return f"No {what} occurs or is predicted."
     worst, best = int(np.nanargmin(f1)), int(np.nanargmax(f1))
     if worst == best or f1[worst] == f1[best]:
-        sentence = f"F1 is {number_text(f1[best])}" + (" throughout" if len(names) > 1 else "")
+        each = f" for each {what}" if len(names) > 1 else ""
+        sentence = f"F1 is {number_text(f1[best])}{each}"
     else:
         ends = (f"{number_text(f1[k])} ({names[k]})" for k in (worst, best))
-        sentence = f"F1 goes from {' to '.join(ends)}"
+        sentence = f"F1 ranges from {' to '.join(ends)}"
     if shown < len(names):
         plural = "classes" if what == "class" else f"{what}s"
-        sentence += f"; shown are the {shown} of {len(names):,} {plural} with the lowest"
+        sentence += f"; the figure shows the {shown} of {len(names):,} {plural} with the lowest F1"
     return f"{sentence}."
 
 
 def _draw_confusion(axes: Any, confusion: Matrix, names: Sequence[str]) -> None:
-    """Tinted with cividis, which is readable with any kind of color vision."""
+    """Draw the matrix with cividis, a color map for any kind of color vision."""
     classes = len(names)
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(
@@ -162,7 +163,7 @@ def _with_rates(counts: Matrix, names: Sequence[str]) -> Table:
 
 
 def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:
-    """The most frequent confusions; of equally frequent ones the first in the matrix."""
+    """Return the most frequent confusions; ties in the order of the matrix."""
     wrong = (counts - np.diag(np.diag(counts))).ravel()
     order = np.argsort(-wrong, kind="stable")
     order = order[wrong[order] > 0]
@@ -174,7 +175,7 @@ def _most_frequent(counts: Matrix, names: Sequence[str]) -> Table:
     ]
     return Table(
         [["actual", "predicted", "rows", "share of the actual class"], *rows],
-        "The most frequent confusions",
+        "Most frequent confusions",
         left_out=max(0, order.size - MOST_ROWS),
     )
 

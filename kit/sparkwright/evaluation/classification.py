@@ -1,4 +1,4 @@
-"""Classification: accuracy, precision, recall and the rest, from a confusion matrix."""
+"""Classification metrics from a confusion matrix: accuracy, precision, recall and others."""
 
 import csv
 import io
@@ -24,39 +24,39 @@ _SHOWN_ERRORS = 10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Evaluation(BinaryRates):
-    """How often each class was predicted as each class, and the metrics that follow.
+    """Confusion matrix and classification metrics.
 
-    Without data it counts nothing and fixes no number of classes: adding it changes nothing.
-    Memory and wire size are C² int64, and the errors that are kept.
+    An evaluation without data does not fix the number of classes; adding it changes nothing.
+    Memory and wire size are C² int64, plus the kept errors.
 
-    Every metric that would be 0/0 has the value 0. In macro averages, classes whose metric is 0/0
-    are left out, instead of counting as 0; `left_out` names them. Averages are macro by default,
-    for two classes too: ask for the positive one with `of=1`.
+    Every metric of 0/0 is 0. Macro averages omit classes whose metric is 0/0 instead of counting
+    them as 0; `left_out` names them. Averages are macro by default, also for two classes;
+    `of=1` selects the positive class.
 
     Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
-    Predictions are (n, C) or (n, T, C) probabilities, of which the largest wins (the first of
-    equal ones); or (n, 1) or (n, T, 1) probabilities of class 1, which must exceed 0.5. `records`
-    name the examples for `keep_errors`: texts, whole numbers, or lists of these.
+    Predictions are (n, C) or (n, T, C) probabilities; the class with the largest is predicted, the
+    first of equal ones. Or they are (n, 1) or (n, T, 1) probabilities of class 1, which is
+    predicted above 0.5. `records` name the examples for `keep_errors`: texts, integers, or lists
+    of these.
 
-    Departures from Deeplearning4j: F-measures are computed from counts, so a class that occurs
-    but is never predicted has F1 0 and is averaged in (there it is left out, which flatters); the
-    micro average of the false negative rate is FN / (FN + TP); false positive and negative rates
-    leave out 0/0 as the others do.
+    Differences from Deeplearning4j: F-measures are computed from counts, so a class that occurs
+    but is never predicted has F1 0 and is included in the average. The micro average of the false
+    negative rate is FN / (FN + TP). Averages of false positive and negative rates omit 0/0.
 
     Attributes:
         class_names: C names, or None for "0", "1", ...
         confusion: (C, C) int64, rows actual, columns predicted; read-only copy.
         top_n: N of `top_n_accuracy`; default 1.
-        threshold: the probability of class 1 that must be exceeded, 0 to 1, for one or two
-            outputs; default None: 0.5 for one output, the larger one for two.
+        threshold: class 1 is predicted above this probability, 0 to 1, for one or two outputs;
+            default None: 0.5 for one output, the larger one for two.
         costs: C factors; the class with the largest product of factor and probability is
             predicted. One output counts as two classes. Excludes `threshold`; default None.
-        keep_errors: how many wrong predictions to remember, those of the highest probability;
+        keep_errors: how many wrong predictions to keep, those of the highest probability;
             default 0.
-        top_n_correct: rows whose class is among the N most probable; needed only where a matrix
-            of counts is given and `top_n` is above 1.
-        kept_errors: the errors that are remembered, the most certain one first; `errors` gives
-            some of them. Ties are decided by record.
+        top_n_correct: rows whose class is among the N most probable; required only with
+            `confusion` and `top_n` above 1.
+        kept_errors: the kept errors, highest probability first; `errors` filters them. Ties are
+            ordered by record.
 
     Example:
         >>> evaluation = Evaluation.from_predictions(
@@ -92,10 +92,10 @@ class Evaluation(BinaryRates):
     )
 
     def __post_init__(self) -> None:
-        """Check the options, that the matrix holds counts, and that everything fits together.
+        """Check the options and the counts.
 
         Raises:
-            DataError: if `confusion` is not square, whole and non-negative, or other counts or
+            DataError: if `confusion` is not square, integer and non-negative, or other counts or
                 errors contradict it.
             ConfigurationError: if an option is invalid, or names are not one for each class.
         """
@@ -167,11 +167,11 @@ class Evaluation(BinaryRates):
             kept_errors=most_certain((*self.kept_errors, *other.kept_errors), self.keep_errors),
         )
 
-    # What was counted
+    # Counts
 
     @property
     def classes(self) -> int:
-        """Number of classes; 0 before any data when no names were given."""
+        """Number of classes; 0 before any data without class names."""
         return self.confusion.shape[0]
 
     @property
@@ -197,20 +197,20 @@ class Evaluation(BinaryRates):
 
     @property
     def keeps_records(self) -> bool:
-        """Whether it remembers errors."""
+        """Whether it keeps errors."""
         return self.keep_errors > 0
 
     def errors(
         self, *, actual: int | str | None = None, predicted: int | str | None = None
     ) -> tuple[PredictionError, ...]:
-        """Errors that are remembered, the most certain one first.
+        """Kept errors, highest probability first.
 
         Args:
-            actual: only those of this class, by number or name; default None: of all.
-            predicted: only those predicted as this class; default None: as any.
+            actual: only errors of this class, by number or name; default None: of all classes.
+            predicted: only errors predicted as this class; default None: as any class.
 
         Raises:
-            ConfigurationError: if there is no such class.
+            ConfigurationError: if the class does not exist.
         """
         is_class, as_class = (
             None if of is None else number_of(of, self.names) for of in (actual, predicted)
@@ -225,16 +225,15 @@ class Evaluation(BinaryRates):
 
     @property
     def accuracy(self) -> float:
-        """Share of rows predicted right, 0 to 1; 0 without rows."""
+        """Fraction of rows predicted correctly, 0 to 1; 0 without rows."""
         return int(np.trace(self.confusion)) / max(self.examples, 1)
 
     @property
     def top_n_accuracy(self) -> float:
-        """Share of rows whose class is among the `top_n` most probable, 0 to 1; 0 without rows.
+        """Fraction of rows whose class is among the `top_n` most probable; 0 without rows.
 
-        It is, if fewer than `top_n` classes have a higher probability: ties count as right. The
-        plain probabilities count, whatever `costs` or `threshold` decide. For top_n=1 this is
-        `accuracy`.
+        A class is among them if fewer than `top_n` classes have a higher probability, so ties
+        count as correct. `costs` and `threshold` are ignored. For top_n=1 this is `accuracy`.
         """
         return (self.top_n_correct or 0) / max(self.examples, 1)
 
@@ -244,14 +243,14 @@ class Evaluation(BinaryRates):
         *,
         of: int | str | None = None,
     ) -> float:
-        """Correlation between what was and what was predicted, -1 to 1; 0 is guessing.
+        """Matthews correlation coefficient, -1 to 1; 0 is chance level.
 
         Args:
-            average: "multiclass": one coefficient for all classes together; "macro": mean of the
-                coefficients of each class against the rest, which is what Deeplearning4j gives;
-                "micro": from the counts of all classes together. For two classes the first two
+            average: "multiclass": one coefficient for all classes; "macro": mean of the
+                coefficients of each class against the rest, as in Deeplearning4j;
+                "micro": from the pooled counts of all classes. For two classes, the first two
                 agree.
-            of: one class against the rest, by number or name, instead.
+            of: instead, one class against the rest, by number or name.
 
         References:
             J. Gorodkin, "Comparing two K-category assignments by a K-category correlation
@@ -288,7 +287,7 @@ class Evaluation(BinaryRates):
         )
 
     def figures(self) -> list[Figure | Table]:
-        """Confusion matrix, metrics by class, and the errors that are remembered."""
+        """Confusion matrix, metrics by class, and the kept errors."""
         if not self.examples:
             return []
         found: list[Figure | Table] = [
@@ -297,7 +296,7 @@ class Evaluation(BinaryRates):
         ]
         if self.kept_errors:
             errors = self._errors(MOST_ROWS)
-            title = f"{errors.title}. On Spark a record is partition and row."
+            title = f"{errors.title}. On Spark, a record is partition and row."
             found.append(replace(errors, title=title))
         return found
 
@@ -305,8 +304,8 @@ class Evaluation(BinaryRates):
         tables: list[Table] = []
         if self.classes > most:
             title = (
-                f"{self.classes} classes: summary(max_classes={self.classes}) shows them one by "
-                "one, with the confusion matrix."
+                f"{self.classes} classes: summary(max_classes={self.classes}) lists each one and "
+                "the confusion matrix."
             )
             tables.append(Table(title=title))
         elif self.classes:
@@ -328,12 +327,12 @@ class Evaluation(BinaryRates):
             [each.place, names[each.actual], names[each.predicted], number_text(each.probability)]
             for each in kept[:most]
         ]
-        title = f"The most certain errors ({len(rows)} of {len(kept)} that were kept)"
+        title = f"Errors with the highest probability ({len(rows)} of {len(kept)} kept)"
         heads = ["record", "actual", "predicted", "probability"]
         return Table([heads, *rows], title, text_columns=(1, 2))
 
     def _decision(self) -> list[str]:
-        """How classes were predicted, if not by the highest probability."""
+        """How classes were predicted, unless by the highest probability."""
         if self.threshold is not None:
             return [f"class 1 where its probability exceeds {self.threshold:g}"]
         if self.costs is not None:
@@ -342,11 +341,11 @@ class Evaluation(BinaryRates):
         return []
 
     def _matrix(self) -> Table:
-        """Cells tinted by their share of the actual class: blue on the diagonal, red off it."""
+        """Tint cells by their fraction of the actual class: blue on the diagonal, red off it."""
         matrix = self.confusion.tolist()
         tints = [
             [
-                # The root makes a few errors among many examples visible.
+                # The square root makes rare errors visible.
                 f"rgba({'31,119,180' if actual == predicted else '214,39,40'},"
                 f"{0.6 * (count / max(sum(counts), 1)) ** 0.5:.3f})"
                 for predicted, count in enumerate(counts)
@@ -358,25 +357,25 @@ class Evaluation(BinaryRates):
         return Table([["", *self.names], *rows], title, tints)
 
     def confusion_csv(self) -> str:
-        """The confusion matrix as CSV: a head of predicted classes, a row for each actual one."""
+        """The confusion matrix as CSV: a header of predicted classes, a row for each actual one."""
         text = io.StringIO()
         head, *rows = self._matrix().rows
         csv.writer(text, lineterminator="\n").writerows([["actual", *head[1:]], *rows])
         return text.getvalue()
 
     def confusion_html(self) -> str:
-        """The confusion matrix as an HTML table, tinted by the share of the actual class."""
+        """The confusion matrix as an HTML table, tinted by the fraction of the actual class."""
         return replace(self._matrix(), title="").html()
 
     def plot(self, *, axes: Any | None = None) -> Any:
-        """Draw the confusion matrix, tinted by the share of the actual class.
+        """Draw the confusion matrix, tinted by the fraction of the actual class.
 
-        Up to 20 classes have their counts written in. See `AbstractEvaluation.plot`.
+        Counts are written for up to 20 classes. See `AbstractEvaluation.plot`.
         """
         return confusion_figure(self.confusion, self.names).plot(axes)
 
     def plot_metrics(self, *, axes: Any | None = None) -> Any:
-        """Draw precision, recall and F1 of each class, of many the 20 with the lowest F1.
+        """Draw precision, recall and F1 of the 20 classes with the lowest F1.
 
         See `AbstractEvaluation.plot`.
         """
@@ -384,13 +383,13 @@ class Evaluation(BinaryRates):
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
+        """Restore an evaluation from `to_dict`; the result can be added to others.
 
         Raises:
-            DataError: if `values` are not those of such an evaluation.
+            DataError: if `values` do not describe such an evaluation.
         """
         cls._check_keys(values, "confusion")
-        # Before the constructor makes a matrix for as many names as a file holds.
+        # Check before the constructor allocates a matrix for the number of names in a file.
         sized = (values.get(key) for key in ("class_names", "confusion"))
         sizes = {len(each) if isinstance(each, list | tuple) else None for each in sized}
         if len(sizes - {None}) > 1:
@@ -399,7 +398,7 @@ class Evaluation(BinaryRates):
 
 
 def _checked_costs(costs: Any) -> tuple[float, ...] | None:
-    """The weight of each class as a tuple; None as None."""
+    """Return the factor of each class as a tuple; None as None."""
     if costs is None:
         return None
     values = np.asarray(costs)
@@ -408,6 +407,6 @@ def _checked_costs(costs: Any) -> tuple[float, ...] | None:
         if len(found) > 1 and all(math.isfinite(c) and c >= 0 for c in found) and any(found):
             return found
     raise ConfigurationError(
-        "`costs` must be a number for each class, finite, at least 0 and one of them above 0. "
+        "`costs` must be a finite number of at least 0 for each class, at least one above 0. "
         f"Received: costs={costs!r}."
     )

@@ -1,4 +1,4 @@
-"""Several evaluations side by side."""
+"""Compare several evaluations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "entropy", "hinge", "poisson",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """The headline metrics of several evaluations, a row for each.
+    """Headline metrics of several evaluations, one row for each.
 
     Attributes:
-        names: of the n evaluations.
-        examples: of each, n.
-        metrics: names of the m metrics, in the order in which evaluations have them.
-        values: n times m; None where an evaluation has no such metric.
+        names: names of the n evaluations.
+        examples: n numbers of examples.
+        metrics: names of the m metrics, in the order of the evaluations.
+        values: n times m; None where an evaluation does not have the metric.
     """
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class Comparison:
 
         Args:
             metric: one of `metrics`.
-            smallest: the smallest value instead, for errors and losses; default False.
+            smallest: select the smallest value, for errors and losses; default False.
 
         Raises:
             ConfigurationError: if no evaluation has the metric.
@@ -53,13 +53,13 @@ class Comparison:
         return (min if smallest else max)(known, key=lambda name: known[name])
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Evaluation -> metric -> value, for a DataFrame or JSON."""
+        """Return evaluation -> metric -> value, for a DataFrame or JSON."""
         rows = [zip(self.metrics, row, strict=True) for row in self.values]
         known = [{metric: value for metric, value in row if value is not None} for row in rows]
         return dict(zip(self.names, known, strict=True))
 
     def summary(self) -> str:
-        """A table for a terminal."""
+        """Return a table for a terminal."""
         return "\n".join(aligned(self._table()))
 
     def __str__(self) -> str:
@@ -78,13 +78,13 @@ class Comparison:
 
 
 def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
-    """Set evaluations side by side, of one kind or of several.
+    """Compare evaluations, of one kind or of several.
 
     Args:
         evaluations: name -> evaluation, in the order of the table.
 
     Raises:
-        ConfigurationError: if there are none, or something else is among them.
+        ConfigurationError: if `evaluations` is empty or contains anything else.
 
     Example:
         >>> from sparkwright.evaluation import Evaluation
@@ -105,7 +105,7 @@ def compare(evaluations: Mapping[str, AbstractEvaluation]) -> Comparison:
 
 
 def _compared(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Comparison:
-    """The headline metrics of several results, each of several evaluations."""
+    """Return the headline metrics of several results, each of several evaluations."""
     found = [{k: v for e in each for k, v in e.headline().items()} for each in results.values()]
     metrics = tuple(dict.fromkeys(metric for headline in found for metric in headline))
     return Comparison(
@@ -119,11 +119,11 @@ def _compared(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Comparison
 def comparison_figures(
     results: Mapping[str, Sequence[AbstractEvaluation]],
 ) -> list[Figure | Table]:
-    """The headline metrics of several results with the best marked, and their ROC curves.
+    """Return a table of headline metrics with the best values marked, and the ROC curves.
 
     Args:
-        results: name -> its evaluations, of any kinds. Metrics that only one of several results
-            has are left out.
+        results: name -> its evaluations, of any kinds. Metrics of only one of several results
+            are omitted.
     """
     if not results:
         return []
@@ -133,7 +133,7 @@ def comparison_figures(
     named, of = _curves(results)
     if len(named) < 2:
         return [table]
-    what = f" of {of}, the class that differs most," if of else ""
+    what = f" of {of}, the class with the largest difference," if of else ""
     found: list[Figure | Table] = [table]
     for which, area, label in _CURVES:
         areas = [(r.auc if which == "roc" else r.average_precision, name) for name, r in named]
@@ -144,7 +144,7 @@ def comparison_figures(
 
 
 def direction_of(metric: str) -> int:
-    """1 if more of a metric is better, -1 if less is, 0 if its name does not say.
+    """Return 1 if more of a metric is better, -1 if less is, 0 if its name does not indicate it.
 
     Example:
         >>> [direction_of(name) for name in ("accuracy", "Brier score", "cost")]
@@ -164,7 +164,7 @@ def _marked(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Table:
         if len(known) == 1 < len(results):
             continue
         best = min(known) if direction_of(metric) < 0 else max(known)
-        differ = min(known) < max(known)  # else none is better than the others
+        differ = min(known) < max(known)  # no mark if all are equal
         heads.append(metric)
         columns.append(
             [
@@ -181,7 +181,7 @@ def _marked(results: Mapping[str, Sequence[AbstractEvaluation]]) -> Table:
 def _curves(
     results: Mapping[str, Sequence[AbstractEvaluation]],
 ) -> tuple[list[tuple[str, RocReadings]], str]:
-    """The scores of the results, or those of the class in which they differ most, and its name."""
+    """Return a ROC of each result, and the name of its class: the one whose AUC differs most."""
     every = [(name, each) for name, evaluations in results.items() for each in evaluations]
     named = [
         (name, each)

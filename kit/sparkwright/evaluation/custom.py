@@ -1,4 +1,4 @@
-"""An evaluation that is defined by two functions of the user."""
+"""An evaluation defined by two user functions."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,25 +23,26 @@ Merge = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CustomEvaluation(AbstractEvaluation):
-    """The results of `evaluate` for each batch, combined by `merge`.
+    """Results of `evaluate` for each batch, combined by `merge`.
 
     The order of merging is not fixed, so `merge` must be commutative and associative:
-    merge(a, b) == merge(b, a) and merge(a, merge(b, c)) == merge(merge(a, b), c). Sums of real
-    numbers are so up to rounding; sums of integers, unions and maxima exactly.
-    A mask is (n, ...); examples where it is all 0 do not count. What of the others counts is up to
-    `evaluate`. Results are kept as JSON text, so functions get copies that they may change. Keep
-    them small.
+    merge(a, b) == merge(b, a) and merge(a, merge(b, c)) == merge(merge(a, b), c). This holds
+    exactly for integer sums, unions and maxima, and up to rounding for sums of real numbers.
+    Masks are (n, ...). Examples with an all-zero mask are not passed to `evaluate`, which applies
+    the masks of the remaining ones. Results are kept as JSON text, so the functions may change
+    their arguments. Keep results small.
 
-    Functions are neither part of the JSON nor compared. The result of `from_dict` has none: it
-    shows its result, and it can be added to one with functions.
+    Functions are neither serialized nor compared. The result of `from_dict` has no functions: it
+    can be shown, and it can be added to an evaluation with functions.
 
     Attributes:
-        evaluate: of labels, predictions and mask (or None) of a batch, as arrays; gives JSON-able
-            values: numbers, texts, lists, dicts by text, and NumPy's numbers and arrays.
-        merge: of two such results.
-        title: what reports call it.
+        evaluate: function of labels, predictions and mask (or None) of a batch, as arrays. It
+            returns JSON-able values: numbers, texts, lists, dicts with text keys, and NumPy
+            numbers and arrays.
+        merge: function of two such results that returns their combination.
+        title: title in reports.
         result_text: the result as JSON; None before any example.
-        rows: examples that were evaluated; those that are masked altogether do not count.
+        rows: number of evaluated examples, without fully masked ones.
 
     Example:
         >>> hits = CustomEvaluation(
@@ -65,7 +66,8 @@ class CustomEvaluation(AbstractEvaluation):
         """Check the functions and the title.
 
         Raises:
-            ConfigurationError: if one of them cannot be what it should be.
+            ConfigurationError: if one of them is invalid.
+            DataError: if there is a result without examples, or the reverse.
         """
         for option in ("evaluate", "merge"):
             function = getattr(self, option)
@@ -78,55 +80,55 @@ class CustomEvaluation(AbstractEvaluation):
         check_count("rows", self.rows, minimum=0, maximum=LARGEST_COUNT)
         if (self.result_text is None) != (self.rows == 0):
             raise DataError(
-                "there is a result if there are examples. "
+                "`result_text` must be None if and only if `rows` is 0. "
                 f"Received: rows={self.rows} with {self.result_text!r:.40}."
             )
 
     @property
     def examples(self) -> int:
-        """Examples that were evaluated; those that are masked altogether do not count."""
+        """Number of evaluated examples, without fully masked ones."""
         return self.rows
 
     @property
     def result(self) -> Any:
-        """What was found, a copy; None before any example."""
+        """A copy of the result; None before any example."""
         return None if self.result_text is None else json.loads(self.result_text)
 
     def _counted(self, batch: Batch) -> Self:
-        was, said = np.asarray(batch.labels), np.asarray(batch.predictions)
-        given = None if batch.mask is None else np.asarray(batch.mask)
-        sizes = {np.shape(array)[:1] for array in (was, said, given) if array is not None}
+        labels, predictions = np.asarray(batch.labels), np.asarray(batch.predictions)
+        mask = None if batch.mask is None else np.asarray(batch.mask)
+        sizes = {np.shape(array)[:1] for array in (labels, predictions, mask) if array is not None}
         if len(sizes) != 1 or sizes == {()}:
             raise DataError(
-                "labels, predictions and mask must have as many rows. Received: shapes "
-                f"{was.shape}, {said.shape} and {None if given is None else given.shape}."
+                "labels, predictions and mask must have the same number of rows. Received: shapes "
+                f"{labels.shape}, {predictions.shape} and {None if mask is None else mask.shape}."
             )
         evaluate, _ = self._functions()
-        counted = len(said)
-        if given is not None:
-            counted = int(np.count_nonzero((given != 0).any(axis=tuple(range(1, given.ndim)))))
+        counted = len(predictions)
+        if mask is not None:
+            counted = int(np.count_nonzero((mask != 0).any(axis=tuple(range(1, mask.ndim)))))
         if not counted:
             return replace(self, result_text=None, rows=0)
-        text = _as_text(evaluate(was, said, given), "evaluate")
+        text = _as_text(evaluate(labels, predictions, mask), "evaluate")
         return replace(self, result_text=text, rows=counted)
 
     def __add__(self, other: Any) -> Self:
-        """The evaluation of both sets of data together.
+        """Return the evaluation of both sets of data together.
 
         Raises:
-            DataError: if the two have different titles, or the result of `merge` is not JSON-able.
+            DataError: if the titles differ, or the result of `merge` is not JSON-able.
             ConfigurationError: if neither has functions.
         """
         found = super(CustomEvaluation, self).__add__(other)
         if found is NotImplemented:
             return found
-        able = self if self.merge is not None else other
-        return replace(found, evaluate=able.evaluate, merge=able.merge)
+        source = self if self.merge is not None else other
+        return replace(found, evaluate=source.evaluate, merge=source.merge)
 
     def _merged(self, other: Self) -> Self:
-        able = self if self.merge is not None else other
-        text = _as_text(able._functions()[1](self.result, other.result), "merge")
-        return replace(able, result_text=text, rows=self.rows + other.rows)
+        source = self if self.merge is not None else other
+        text = _as_text(source._functions()[1](self.result, other.result), "merge")
+        return replace(source, result_text=text, rows=self.rows + other.rows)
 
     @property
     def _width(self) -> int:
@@ -135,13 +137,13 @@ class CustomEvaluation(AbstractEvaluation):
     def _functions(self) -> tuple[Evaluate, Merge]:
         if self.evaluate is None or self.merge is None:
             raise ConfigurationError(
-                "a custom evaluation from JSON has no functions. Received: one named "
-                f"{self.title!r}. Use `CustomEvaluation(evaluate, merge).with_result_from(values)`."
+                f"a custom evaluation from JSON has no functions. Received: title={self.title!r}. "
+                "Use `CustomEvaluation(evaluate, merge).with_result_from(values)`."
             )
         return self.evaluate, self.merge
 
     def headline(self) -> dict[str, float]:
-        """The numbers in the result: itself, or entries of a dict."""
+        """Numbers in the result: the result itself, or entries of a dict."""
         result = self.result
         entries = result.items() if isinstance(result, dict) else [(self.title, result)]
         return {
@@ -162,18 +164,18 @@ class CustomEvaluation(AbstractEvaluation):
         """Draw the numbers in the result as bars; see `AbstractEvaluation.plot`.
 
         Raises:
-            DataError: if there are none.
+            DataError: if the result has no numbers.
         """
         numbers = self.headline()
         if not numbers:
             raise DataError(
-                "only a result that is a number, or a dict with some, can be drawn. "
+                "a plot needs a result that is a number, or a dict with numbers. "
                 f"Received: {self.result!r:.80}. Draw `result` yourself."
             )
         bars = Figure(
             kind="numbers",
             label=self.title,
-            caption=f"The numbers of {self.title}.",
+            caption=f"Numbers of {self.title}.",
             draw=lambda drawn: draw_bars(drawn, list(numbers), {"": [*numbers.values()]}),
             table=Table([["", "value"], *([name, number_text(v)] for name, v in numbers.items())]),
             size=(5.0, 1.4 + 0.3 * min(len(numbers), 30)),
@@ -181,7 +183,7 @@ class CustomEvaluation(AbstractEvaluation):
         return bars.plot(axes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Title, result and number of examples, as plain JSON values; without the functions."""
+        """Return title, result and number of examples as plain JSON values, without functions."""
         return {
             "name": self.name,
             "title": self.title,
@@ -191,10 +193,10 @@ class CustomEvaluation(AbstractEvaluation):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """What `to_dict` gave, without functions: it can be shown, and added to one with them.
+        """Restore an evaluation from `to_dict`, without functions; see the class.
 
         Raises:
-            DataError: if `values` is no such evaluation.
+            DataError: if `values` do not describe such an evaluation.
         """
         cls._check_keys(values, "title", "result", "examples")
         with reading("a CustomEvaluation"):
@@ -202,10 +204,10 @@ class CustomEvaluation(AbstractEvaluation):
             return cls(None, None, title=values["title"], result_text=text, rows=values["examples"])
 
     def with_result_from(self, values: Mapping[str, Any]) -> Self:
-        """What `to_dict` gave, with the functions of this one.
+        """Restore an evaluation from `to_dict`, with the functions of this instance.
 
         Raises:
-            DataError: if `values` is no such evaluation, or one of another title.
+            DataError: if `values` do not describe such an evaluation, or its title differs.
         """
         return replace(self, result_text=None, rows=0) + CustomEvaluation.from_dict(values)
 
@@ -215,8 +217,8 @@ def _as_text(value: Any, function: str) -> str:
         return json.dumps(value, allow_nan=False, sort_keys=True, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(
-            f"what `{function}` gives must be JSON-able: numbers that are finite, texts, lists, "
-            f"dicts. Received: {value!r:.80} ({error})."
+            f"`{function}` must return JSON-able values: finite numbers, texts, lists, dicts. "
+            f"Received: {value!r:.80} ({error})."
         ) from None
 
 

@@ -1,13 +1,13 @@
-"""Numbers as people write them: the one place that formats figures of reports and widgets."""
+"""Number formats of reports and widgets."""
 
 import math
 import re
 
 
 def number_text(value: float | None) -> str:
-    """A number as people write it: four decimals up to 1, beyond that four digits at least.
+    """Format a number: four decimals up to 1, at least four significant digits above.
 
-    All figures of evaluations, reports and widgets are written by it. None is "—".
+    Reports and widgets use it for all metrics. None is "—".
 
     Example:
         >>> [number_text(value) for value in (0.98765, 1, 2.3, 21979.6, 0, 0.00012, None)]
@@ -26,7 +26,7 @@ def number_text(value: float | None) -> str:
 
 
 def short_number(value: float, digits: int = 4) -> str:
-    """A number to so many digits, without zeros at its end; "1.2e-7", not "1.2e-07".
+    """Format a number with `digits` significant digits, without trailing zeros or padded exponents.
 
     Example:
         >>> [short_number(value, 3) for value in (0.00123456, 2.5, 6123.4, 1.2e-7)]
@@ -38,7 +38,7 @@ def short_number(value: float, digits: int = 4) -> str:
 
 
 def short_count(value: float, digits: int = 3) -> str:
-    """A number in few characters, for axes and cells of figures.
+    """Format a number in few characters, for axes and cells of figures.
 
     Example:
         >>> [short_count(value) for value in (7, 1000, 12_345, -1_500_000, 2e9, 0.25, 2e-7)]

@@ -1,4 +1,4 @@
-"""A sample of pairs of numbers to draw, the same for any grouping of the data."""
+"""A deterministic sample of pairs to plot, the same for any grouping of the data."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ from sparkwright.errors import DataError
 from .checks import Values, checked_counts, checked_floats, frozen, read_as
 
 Floats = NDArray[np.float64]
-LARGEST = 1e150  # squares of larger numbers would overflow
+LARGEST = 1e150  # the square of a larger number may overflow
 _ROWS = 1 << 16
 
 
@@ -24,17 +24,17 @@ def _numbers(name: str, given: Any) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairSample(Values):
-    """The different pairs (label, prediction) of smallest hash, and how often each occurred.
+    """The unique pairs (label, prediction) with the smallest hashes, and their counts.
 
-    The hash depends on the pair's bits alone, so each different pair is equally likely to be kept.
-    A pair among the smallest of all is among the smallest of each part that holds it, so the
-    counts of parts add up to those of the whole.
+    The hash depends only on the pair's bits, so each unique pair is equally likely to be kept.
+    A pair with one of the smallest hashes of all data has one of the smallest hashes of each part
+    that contains it, so the counts of parts add up to those of the whole.
 
     Attributes:
-        size: most pairs that are kept.
-        labels: (k,) float64, k at most `size`, in order of the hash; read-only.
-        predictions: (k,) float64, likewise.
-        counts: (k,) int64, how often each pair occurred; likewise.
+        size: most pairs to keep.
+        labels: (k,) float64, k at most `size`, ordered by hash; read-only.
+        predictions: (k,) float64; read-only.
+        counts: (k,) int64, how often each pair occurred; read-only.
     """
 
     size: int = field(compare=False)
@@ -44,7 +44,7 @@ class PairSample(Values):
 
     @classmethod
     def of(cls, labels: Floats, predictions: Floats, *, size: int) -> "PairSample":
-        """The sample of (n,) pairs of finite numbers, in time O(n) and memory O(size)."""
+        """Sample (n,) pairs of finite numbers, in O(n) time and O(size) memory."""
         sample = _smallest(labels[:0], predictions[:0], np.zeros(0, np.int64), size)
         for start in range(0, labels.size, _ROWS):
             label, prediction = labels[start : start + _ROWS], predictions[start : start + _ROWS]
@@ -58,7 +58,7 @@ class PairSample(Values):
         return sample
 
     def __add__(self, other: "PairSample") -> "PairSample":
-        """The sample of both sets of pairs together; the sizes must be equal."""
+        """Return the sample of both sets of pairs together; the sizes must be equal."""
         return _smallest(
             np.concatenate([self.labels, other.labels]),
             np.concatenate([self.predictions, other.predictions]),
@@ -68,32 +68,32 @@ class PairSample(Values):
 
     @classmethod
     def from_dict(cls, values: Any) -> "PairSample":
-        """The inverse of `to_dict`, given the `size` too.
+        """Restore a sample from `to_dict` and `size`.
 
         Raises:
-            DataError: if this cannot be a sample of so many pairs.
+            DataError: if `values` are not a sample of at most `size` pairs.
         """
         found = super(PairSample, cls).from_dict(values)
         sample = _smallest(found.labels, found.predictions, found.counts, found.size)
         if sample.counts.size != found.counts.size or not found.counts.all():
             raise DataError(
-                f"a sample must hold up to {found.size} different pairs, and how many rows each "
-                f"stands for, at least 1. Received: {values!r:.100}."
+                f"a sample must hold at most {found.size} unique pairs, and a count of at least 1 "
+                f"for each. Received: {values!r:.100}."
             )
         return sample
 
 
 def points_per_output(outputs: int) -> int:
-    """Pairs to keep of each of so many outputs: 1,000, or fewer of more than 20 outputs."""
+    """Return the pairs to keep for each output: 1,000, or fewer for more than 20 outputs."""
     return min(1000, max(10, 20_000 // max(outputs, 1)))
 
 
 def _smallest(
     labels: Floats, predictions: Floats, counts: NDArray[np.int64], size: int
 ) -> PairSample:
-    """The `size` different pairs of smallest hash; counts of equal pairs are added."""
-    labels, predictions = labels + 0.0, predictions + 0.0  # -0.0 and 0.0 are one number
-    # Two pairs may have the same hash: then their values decide.
+    """Return the `size` unique pairs with the smallest hashes; add the counts of equal pairs."""
+    labels, predictions = labels + 0.0, predictions + 0.0  # -0.0 becomes 0.0
+    # Order pairs with equal hashes by their values.
     order = np.lexsort((predictions, labels, _hashes(labels, predictions)))
     labels, predictions = labels[order], predictions[order]
     new = np.ones(order.size, np.bool_)
@@ -110,13 +110,13 @@ def _smallest(
 
 
 def _hashes(labels: Floats, predictions: Floats) -> NDArray[np.uint64]:
-    """(n,) 64 bits that look random, the same for the same pair on each machine."""
+    """Return (n,) 64-bit hashes, the same for equal pairs on every machine."""
     first = mixed((labels + 0.0).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     return mixed(first ^ (predictions + 0.0).view(np.uint64))
 
 
 def mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finisher (Steele, Lea, Flood, OOPSLA 2014): one to one, all bits of all bits."""
+    """Apply SplitMix64's finisher, a bijection of 64 bits (Steele, Lea, Flood, OOPSLA 2014)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""What all plots share: axes, colors, titles and legends; matplotlib loads with the first one."""
+"""Shared parts of plots: axes, colors, titles and legends; matplotlib is imported lazily."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,16 +9,16 @@ from sparkwright.errors import ConfigurationError
 
 from .numbers import short_count
 
-# Okabe and Ito's colors, which color-blind readers can tell apart.
+# Okabe and Ito's color-blind safe palette.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GRAY = "#888888"  # visible on light and dark pages
 STYLES = ("-", "--", "-.", ":")
-_LEGEND_LETTERS = 66  # in a line above a figure
+_LEGEND_LETTERS = 66  # that fit in a line above a figure
 THIN_LINE: dict[str, Any] = {"color": GRAY, "linewidth": 1, "linestyle": ":"}
 
 
 def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
-    """The axes of a new figure of that many inches, which a notebook shows after the cell.
+    """Return the axes of a new figure, size in inches; a notebook shows it after the cell.
 
     Raises:
         ConfigurationError: if matplotlib is not installed.
@@ -27,7 +27,7 @@ def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ConfigurationError(
-            "plots need matplotlib. Received: a Python without it. "
+            "plots need matplotlib. Received: a Python without matplotlib. "
             'Install it: `pip install "sparkwright[notebook]"`.'
         ) from None
     _, axes = plt.subplots(figsize=(width, height), layout="constrained")
@@ -35,7 +35,7 @@ def new_axes(width: float = 5.0, height: float = 4.2) -> Any:
 
 
 def finish(axes: Any, *, x: str, y: str, legend: int = 0) -> None:
-    """Name the axes, hide two spines, and put a legend of up to `legend` columns above."""
+    """Label the axes, hide two spines, and add a legend of up to `legend` columns above."""
     axes.set(xlabel=x, ylabel=y)
     axes.spines[["top", "right"]].set_visible(False)
     names = axes.get_legend_handles_labels()[1]
@@ -52,7 +52,7 @@ def finish(axes: Any, *, x: str, y: str, legend: int = 0) -> None:
 
 
 def number_ticks(axes: Any, *, most: int = 4) -> None:
-    """Write numbers of any size on both axes, at most `most` + 1 across, so that none collide."""
+    """Format the ticks of both axes, at most `most` + 1 on the x axis, so that none overlap."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in (axes.xaxis, axes.yaxis):
@@ -61,7 +61,7 @@ def number_ticks(axes: Any, *, most: int = 4) -> None:
 
 
 def titled(axes: Any, title: str) -> Any:
-    """Write a title above the axes and their legend; return the axes."""
+    """Set a title above the axes and their legend; return the axes."""
     legend = axes.get_legend()
     lines = 0 if legend is None else -(-len(legend.get_texts()) // legend._ncols)
     axes.set_title(title, pad=6 + 15 * lines)
@@ -69,14 +69,14 @@ def titled(axes: Any, title: str) -> Any:
 
 
 def split_axes(axes: Any, side: Literal["below", "right"], *, share: float = 0.25) -> Any:
-    """Make room for a second plot, and return its Axes.
+    """Split the axes for a second plot, and return its Axes.
 
-    An inset would do, but constrained layout cuts off what is outside of the axes.
+    Constrained layout would clip an inset outside of the axes.
     """
     below, ratios = side == "below", [1 - share, share]
     shared = {"sharex": axes} if below else {"sharey": axes}
     spec = axes.get_subplotspec()
-    if spec is None:  # axes that were placed by hand
+    if spec is None:  # axes placed manually
         box, gap = axes.get_position(), 0.03
         low, wide = box.height * share, box.width * share
         if below:
@@ -108,6 +108,6 @@ def draw_bars(axes: Any, names: Sequence[str], series: Mapping[str, Any]) -> Non
 
 
 def short_name(name: str, most: int = 18) -> str:
-    """A name that fits beside an axis; a dollar sign in it is no formula."""
+    """Shorten a name to fit beside an axis; escape dollar signs, which start formulas."""
     short = name if len(name) <= most else f"{name[: most - 1]}…"
     return short.replace("$", r"\$")

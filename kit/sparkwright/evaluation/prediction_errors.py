@@ -1,4 +1,4 @@
-"""The most certain wrong predictions, in an order that does not depend on the parts."""
+"""Wrong predictions with the highest probability, in an order independent of the grouping."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -18,15 +18,15 @@ Record: TypeAlias = str | int | tuple[str | int, ...] | None
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PredictionError(Values):
-    """One row that was predicted wrong.
+    """One wrong prediction.
 
     Attributes:
-        actual: number of the class it belongs to.
-        predicted: number of the class that was predicted, another one.
+        actual: number of the actual class.
+        predicted: number of the predicted class, different from `actual`.
         probability: of the predicted class, finite.
-        record: the example's name in `records=`: text, a whole number, or several of these; None
+        record: the example's name in `records=`: text, an integer, or several of these; None
             without records.
-        step: which time step or pixel of the example; empty if examples have none.
+        step: indices of the time step or pixel in the example; empty if examples have none.
     """
 
     actual: int
@@ -36,7 +36,7 @@ class PredictionError(Values):
     step: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise DataError if a value is not as described."""
+        """Raise DataError if a value is invalid."""
         counts = (self.actual, self.predicted, *self.step)
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in counts):
             raise DataError(
@@ -49,13 +49,13 @@ class PredictionError(Values):
                 f"actual={self.actual}, predicted={self.predicted}, "
                 f"probability={self.probability!r}."
             )
-        object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 is 0.0
+        object.__setattr__(self, "probability", float(self.probability) + 0.0)  # -0.0 becomes 0.0
         object.__setattr__(self, "record", _checked_record(self.record))
         object.__setattr__(self, "step", tuple(self.step))
 
     @property
     def place(self) -> str:
-        """Record and step as text; "-" without both."""
+        """Record and step as text; "-" if both are missing."""
         record = self.record if isinstance(self.record, tuple) else (self.record,)
         parts = [str(part) for part in record if part is not None]
         parts += [f"step {', '.join(map(str, self.step))}"] if self.step else []
@@ -63,7 +63,7 @@ class PredictionError(Values):
 
 
 def _checked_record(record: Any) -> Record:
-    """A record's name: lists as tuples, NumPy's numbers and texts as Python's; else DataError."""
+    """Convert a record to tuples and Python scalars; raise DataError if it is invalid."""
     if isinstance(record, list | tuple):
         parts: Sequence[Any] = record
         return tuple(_text_or_number(part, record) for part in parts)
@@ -76,20 +76,20 @@ def _text_or_number(part: Any, record: Any) -> str | int:
     if isinstance(part, int | np.integer):
         return int(part)
     raise DataError(
-        "an entry of `records` must be text, a whole number, or a list of these. "
+        "an entry of `records` must be text, an integer, or a list of these. "
         f"Received: {record!r:.80}."
     )
 
 
 def most_certain(errors: Iterable[PredictionError], keep: int) -> tuple[PredictionError, ...]:
-    """The `keep` errors of the highest probability, in the order that all evaluations use."""
+    """Return the `keep` errors with the highest probability, in the order of all evaluations."""
     return tuple(nsmallest(keep, errors, key=_rank))
 
 
 def _rank(error: PredictionError) -> tuple[Any, ...]:
     several = isinstance(error.record, tuple)
     parts = error.record if isinstance(error.record, tuple) else (error.record,)
-    # None before numbers before texts; one name before several.
+    # Order: None, numbers, texts; single names before lists.
     keys = tuple((0, 0) if p is None else (1, p) if isinstance(p, int) else (2, p) for p in parts)
     return -error.probability, several, keys, error.step, error.actual, error.predicted
 
@@ -97,11 +97,11 @@ def _rank(error: PredictionError) -> tuple[Any, ...]:
 def errors_of(
     rows: LabeledRows, predicted: Classes, records: Sequence[Any] | None, keep: int
 ) -> tuple[PredictionError, ...]:
-    """The errors of a batch that may be among the `keep` most certain ones.
+    """Return the errors of a batch that may be among the `keep` most probable ones.
 
     Raises:
-        DataError: if there is not one record for each example, or it is no name; if a prediction
-            is infinite.
+        DataError: if the number of records is not that of the examples, a record is invalid, or a
+            prediction is infinite.
     """
     if records is not None and len(records) != rows.where.shape[0]:
         raise DataError(
@@ -113,7 +113,7 @@ def errors_of(
     wrong = np.flatnonzero(rows.actual != predicted)
     certainty = rows.probability_of(predicted[wrong], wrong)
     if wrong.size > keep:
-        # All that reach the last kept probability: who wins a tie is decided by record.
+        # Keep all ties with the lowest kept probability: `most_certain` orders them by record.
         bound = np.partition(certainty, wrong.size - keep)[wrong.size - keep]
         wrong, certainty = wrong[certainty >= bound], certainty[certainty >= bound]
     steps = np.unravel_index(rows.where.numbers[wrong], rows.where.shape)[1:]

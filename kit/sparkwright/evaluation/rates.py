@@ -1,6 +1,6 @@
-"""Rates of yes-or-no questions, from true and false positives and negatives.
+"""Rates of binary questions, from true and false positives and negatives.
 
-A question is "is it class k?" (one per class) or one binary output.
+A question is "class k or not" (one per class) or one binary output.
 """
 
 import math
@@ -33,13 +33,13 @@ Metric = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class BinaryCounts:
-    """(k,) int64 counts for k questions. A rate is NaN where it is 0/0, and nowhere else.
+    """(k,) int64 counts for k questions. Rates are NaN exactly where they are 0/0.
 
     Attributes:
-        true_positives: yes, and predicted yes.
-        false_positives: no, but predicted yes.
-        true_negatives: no, and predicted no.
-        false_negatives: yes, but predicted no.
+        true_positives: positive rows predicted positive.
+        false_positives: negative rows predicted positive.
+        true_negatives: negative rows predicted negative.
+        false_negatives: positive rows predicted negative.
     """
 
     true_positives: Counts
@@ -49,7 +49,7 @@ class BinaryCounts:
 
     @classmethod
     def from_confusion(cls, confusion: Counts) -> "BinaryCounts":
-        """One question for each class of a (k, k) matrix, rows actual, columns predicted."""
+        """Return one question for each class of a (k, k) matrix, rows actual, columns predicted."""
         hits = np.diagonal(confusion)
         actual, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
         return cls(
@@ -60,18 +60,18 @@ class BinaryCounts:
         )
 
     def pooled(self) -> "BinaryCounts":
-        """All questions as one, (1,): rates of it are micro averages."""
+        """Return the sums over all questions, (1,); their rates are micro averages."""
         sums = {f.name: getattr(self, f.name).sum(keepdims=True) for f in fields(self)}
         return BinaryCounts(**sums)
 
     @property
     def positives(self) -> Counts:
-        """Rows where the answer was yes."""
+        """Positive rows."""
         return self.true_positives + self.false_negatives
 
     @property
     def negatives(self) -> Counts:
-        """Rows where the answer was no."""
+        """Negative rows."""
         return self.true_negatives + self.false_positives
 
     def accuracy(self) -> Rates:
@@ -87,10 +87,10 @@ class BinaryCounts:
         return _ratio(self.true_positives, self.positives)
 
     def f_beta(self, beta: float = 1.0) -> Rates:
-        """(1 + b²) TP / ((1 + b²) TP + b² FN + FP): undefined only where nothing is or is said.
+        """(1 + b²) TP / ((1 + b²) TP + b² FN + FP).
 
-        Equal to the weighted harmonic mean of precision and recall wherever both are defined;
-        where one of them is 0/0 and there were errors, it is 0.
+        Equal to the weighted harmonic mean of precision and recall where both are defined. 0 where
+        one of them is 0/0 and there are errors; 0/0 where no row is or is predicted positive.
         """
         weighted = (1 + beta**2) * self.true_positives
         return _ratio(weighted, weighted + beta**2 * self.false_negatives + self.false_positives)
@@ -113,17 +113,17 @@ class BinaryCounts:
 
     def matthews_correlation(self) -> Rates:
         """(TP TN - FP FN) / √((TP + FP) (TP + FN) (TN + FP) (TN + FN)), from -1 to 1."""
-        # float64: the products of four counts do not fit int64.
+        # float64: the product of four counts may overflow int64.
         tp, fp = self.true_positives.astype(np.float64), self.false_positives.astype(np.float64)
         tn, fn = self.true_negatives.astype(np.float64), self.false_negatives.astype(np.float64)
         scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
-        # Rounding of the root can give 1 + 2e-16.
+        # Rounding can yield 1 + 2e-16.
         return np.clip(_ratio(tp * tn - fp * fn, scale), -1.0, 1.0)
 
 
 def multiclass_correlation(confusion: Counts) -> float:
-    """Gorodkin's coefficient of a (C, C) matrix, from -1 to 1; 0 where it is 0/0."""
-    # Python's integers: the difference of two large squares can be small.
+    """Return Gorodkin's coefficient of a (C, C) matrix, from -1 to 1; 0 for 0/0."""
+    # Python integers: the difference of two large squares can be small.
     actual, predicted = confusion.sum(axis=1).tolist(), confusion.sum(axis=0).tolist()
     rows, hits = sum(actual), sum(np.diagonal(confusion).tolist())
     varied = [rows**2 - sum(count**2 for count in counts) for counts in (actual, predicted)]
@@ -131,11 +131,11 @@ def multiclass_correlation(confusion: Counts) -> float:
         return 0.0
     covariance = hits * rows - sum(a * p for a, p in zip(actual, predicted, strict=True))
     correlation = covariance / (math.sqrt(varied[0]) * math.sqrt(varied[1]))
-    return min(max(correlation, -1.0), 1.0)  # rounding can give 1 + 2e-16
+    return min(max(correlation, -1.0), 1.0)  # rounding can yield 1 + 2e-16
 
 
 def averaged(name: str, rate: Callable[[Any], Any], help: str, like: str = "precision"):
-    """A method that gives a rate, averaged over the columns, or of one of them."""
+    """Create a method that returns a rate of one column, or its average over the columns."""
 
     def method(self: Any, average: Average = "macro", *, of: int | str | None = None) -> float:
         return self._rate(rate, average, of)
@@ -145,7 +145,7 @@ def averaged(name: str, rate: Callable[[Any], Any], help: str, like: str = "prec
 
 
 def _counted(key: str, help: str) -> Any:
-    """A property that reads one of the counts."""
+    """Create a property that returns one of the counts."""
 
     def read(self: "BinaryRates") -> Counts:
         return getattr(self.counts, key)
@@ -154,10 +154,10 @@ def _counted(key: str, help: str) -> Any:
 
 
 class BinaryRates(AbstractEvaluation):
-    """What evaluations share that count yes-or-no questions: "is it this class?", or an output.
+    """Base class of evaluations with binary counts for each class or output.
 
-    A rate that would be 0/0 has the value 0. Macro averages leave out questions whose rate is 0/0;
-    `left_out` names them.
+    Rates of 0/0 are 0. Macro averages omit classes or outputs whose rate is 0/0; `left_out` names
+    them.
     """
 
     __slots__ = ()
@@ -167,31 +167,31 @@ class BinaryRates(AbstractEvaluation):
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each class or output, (C,) each."""
 
-    true_positives = _counted("true_positives", "(C,) rows of the class, predicted so.")
-    false_positives = _counted("false_positives", "(C,) rows of others, predicted as this class.")
-    true_negatives = _counted("true_negatives", "(C,) rows of others, predicted as others.")
-    false_negatives = _counted("false_negatives", "(C,) rows of the class, predicted as others.")
+    true_positives = _counted("true_positives", "(C,) rows of the class, predicted as the class.")
+    false_positives = _counted("false_positives", "(C,) other rows, predicted as the class.")
+    true_negatives = _counted("true_negatives", "(C,) other rows, predicted as another class.")
+    false_negatives = _counted("false_negatives", "(C,) rows of the class, predicted as another.")
     positives = _counted("positives", "(C,) rows of the class.")
     negatives = _counted("negatives", "(C,) rows of other classes.")
 
     def precision(self, average: Average = "macro", *, of: int | str | None = None) -> float:
-        """Of the rows predicted as the class, the share that belongs to it.
+        """Fraction of the rows predicted as the class that belong to it.
 
         Args:
-            average: "macro": mean over the classes or outputs, without those where it is 0/0;
-                "micro": from the counts of all of them together.
-            of: one of them, by number or name, instead of an average.
+            average: "macro": mean over the classes or outputs, omitting those with 0/0;
+                "micro": from the pooled counts of all of them.
+            of: a class or output, by number or name, instead of an average.
 
         Returns:
             From 0 to 1; 0 for 0/0.
 
         Raises:
-            ConfigurationError: if there is no such class, output or average.
+            ConfigurationError: if the class, output or average does not exist.
         """
         return self._rate(BinaryCounts.precision, average, of)
 
     recall = averaged(
-        "recall", BinaryCounts.recall, "Of the rows of the class, the share predicted so."
+        "recall", BinaryCounts.recall, "Fraction of the rows of the class predicted as the class."
     )
     f1 = averaged(
         "f1",
@@ -201,12 +201,12 @@ class BinaryRates(AbstractEvaluation):
     false_positive_rate = averaged(
         "false_positive_rate",
         BinaryCounts.false_positive_rate,
-        "Of the rows of other classes, the share predicted so.",
+        "Fraction of the rows of other classes predicted as the class.",
     )
     false_negative_rate = averaged(
         "false_negative_rate",
         BinaryCounts.false_negative_rate,
-        "Of the rows of the class, the share missed.",
+        "Fraction of the rows of the class predicted as another class.",
     )
     false_alarm_rate = averaged(
         "false_alarm_rate",
@@ -220,7 +220,7 @@ class BinaryRates(AbstractEvaluation):
     def f_beta(
         self, beta: float, average: Average = "macro", *, of: int | str | None = None
     ) -> float:
-        """Harmonic mean of precision and recall, recall `beta` times as important.
+        """Weighted harmonic mean of precision and recall; recall has `beta` times the weight.
 
         Args:
             beta: greater than 0.
@@ -228,22 +228,22 @@ class BinaryRates(AbstractEvaluation):
             of: as in `precision`.
 
         Raises:
-            ConfigurationError: if `beta` is not finite and above 0.
+            ConfigurationError: if `beta` is not finite or not above 0.
         """
         check_number("beta", beta, above=0)
         return self._rate(lambda counts: counts.f_beta(beta), average, of)
 
     def left_out(self, metric: Metric) -> tuple[str, ...]:
-        """Names of the classes or outputs whose metric is 0/0, which macro averages leave out.
+        """Names of the classes or outputs whose metric is 0/0, omitted from macro averages.
 
         Raises:
-            ConfigurationError: if there is no such metric.
+            ConfigurationError: if the metric does not exist.
         """
         undefined = np.isnan(self._each(metric))
         return tuple(name for name, out in zip(self.output_names, undefined, strict=True) if out)
 
     def _left_out(self) -> dict[str, int]:
-        """Entry of the headline -> how many classes or outputs it leaves out."""
+        """Headline metric -> number of classes or outputs it omits."""
         rates = {"precision": "precision", "recall": "recall", "F1": "f1"}
         rates["Matthews correlation"] = "matthews_correlation"
         return {f"{n} (macro)": int(np.isnan(self._each(r)).sum()) for n, r in rates.items()}
@@ -252,12 +252,12 @@ class BinaryRates(AbstractEvaluation):
         """(C,) float64, the metric of each class or output; 0 where it is 0/0.
 
         Raises:
-            ConfigurationError: if there is no such metric.
+            ConfigurationError: if the metric does not exist.
         """
         return np.nan_to_num(self._each(metric), nan=0.0)
 
     def _each(self, metric: str) -> Rates:
-        """(C,) NaN where it is 0/0."""
+        """(C,) float64, the metric of each class or output; NaN where it is 0/0."""
         check_choice("metric", metric, (*get_args(Metric), "accuracy"))
         return getattr(BinaryCounts, "f_beta" if metric == "f1" else metric)(self.counts)
 

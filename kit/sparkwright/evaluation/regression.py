@@ -1,4 +1,4 @@
-"""Regression: how far predictions are from the numbers they predict."""
+"""Regression metrics."""
 
 import math
 import operator
@@ -44,7 +44,7 @@ _TABLE: dict[str, RegressionMetric] = {
 
 
 def _metric_of(metric: RegressionMetric, help: str):
-    """A method that gives a metric of one output, or its mean over them."""
+    """Create a method that returns a metric of one output, or its mean over the outputs."""
 
     def method(self: Any, *, of: int | str | None = None) -> float:
         return self._metric(metric, of)
@@ -60,36 +60,35 @@ def _read_samples(_: str, values: Any) -> tuple[PairSample, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RegressionOutput:
-    """What is known of one output."""
+    """Counts, deviations and sample of one output."""
 
     count: int  # rows
     label_deviation: float  # standard deviation of the labels
     largest_error: float  # largest |prediction - label|
-    sample: PairSample  # some of the pairs, to draw
+    sample: PairSample  # pairs to plot
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RegressionEvaluation(AbstractEvaluation):
-    """How far predicted numbers are from the labels, for each output and on average.
+    """Regression metrics of each output, and their averages.
 
-    The state is a few moments for each output, so large means cost no digits. Parts of the data
-    add up to the whole up to rounding. Numbers must be at most 1e150 in size.
+    The state is a few moments of each output, computed without loss of precision for large means.
+    Evaluations of parts add up to the whole up to rounding. Absolute values are at most 1e150.
 
     Predictions are (n, C), or (n, T, C) with time steps; (n,) for one output. Labels have the same
-    shape; a last axis of 1 may be left out. A mask of the predictions' shape masks single outputs.
+    shape; a last axis of 1 may be omitted. A mask of the predictions' shape masks single outputs.
 
-    Averages are plain means over the outputs. Outputs without rows are left out of them;
-    `left_out` names them. Without any rows every metric is 0.
+    Averages are plain means over the outputs that have rows; `left_out` names the others.
+    Without any rows, every metric is 0.
 
-    Plots show a sample of the rows, up to 1,000 different pairs of label and prediction for each
-    output, fewer of more than 20 outputs; the metrics are of all rows. The sample is the same for
-    any grouping of the data.
+    Metrics use all rows. Plots show a sample, the same for any grouping of the data: up to 1,000
+    unique pairs of label and prediction for each output, fewer for more than 20 outputs.
 
     Attributes:
         names: a name for each output, or None for "0", "1", ...
-        moments: of the outputs; None before any data.
-        samples: of the outputs; empty before any data.
-        rows: rows in which at least one output counted.
+        moments: moments of the outputs; None before any data.
+        samples: a sample for each output; empty before any data.
+        rows: rows in which at least one output is not masked.
 
     Example:
         >>> evaluation = RegressionEvaluation.from_predictions([1.0, 2.0, 3.0], [1.5, 2.0, 2.5])
@@ -108,7 +107,7 @@ class RegressionEvaluation(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check that names and rows fit.
+        """Check the names and the counts.
 
         Raises:
             ConfigurationError: if the names are not unique, or not one for each output.
@@ -142,7 +141,7 @@ class RegressionEvaluation(AbstractEvaluation):
 
     @property
     def examples(self) -> int:
-        """Rows counted, in which at least one output counts: examples, or their time steps."""
+        """Rows with an unmasked output: examples, or their time steps."""
         return self.rows
 
     @property
@@ -151,7 +150,7 @@ class RegressionEvaluation(AbstractEvaluation):
 
     @property
     def outputs(self) -> tuple[RegressionOutput, ...]:
-        """What is known of each output; empty before any data."""
+        """Counts, deviations and sample of each output; empty before any data."""
         if self.moments is None:
             return ()
         counts = self.moments.counts
@@ -165,10 +164,10 @@ class RegressionEvaluation(AbstractEvaluation):
         """Mean of (prediction - label)².
 
         Args:
-            of: one output, by number or name; default None: the mean over all outputs.
+            of: an output, by number or name; default None: the mean over all outputs.
 
         Raises:
-            ConfigurationError: if there is no such output.
+            ConfigurationError: if the output does not exist.
         """
         return self._metric("mean_squared_error", of)
 
@@ -179,7 +178,7 @@ class RegressionEvaluation(AbstractEvaluation):
     )
     relative_squared_error = _metric_of(
         "relative_squared_error",
-        "Squared errors in units of those of always predicting the mean label: 1 - R².",
+        "Squared error relative to that of always predicting the mean label: 1 - R².",
     )
     pearson_correlation = _metric_of(
         "pearson_correlation",
@@ -187,21 +186,21 @@ class RegressionEvaluation(AbstractEvaluation):
     )
     explained_variance = _metric_of(
         "explained_variance",
-        "1 - variance of the errors / variance of the labels: R² but for a constant error; of "
-        "constant labels 1 if the error is constant too and 0 otherwise.",
+        "1 - variance of the errors / variance of the labels: R² without the bias. For constant "
+        "labels 1 if the error is constant too, else 0.",
     )
 
     def max_error(self, *, of: int | str | None = None) -> float:
-        """Largest |prediction - label|; of all outputs (not their mean) if `of` is None."""
+        """Largest |prediction - label|; over all outputs (not the mean) if `of` is None."""
         if of is None:
             return float(self.per_output("max_error").max(initial=0.0))
         return self._metric("max_error", of)
 
     def r2(self, *, of: int | str | None = None) -> float:
-        """R², 1 - Σ (label - prediction)² / Σ (label - mean label)², at most 1.
+        """Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1.
 
-        Of constant labels, and so of a single row, it is 1 if all predictions are right and 0
-        otherwise, as in scikit-learn. Below float64's range it is -inf.
+        For constant labels, including a single row, it is 1 if all predictions are exact, else 0,
+        as in scikit-learn. Below the range of float64 it is -inf.
         """
         return self._metric("r2", of)
 
@@ -209,12 +208,12 @@ class RegressionEvaluation(AbstractEvaluation):
         """(C,) float64, the metric of each output; 0 without rows; (0,) before any data.
 
         Raises:
-            ConfigurationError: if there is no such metric.
+            ConfigurationError: if the metric does not exist.
         """
         check_choice("metric", metric, get_args(RegressionMetric))
         if self.moments is None:
             return np.zeros(0)
-        with np.errstate(over="ignore"):  # -inf is documented
+        with np.errstate(over="ignore"):  # `r2` may be -inf
             values = _FORMULAS[metric](self.moments)
         return np.where(self.moments.counts > 0, values, 0.0)
 
@@ -224,7 +223,7 @@ class RegressionEvaluation(AbstractEvaluation):
         return tuple(name for name, n in zip(self.output_names, counts, strict=True) if not n)
 
     def headline(self) -> dict[str, float]:
-        """A few metrics to compare by, averaged over the outputs."""
+        """The main metrics, averaged over the outputs."""
         return {
             "root mean squared error": self.root_mean_squared_error(),
             "mean absolute error": self.mean_absolute_error(),
@@ -238,7 +237,7 @@ class RegressionEvaluation(AbstractEvaluation):
         if self.moments is None:
             return 0.0
         values = self.per_output(metric)[self.moments.counts > 0].tolist()
-        # Divided first: the sum of two large metrics need not fit float64.
+        # Divide first: the sum of two large metrics may overflow.
         return math.fsum(value / len(values) for value in values)
 
     # Reports, plots and JSON
@@ -272,17 +271,17 @@ class RegressionEvaluation(AbstractEvaluation):
         return Report(title=title, tables=[Table(rows)])
 
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw predictions against labels: a sample of the rows, and where they would be equal.
+        """Draw predictions against labels for a sample of the rows, with the line of equality.
 
-        `of` is one output, by number or name; default None: all of them, the first six of more.
+        `of` is an output, by number or name; default None: the first six outputs.
         See `AbstractEvaluation.plot`.
         """
         return self._plotted(0, of, axes)
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw label - prediction against the prediction, and beside it how often it occurs.
+        """Draw label - prediction against the prediction for a sample, and its histogram beside.
 
-        Of the sample of the rows; arguments as in `plot`.
+        Arguments as in `plot`.
         """
         return self._plotted(1, of, axes)
 
@@ -305,10 +304,9 @@ class RegressionEvaluation(AbstractEvaluation):
         return Pairs(name, self.samples[k], count, bias, correlation)
 
     def figures(self, *, of: int | str | None = None) -> list[Figure | Table]:
-        """Errors beside those of always predicting the mean, and three plots of one output.
+        """Table of errors of all rows, and three plots of a sample of one output.
 
-        Plots show the sample that is kept, errors are of all rows. `of` is the output to draw, by
-        number or name; default None: the first one.
+        `of` is the output to plot, by number or name; default None: the first one.
         """
         if not self.examples:
             return []
@@ -317,7 +315,7 @@ class RegressionEvaluation(AbstractEvaluation):
         return [self._errors(), *drawn]
 
     def _errors(self) -> Table:
-        """The errors of each output, of many the largest."""
+        """Return the errors of each output; of many, the largest."""
         roots, r2 = self.per_output("root_mean_squared_error"), self.r2()
         order = np.argsort(-roots, kind="stable")
         chosen = order[:MOST_ROWS] if len(roots) > MOST_ROWS else np.arange(len(roots))
@@ -343,7 +341,7 @@ class RegressionEvaluation(AbstractEvaluation):
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
-    """Part of the whole; by convention 0 of 0 is 0, and more than 0 of 0 is 1."""
+    """Divide elementwise; by convention, 0 / 0 is 0 and x / 0 is 1 for x > 0."""
     return np.divide(part, whole, out=np.asarray(part > 0, np.float64), where=whole > 0)
 
 
@@ -359,7 +357,7 @@ def _correlation(moments: Moments) -> Floats:
     products = moments.products.values
     spread = np.sqrt(products[LABEL]) * np.sqrt(products[PREDICTION])
     shared = np.divide(products[SHARED], spread, out=np.zeros_like(spread), where=spread > 0)
-    return np.clip(shared, -1.0, 1.0)  # rounding can give 1 + 2e-16
+    return np.clip(shared, -1.0, 1.0)  # rounding can yield 1 + 2e-16
 
 
 _FORMULAS: dict[RegressionMetric, Callable[[Moments], Floats]] = {
@@ -378,8 +376,8 @@ _FORMULAS: dict[RegressionMetric, Callable[[Moments], Floats]] = {
 
 
 def _read(values: NDArray[Any], where: Where, what: str) -> Floats:
-    """(rows, C) float64 that can be squared."""
+    """Return (rows, C) float64 whose squares do not overflow."""
     numbers = values.astype(np.float64)
     rule = f"{what} of a regression must be finite and at most {LARGEST:g} in size"
     where.require(np.abs(numbers) <= LARGEST, values, rule)
-    return numbers + 0.0  # -0.0 is 0.0
+    return numbers + 0.0  # -0.0 becomes 0.0

@@ -1,4 +1,4 @@
-"""Figures of numbers: predicted against actual, residuals and their histogram."""
+"""Figures of regression: predicted against actual values, residuals and their histogram."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ _SOLID: dict[str, Any] = {**THIN_LINE, "linestyle": "-", "zorder": 1}
 
 
 class Pairs(NamedTuple):
-    """The sample of one output, with what is known of all of its rows."""
+    """The sample of one output, with statistics of all of its rows."""
 
     name: str
     sample: PairSample
@@ -33,9 +33,9 @@ class Pairs(NamedTuple):
 
 
 def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
-    """Predicted against actual, residuals, and the histogram of residuals.
+    """Return plots of predicted against actual values, residuals, and the residual histogram.
 
-    The first six outputs are drawn; captions and tables are of the first.
+    Draw the first six outputs; captions and tables describe the first one.
     """
     first = outputs[0]
     sample, residuals = first.sample, first.residuals
@@ -67,7 +67,7 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             kind="residuals",
             label=f"Residuals{of}",
             caption=f"Predictions are on average {number_text(abs(first.bias))} too {side}; a "
-            f"pattern here is something the network has not learned.{shown}",
+            f"pattern indicates structure that the network has not learned.{shown}",
             draw=lambda axes: _draw_residuals(axes, outputs),
             table=_by_tenths(
                 ("predicted", "mean residual", "largest residual"),
@@ -95,11 +95,11 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
 
 
 def _sampled(outputs: Sequence[Pairs]) -> str:
-    """A sentence if not all rows are shown."""
+    """Return a sentence on the sample size, or "" if all rows are shown."""
     if all(int(each.sample.counts.sum()) == each.rows for each in outputs):
         return ""
     points = sum(each.sample.counts.size for each in outputs)
-    return f" Shown is a sample of {points:,} of {sum(each.rows for each in outputs):,} rows."
+    return f" The plot shows {points:,} of {sum(each.rows for each in outputs):,} rows."
 
 
 def _by_tenths(
@@ -108,7 +108,7 @@ def _by_tenths(
     counts: NDArray[np.int64],
     *columns: Callable[[NDArray[np.intp], NDArray[np.int64]], Any],
 ) -> Table:
-    """Some ten rows of a table, each of a tenth of the points by ascending value."""
+    """Return a table of about ten rows, each of a tenth of the points by ascending value."""
     order = np.argsort(values, kind="stable")
     rows = [
         [
@@ -171,7 +171,7 @@ def _histograms(axes: Any, outputs: Sequence[Pairs], *, orientation: str) -> Non
 
 
 def _edges(values: Floats, bins: int) -> Floats:
-    """The edges of equal bins; values that differ by their rounding alone have bins, too."""
+    """Return the edges of equal bins, wider than the rounding of the values."""
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
     least = 1e-9 * max(abs(low), abs(high))
     if high - low <= least:
@@ -182,7 +182,7 @@ def _edges(values: Floats, bins: int) -> Floats:
 def _scatter(
     axes: Any, outputs: Sequence[Pairs], coordinates: Callable[[Pairs], tuple[Floats, Floats]]
 ) -> None:
-    """Points, whose area says how often a pair occurs, as pixels: a thousand marks are large."""
+    """Draw points with areas that grow with the counts of pairs; rasterized for size."""
     style = {"alpha": 0.45, "linewidth": 0, "zorder": 2, "rasterized": True}
     for each, color in zip(outputs, COLORS, strict=False):
         area = 9.0 * np.minimum(1 + np.log2(np.maximum(each.sample.counts, 1)), 8)

@@ -1,4 +1,4 @@
-"""What reports are made of: tables and figures, as text for a terminal and as HTML."""
+"""Parts of reports: tables and figures, as text for a terminal and as HTML."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from .plots import new_axes, titled
 
-MOST_ROWS = 30  # of a table that nobody asked for
+MOST_ROWS = 30  # of a table shown by default
 _LEFT = "text-align:left;padding:2px 8px"
 _RIGHT = "text-align:right;padding:2px 8px"
 _NAME_WIDTH = 20
@@ -17,21 +17,21 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a line above it; without rows only that line."""
+    """A table with a title line above; without rows, only the title."""
 
-    rows: Sequence[Row] = ()  # the first one is the head; the first column is the names
+    rows: Sequence[Row] = ()  # the first one is the header; the first column holds the names
     title: str = ""
-    tints: Sequence[Row] | None = None  # CSS colors of the cells after the names, without the head
-    text_columns: Collection[int] = ()  # to align left, beside the first
-    left_out: int = 0  # rows that it does not show
+    tints: Sequence[Row] | None = None  # CSS colors of the cells, without header and names
+    text_columns: Collection[int] = ()  # columns to align left, in addition to the first
+    left_out: int = 0  # number of omitted rows
 
     def text_lines(self) -> list[str]:
-        """Lines for a terminal, with an empty one before."""
+        """Lines for a terminal, after an empty line."""
         title = ["", self.title] if self.title else []
         return [*title, *(["", *aligned(self.rows, self.text_columns)] if self.rows else [])]
 
     def html(self) -> str:
-        """The line and the table."""
+        """Return title and table as HTML."""
         title = f"<p style='white-space:pre-wrap'>{escape(self.title)}</p>" if self.title else ""
         if not self.rows:
             return title
@@ -54,17 +54,17 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A drawing, one sentence below it, and the same as a table."""
+    """A drawing, a one-sentence caption, and the same content as a table."""
 
     kind: str  # such as "roc"
-    label: str  # what figure and table show, in a few words
+    label: str  # short title of figure and table
     caption: str
-    draw: Callable[[Any], None]  # on matplotlib's Axes
+    draw: Callable[[Any], None]  # draws on matplotlib Axes
     table: Table
     size: tuple[float, float] = (4.6, 3.9)  # inches
 
     def plot(self, axes: Any | None = None, *, title: str | None = None) -> Any:
-        """Draw with a title on `axes`, default None: those of a new figure; return them.
+        """Draw with a title on `axes`, default None: those of a new figure; return the axes.
 
         Raises:
             ConfigurationError: if matplotlib is not installed.
@@ -84,7 +84,7 @@ class Report:
     tables: Sequence[Table] = ()
 
     def text(self) -> str:
-        """The report for a terminal."""
+        """Return the report for a terminal."""
         width = max([_NAME_WIDTH, *(len(name) for name, _, _ in self.headline)])
         lines = [
             f"{name:<{width}}{value:>8}{f'  {note}' if note else ''}"
@@ -94,7 +94,7 @@ class Report:
         return "\n".join([*head, *(line for table in self.tables for line in table.text_lines())])
 
     def html(self) -> str:
-        """The report for a notebook: no scripts, no style sheet."""
+        """Return the report for a notebook, without scripts and style sheets."""
         rows = [
             f"<tr><th style='{_LEFT}'>{escape(name)}</th><td style='{_RIGHT}'>{escape(value)}</td>"
             + (f"<td style='{_LEFT}'>{escape(note)}</td></tr>" if note else "</tr>")
@@ -107,7 +107,7 @@ class Report:
 
 
 def aligned(rows: Sequence[Row], text_columns: Collection[int] = ()) -> list[str]:
-    """Columns as wide as their widest cell: first and text ones left, the others right."""
+    """Pad columns to their widest cells: the first and text columns left, others right aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

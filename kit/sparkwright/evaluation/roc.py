@@ -1,4 +1,4 @@
-"""ROC: how well scores separate two classes at any threshold."""
+"""ROC: how well scores separate two classes at all thresholds."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -21,16 +21,15 @@ from .roc_figures import score_figure, score_figures
 from .rows import Where, as_numbers, labeled_rows
 
 _MOST_THRESHOLDS = 1_000_000
-_SLACK = 1e-3  # averages of probabilities may exceed 0 and 1 a little
+_SLACK = 1e-3  # averages of probabilities may slightly exceed [0, 1]
 
 
 class RocReadings(AbstractEvaluation):
-    """Areas, curves, plots and reports of positives and negatives with a score.
+    """Base class of ROC evaluations: areas, curves, plots and reports.
 
-    A metric that would be 0/0 has the value of guessing: without positives or without negatives
-    the area under the ROC curve is 0.5; the areas under the precision-recall curve are the share
-    of positives, 0 without any. Rates are 0, and precision is 1 where nothing is predicted
-    positive.
+    A metric of 0/0 has its chance level. Without positives or without negatives, the area under
+    the ROC curve is 0.5; the areas under the precision-recall curve are the fraction of
+    positives, 0 without any. Rates are 0, and precision is 1 where no row is predicted positive.
     """
 
     __slots__ = ()
@@ -47,11 +46,11 @@ class RocReadings(AbstractEvaluation):
 
     @abstractmethod
     def threshold_counts(self) -> ThresholdCounts:
-        """Counts at all thresholds that are known, the highest first, without infinity."""
+        """Counts at all available thresholds, in descending order, without infinity."""
 
     @abstractmethod
     def _kind(self) -> str:
-        """How it was counted, in few words."""
+        """Short description of the mode, such as "exact"."""
 
     def _areas(self) -> Areas:
         return self.threshold_counts().areas()
@@ -61,7 +60,7 @@ class RocReadings(AbstractEvaluation):
 
     @property
     def auc(self) -> float:
-        """Area under the ROC curve: the probability that a positive scores above a negative.
+        """Area under the ROC curve: the probability that a positive has a higher score.
 
         Equal scores count half. 0.5 without positives or without negatives.
         """
@@ -70,20 +69,20 @@ class RocReadings(AbstractEvaluation):
 
     @property
     def auprc(self) -> float:
-        """Area under the lines between the points of the precision-recall curve.
+        """Area under the linearly interpolated precision-recall curve; 0 without positives.
 
-        It starts at precision 1 and recall 0. 0 without positives.
+        The curve starts at precision 1 and recall 0.
         """
         return self._areas().trapezoids / max(self.positives, 1)
 
     @property
     def average_precision(self) -> float:
-        """Area under the steps of the precision-recall curve; 0 without positives."""
+        """Area under the precision-recall curve as a step function; 0 without positives."""
         return self._areas().steps / max(self.positives, 1)
 
     @property
     def examples(self) -> int:
-        """Rows counted: examples, or their time steps."""
+        """Number of rows counted: examples, or their time steps."""
         return self.positives + self.negatives
 
     # Curves
@@ -91,11 +90,11 @@ class RocReadings(AbstractEvaluation):
     def curve(self, max_points: int | None = None) -> RocCurve:
         """The ROC curve.
 
-        Points in the middle of straight stretches of two equal steps are left out, as
-        scikit-learn's `roc_curve` does; all thresholds in between then lie on a line.
+        Points in the middle of two equal steps are omitted, as in scikit-learn's `roc_curve`;
+        they lie on a straight line.
 
         Args:
-            max_points: keep at most that many, each an exact point of the curve, at least 3;
+            max_points: most points to keep, at least 3, each an exact point of the curve;
                 default None: all.
 
         Raises:
@@ -104,18 +103,18 @@ class RocReadings(AbstractEvaluation):
         return RocCurve(_thinned(self.threshold_counts().corners(), max_points))
 
     def precision_recall_curve(self, max_points: int | None = None) -> PrecisionRecallCurve:
-        """The precision-recall curve, at every threshold; `max_points` as in `curve`."""
+        """The precision-recall curve at every threshold; `max_points` as in `curve`."""
         return PrecisionRecallCurve(_thinned(self.threshold_counts(), max_points))
 
     def best_threshold(self, by: Criterion = "f1") -> float:
-        """The best threshold to predict positive from, of equally good ones the highest.
+        """The best threshold: scores of at least it are predicted positive. Ties: the highest.
 
         Args:
-            by: "f1": where F1 is largest; "youden": where Youden's index is, the true
-                positive rate minus the false positive rate.
+            by: "f1": the largest F1; "youden": the largest Youden's index, the true positive
+                rate minus the false positive rate.
 
         Raises:
-            ConfigurationError: if `by` is something else.
+            ConfigurationError: if `by` is invalid.
             DataError: if there are no positives or no negatives.
 
         References:
@@ -124,7 +123,7 @@ class RocReadings(AbstractEvaluation):
         check_choice("by", by, get_args(Criterion))
         if not (self.positives and self.negatives):
             raise DataError(
-                "a threshold separates positives from negatives; both are needed. "
+                "a best threshold needs both positives and negatives. "
                 f"Received: {self.positives} positives and {self.negatives} negatives."
             )
         counts = self.threshold_counts()
@@ -135,10 +134,10 @@ class RocReadings(AbstractEvaluation):
 
         Args:
             threshold: any number if all scores are kept; else one of
-                `threshold_counts().thresholds`, or more or less than all of these.
+                `threshold_counts().thresholds`, or a number outside of their range.
 
         Raises:
-            ConfigurationError: if `threshold` is NaN, or nothing was counted at it.
+            ConfigurationError: if `threshold` is NaN, or no counts are available for it.
         """
         check_no_nan(threshold)
         counts = self.threshold_counts()
@@ -146,9 +145,9 @@ class RocReadings(AbstractEvaluation):
         between = row is not None and kept[row] != threshold and row != len(kept) - 1
         if row is not None and between and not self.keeps_rows:
             raise ConfigurationError(
-                f"`threshold` must be one of the {len(kept)} that were counted at, "
+                f"`threshold` must be one of the {len(kept)} in "
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
-                f"{kept[row + 1]} and {kept[row]}. A ROC(thresholds=0) of few rows answers for any."
+                f"{kept[row + 1]} and {kept[row]}. ROC(thresholds=0) of few rows accepts any."
             )
         reached = (counts.true_positives, counts.false_positives)
         yes, wrong = (0 if row is None else int(each[row]) for each in reached)
@@ -168,11 +167,11 @@ class RocReadings(AbstractEvaluation):
         return score_figure(self, "precision_recall").plot(axes)
 
     def figures(self, *, band: bool = True) -> list[Figure]:
-        """Both curves, with the `band` of 95 % of resampled ones or not; none for 0/0."""
+        """Both curves, optionally with a bootstrap `band` of 95 %; empty for 0/0."""
         return score_figures(self, band=band)
 
     def headline(self) -> dict[str, float]:
-        """The areas."""
+        """Areas under the curves."""
         trapezoids, steps = (area / max(self.positives, 1) for area in self._areas()[1:])
         return {"AUC": self.auc, "AUPRC": trapezoids, "average precision": steps}
 
@@ -192,7 +191,7 @@ class RocReadings(AbstractEvaluation):
             for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
                 best = int(values.argmax())
                 threshold = short_number(counts.thresholds[best], 6)
-                found.append((name, number_text(values[best]), f"from a score of {threshold} on"))
+                found.append((name, number_text(values[best]), f"at threshold {threshold}"))
         return Report(
             title=f"ROC of {self.examples:,} examples, {self.positives:,} positive "
             f"({self._kind()})",
@@ -202,27 +201,26 @@ class RocReadings(AbstractEvaluation):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ROC(RocReadings):
-    """Receiver operating characteristic and precision-recall of one binary score.
+    """Receiver operating characteristic and precision-recall curve of one binary score.
 
-    Exact by default: it keeps every score, 4 bytes each if all come as float32 and 8 otherwise,
-    and rows of equal scores are one point of the curve. With `thresholds=n` it counts at the
-    thresholds i / n, i = 0 ... n, in memory that does not grow; scores between two thresholds
-    then count as equal.
+    Exact by default: it keeps every score, 4 bytes each if all are float32, else 8; rows with
+    equal scores are one point of the curve. With `thresholds=n` it counts at the thresholds
+    i / n, i = 0 ... n, in constant memory; scores between two thresholds count as equal.
 
-    Labels are 0 or 1 of shape (n,) or (n, 1), or one-hot (n, 2), in which the second column is
-    class 1; with time steps (n, T, 1) or (n, T, 2). Predictions are scores of class 1, higher for
-    surer, in the same shapes; of two columns the second counts. They are any finite numbers; from
-    0 to 1 if thresholded.
+    Labels are 0 or 1 of shape (n,) or (n, 1), or one-hot (n, 2) with class 1 in the second column;
+    with time steps (n, T, 1) or (n, T, 2). Predictions are scores of class 1 in the same shapes; of
+    two columns, the second is used. Scores are finite numbers, higher for class 1; from 0 to 1 if
+    thresholded.
 
-    Departures from Deeplearning4j: tied scores are one point, not a step each in order of arrival;
+    Differences from Deeplearning4j: tied scores are one point, not a step each in input order;
     the result of `from_json` can be added to others; a thresholded curve starts at (0, 0).
 
     Attributes:
         thresholds: 0, the default: exact; or n steps, at most a million.
-        positive_scores: of the rows of class 1, if exact.
-        negative_scores: of the rows of class 0, if exact.
-        counts: (2, thresholds + 1) int64 negatives and positives at least i / n and less than
-            (i + 1) / n, if thresholded; read-only.
+        positive_scores: scores of the rows of class 1, if exact.
+        negative_scores: scores of the rows of class 0, if exact.
+        counts: (2, thresholds + 1) int64 negatives and positives in [i / n, (i + 1) / n), if
+            thresholded; read-only.
 
     Example:
         >>> roc = ROC.from_predictions([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
@@ -248,11 +246,11 @@ class ROC(RocReadings):
     )
 
     def __post_init__(self) -> None:
-        """Check the options.
+        """Check the options and the counts.
 
         Raises:
-            ConfigurationError: if `thresholds` is not a whole number from 0 to a million.
-            DataError: if `counts` are not of that many thresholds.
+            ConfigurationError: if `thresholds` is not an integer from 0 to a million.
+            DataError: if the shape of `counts` does not match `thresholds`.
         """
         check_count("thresholds", self.thresholds, minimum=0, maximum=_MOST_THRESHOLDS)
         width = self.thresholds + 1 if self.thresholds else 0
@@ -267,8 +265,8 @@ class ROC(RocReadings):
         if columns.ndim < 2 or columns.shape[-1] not in (1, 2):
             raise DataError(
                 "`predictions` must be one score per row, or two columns of which the second "
-                "counts: (n,), (n, 1), (n, 2), (n, T, 1). Received: predictions of shape "
-                f"{given.shape}. ROCMultiClass takes more classes, ROCBinary more outputs."
+                "is used: (n,), (n, 1), (n, 2), (n, T, 1). Received: predictions of shape "
+                f"{given.shape}. Use ROCMultiClass for more classes, ROCBinary for more outputs."
             )
         rows = labeled_rows(batch.labels, columns, mask=batch.mask)
         given = rows.scores[:, -1:]
@@ -280,7 +278,7 @@ class ROC(RocReadings):
 
         Args:
             positives: (p,) finite scores of rows of class 1; from 0 to 1 if thresholded.
-            negatives: (n,) likewise, of class 0.
+            negatives: (n,) finite scores of rows of class 0; from 0 to 1 if thresholded.
         """
         if self.thresholds:
             bins = np.stack([self._binned(negatives), self._binned(positives)])
@@ -288,7 +286,7 @@ class ROC(RocReadings):
         scores = [SortedScores.of(each) for each in (positives, negatives)]
         return self + type(self)(positive_scores=scores[0], negative_scores=scores[1])
 
-    # Readings, see RocReadings
+    # Implementation of RocReadings
 
     @property
     def positives(self) -> int:
@@ -307,16 +305,16 @@ class ROC(RocReadings):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether its size grows with the rows counted: if it is exact."""
+        """Whether its size grows with the number of rows, that is, it is exact."""
         return self.thresholds == 0
 
     @property
     def scores_kept(self) -> int:
-        """Scores that it holds."""
+        """Number of scores kept."""
         return 0 if self.thresholds else self.examples
 
     def threshold_counts(self) -> ThresholdCounts:
-        """Counts at every distinct score, or at every threshold; the highest first."""
+        """Counts at every distinct score, or at every threshold, in descending order."""
         if not self.thresholds:
             return ThresholdCounts.of_scores(
                 self.positive_scores.values, self.negative_scores.values
@@ -338,15 +336,15 @@ class ROC(RocReadings):
         return np.arange(self.thresholds + 1) / self.thresholds
 
     def _binned(self, scores: Scores) -> Counts:
-        """(thresholds + 1,) scores of each step."""
-        # A probability a little below 0 counts as 0.
+        """(thresholds + 1,) number of scores in each step."""
+        # A probability slightly below 0 counts as 0.
         bins = np.maximum(np.searchsorted(self._edges(), scores, side="right") - 1, 0)
         return np.bincount(bins, minlength=self.thresholds + 1).astype(np.int64)
 
     # JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was counted, as plain JSON values; scores as base 64."""
+        """Return all counts as plain JSON values; scores as base64."""
         exact = (self.negative_scores.to_dict(), self.positive_scores.to_dict())
         negatives, positives = self.counts.tolist() if self.thresholds else exact
         return {
@@ -358,10 +356,10 @@ class ROC(RocReadings):
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """The inverse of `to_dict`; the result can be added to others as before.
+        """Restore an evaluation from `to_dict`; the result can be added to others.
 
         Raises:
-            DataError: if `values` are not those of such an evaluation.
+            DataError: if `values` do not describe such an evaluation.
         """
         cls._check_keys(values, "thresholds", "negatives", "positives")
         with reading(cls.__name__):
@@ -374,10 +372,10 @@ class ROC(RocReadings):
 
 
 def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> Scores:
-    """(rows, C) finite float32 if that holds the scores exactly, otherwise float64.
+    """Return (rows, C) finite float32 if it represents the scores exactly, else float64.
 
     Raises:
-        DataError: if a score is infinite, or must be a probability and is not.
+        DataError: if a score is infinite, or not a probability if `probabilities`.
     """
     single = scores.dtype.kind == "f" and scores.dtype.itemsize <= 4
     found: Scores = scores.astype(np.float32 if single else np.float64, copy=False)
@@ -391,7 +389,7 @@ def float_scores(scores: NDArray[Any], where: Where, *, probabilities: bool) -> 
         where.require(
             (found >= -_SLACK) & (found <= 1 + _SLACK),
             found,
-            "thresholds lie from 0 to 1, so scores must",
+            "scores of a thresholded ROC must be from 0 to 1",
             "Apply a sigmoid to logits, or use an exact ROC: thresholds=0.",
         )
     return found

@@ -1,4 +1,4 @@
-"""ROC of several outputs, and of several classes each against the rest."""
+"""ROC of several binary outputs, and of several classes each against the rest."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ class RocColumns(AbstractEvaluation):
 
     Attributes:
         thresholds: of each `ROC`: 0, the default: exact; or n steps.
-        rocs: one for each column; none before any data. Exact ones of many rows, evaluated on a
-            cluster, are digests, which cannot be added, so neither can this.
-        rows: rows counted, of which at least one column counts.
+        rocs: one for each column; empty before any data. Exact ones of many rows, evaluated on a
+            cluster, are digests. An evaluation with digests cannot be added to others.
+        rows: rows in which at least one column is not masked.
     """
 
     _names_key: ClassVar[str] = "names"
@@ -47,12 +47,12 @@ class RocColumns(AbstractEvaluation):
     rows: int = field(default=0, kw_only=True, metadata=state())
 
     def __post_init__(self) -> None:
-        """Check the options, and that the columns fit together.
+        """Check the options and the columns.
 
         Raises:
             ConfigurationError: if `thresholds` is invalid, or the names are not unique, or not one
                 for each column.
-            DataError: if a column has other thresholds, or `rows` does not fit the columns.
+            DataError: if a column has other thresholds, or `rows` contradicts the columns.
         """
         ROC(self.thresholds)
         self._check_names()
@@ -62,23 +62,23 @@ class RocColumns(AbstractEvaluation):
             getattr(roc, "thresholds", 0) != self.thresholds for roc in self.rocs
         ):
             raise DataError(
-                "ROCs of one evaluation must be of the same thresholds and rows. Received: "
+                "ROCs of one evaluation must have the same thresholds and rows. Received: "
                 f"{self.rows} rows and ROCs of {counted[:20]}."
             )
 
     @property
     def examples(self) -> int:
-        """Rows counted: examples, or their time steps."""
+        """Number of rows counted: examples, or their time steps."""
         return self.rows
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether its size grows with the rows counted: if it is exact."""
+        """Whether its size grows with the number of rows, that is, it is exact."""
         return self.thresholds == 0
 
     @property
     def scores_kept(self) -> int:
-        """Scores that the columns hold."""
+        """Number of scores kept by all columns."""
         return sum(roc.scores_kept for roc in self.rocs)
 
     @property
@@ -89,13 +89,13 @@ class RocColumns(AbstractEvaluation):
         """The `ROC` of one column, by number or name.
 
         Raises:
-            ConfigurationError: if there is no such column.
+            ConfigurationError: if the column does not exist.
         """
         number = number_of(of, self.output_names)
         return self.rocs[number] if self.rocs else ROC(self.thresholds)
 
     def left_out(self) -> tuple[str, ...]:
-        """Names of the columns without positives or negatives; macro averages leave them out."""
+        """Names of the columns without positives or negatives, omitted from macro averages."""
         return tuple(
             name
             for name, roc in zip(self.output_names, self.rocs, strict=False)
@@ -106,32 +106,32 @@ class RocColumns(AbstractEvaluation):
         """Area under the ROC curve.
 
         Args:
-            average: "macro": mean over the columns, without those that lack positives or
-                negatives; "micro": of all columns' scores together, as if they were one.
-            of: one column, by number or name, instead of an average.
+            average: "macro": mean over the columns with both positives and negatives; "micro":
+                of the pooled scores of all columns.
+            of: a column, by number or name, instead of an average.
 
         Returns:
             From 0 to 1; 0.5 without positives or without negatives.
 
         Raises:
-            ConfigurationError: if there is no such column or average.
+            ConfigurationError: if the column or average does not exist.
         """
         return self._rate(lambda roc: roc.auc, average, of)
 
     auprc = averaged(
-        "auprc", lambda roc: roc.auprc, "Area under the lines of the precision-recall curve.", "auc"
+        "auprc", lambda roc: roc.auprc, "Area under the linear precision-recall curve.", "auc"
     )
     average_precision = averaged(
         "average_precision",
         lambda roc: roc.average_precision,
-        "Area under its steps; 0 without positives.",
+        "Area under the precision-recall curve as a step function; 0 without positives.",
         "auc",
     )
 
     # Plots and reports
 
     def plot_roc(self, *, axes: Any | None = None) -> Any:
-        """Draw a ROC curve for each column, or the mean of more than 10 and their spread.
+        """Draw a ROC curve for each column; for more than 10 columns, their mean and range.
 
         Columns without positives or without negatives have no curve.
         """
@@ -141,12 +141,12 @@ class RocColumns(AbstractEvaluation):
     plot = plot_roc
 
     def plot_precision_recall(self, *, axes: Any | None = None) -> Any:
-        """Draw a precision-recall curve for each column; as `plot_roc`."""
+        """Draw a precision-recall curve for each column; see `plot_roc`."""
         title = f"Precision and recall, mean AUPRC {number_text(self.auprc())}"
         return self._figure("precision_recall").plot(axes, title=title)
 
     def figures(self) -> list[Figure]:
-        """Both curves of each column; none if all lack positives or negatives."""
+        """Both curves of each column; empty if all lack positives or negatives."""
         if not self._defined():
             return []
         return [self._figure("roc"), self._figure("precision_recall")]
@@ -168,7 +168,7 @@ class RocColumns(AbstractEvaluation):
         )
 
     def headline(self) -> dict[str, float]:
-        """Areas, averaged over the columns."""
+        """Areas under the curves, averaged over the columns."""
         return {
             "AUC (macro)": self.auc(),
             "AUPRC (macro)": self.auprc(),
@@ -203,13 +203,13 @@ class RocColumns(AbstractEvaluation):
         if average == "micro":
             whole: Any = ROC(self.thresholds)
             for roc in self.rocs:
-                whole = whole + roc  # digests raise
+                whole = whole + roc  # raises for digests
             return area(whole)
         found = [area(roc) for _, roc in self._defined()]
         return sum(found) / len(found) if found else area(ROC(self.thresholds))
 
     def _of_sides(self, rows: int, sides: Iterable[tuple[Any, Any]]) -> Self:
-        """A batch alone, of scores of (positives, negatives) for each column."""
+        """Evaluate one batch, given scores of (positives, negatives) for each column."""
         rocs = tuple(ROC(self.thresholds).including(*side) for side in sides)
         return type(self)(self.thresholds, rocs=rocs if rows else (), rows=rows)
 
@@ -224,14 +224,14 @@ class RocColumns(AbstractEvaluation):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ROCBinary(RocColumns):
-    """A `ROC` for each of several independent yes-or-no outputs.
+    """A `ROC` for each of several independent binary outputs.
 
     Labels are 0 or 1 of shape (n, C) or (n, T, C); predictions are scores of the same shape,
-    higher for surer; from 0 to 1 if thresholded. (n,) counts as (n, 1). A mask of the
+    higher for label 1; from 0 to 1 if thresholded. (n,) counts as (n, 1). A mask of the
     predictions' shape masks single outputs.
 
     Attributes:
-        names: of the outputs; default None: "0", "1", ... For the others see `RocColumns`.
+        names: of the outputs; default None: "0", "1", ... For other attributes see `RocColumns`.
 
     Example:
         >>> outputs = ROCBinary.from_predictions(
@@ -260,14 +260,14 @@ class ROCBinary(RocColumns):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ROCMultiClass(RocColumns):
-    """A `ROC` for each class against all the others.
+    """A `ROC` for each class against the rest.
 
     Labels are one-hot (n, C) or integer classes (n,); with time steps (n, T, C) or (n, T).
-    Predictions are (n, C) or (n, T, C) scores, higher for surer; from 0 to 1 if thresholded. Or
-    (n, 1) or (n, T, 1) probabilities of class 1 of two.
+    Predictions are (n, C) or (n, T, C) scores, higher for the class; from 0 to 1 if thresholded.
+    Or (n, 1) or (n, T, 1) probabilities of class 1 of two.
 
     Attributes:
-        class_names: of the classes; default None: "0", "1", ... For the others see `RocColumns`.
+        class_names: default None: "0", "1", ... For other attributes see `RocColumns`.
 
     Example:
         >>> classes = ROCMultiClass.from_predictions(

@@ -1,4 +1,4 @@
-"""The scores that an exact ROC keeps, and the counts at each threshold that follow from them."""
+"""Scores of an exact ROC, and counts at each threshold."""
 
 import base64
 import math
@@ -18,25 +18,25 @@ Scores = NDArray[np.float32 | np.float64]
 Criterion = Literal["f1", "youden"]
 _COLUMNS = ("thresholds", "true_positives", "false_positives")
 _DTYPES = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
-_BLOCK = 1 << 20  # scores to look up at a time: bounds memory, and sums fit int64
+_BLOCK = 1 << 20  # scores per lookup: bounds memory, and sums fit int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedScores:
     """A multiset of finite scores.
 
-    Held as sorted runs, each more than twice as long as the next, so that adding many small
-    batches sorts each score a few times only, not once per batch. `values` is the canonical form.
+    Stored as sorted runs, each more than twice as long as the next, so that adding many small
+    batches sorts each score only a few times. `values` is the canonical form.
 
     Attributes:
-        runs: sorted, none empty, all read-only, float32 or float64.
+        runs: sorted, non-empty, read-only arrays of float32 or float64.
     """
 
     runs: tuple[Scores, ...] = ()
 
     @classmethod
     def of(cls, values: Scores) -> "SortedScores":
-        """The multiset of (n,) finite values; float32 stays float32."""
+        """Return the multiset of (n,) finite values; float32 stays float32."""
         return cls() if values.size == 0 else cls((frozen(np.sort(values + 0.0)),))  # no -0.0
 
     @property
@@ -46,14 +46,14 @@ class SortedScores:
 
     @property
     def values(self) -> Scores:
-        """(size,) in ascending order; float32 if all came as float32; read-only."""
+        """(size,) in ascending order; float32 if all scores are float32; read-only."""
         if len(self.runs) == 1:
             return self.runs[0]
         return frozen(np.sort(np.concatenate([np.empty(0, np.float32), *self.runs])))
 
     def __add__(self, other: "SortedScores") -> "SortedScores":
-        """Both together."""
-        # Longest first: short runs meet short ones before they meet a long one.
+        """Return the union of both multisets."""
+        # Longest first, so that short runs are merged with short ones before long ones.
         runs: list[Scores] = []
         for run in sorted((*self.runs, *other.runs), key=len, reverse=True):
             runs.append(run)
@@ -64,11 +64,11 @@ class SortedScores:
         return SortedScores(tuple(runs))
 
     def __eq__(self, other: object) -> bool:
-        """The same scores, each equally often."""
+        """Whether both have the same scores with the same counts."""
         return isinstance(other, SortedScores) and np.array_equal(self.values, other.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values: the bytes of `values`, little-endian, in base 64."""
+        """Return plain JSON values: the bytes of `values`, little-endian, in base64."""
         values = self.values
         little = values.astype(_DTYPES[values.dtype.name], copy=False)
         text = base64.b64encode(little.tobytes()).decode("ascii")
@@ -76,16 +76,16 @@ class SortedScores:
 
     @classmethod
     def from_dict(cls, values: Any) -> "SortedScores":
-        """The inverse of `to_dict`.
+        """Restore scores from `to_dict`.
 
         Raises:
-            DataError: if `values` is anything else; the length is checked before decoding.
+            DataError: if `values` are invalid; the length is checked before decoding.
         """
         with reading("scores"):
             dtype, count, text = _DTYPES[values["dtype"]], values["count"], values["sorted"]
             if type(count) is not int or len(text) != 4 * math.ceil(count * dtype.itemsize / 3):
                 raise DataError(
-                    '"sorted" must hold "count" scores in base 64. '
+                    '"sorted" must hold "count" scores in base64. '
                     f"Received: count={count!r:.40}, {len(text)} characters."
                 )
             found = np.frombuffer(base64.b64decode(text, validate=True), dtype)
@@ -99,13 +99,13 @@ class SortedScores:
 
 
 class Areas(NamedTuple):
-    """Areas under curves, as sums that add up over ranges of thresholds.
+    """Areas under curves, as sums that can be added over ranges of thresholds.
 
     Attributes:
-        auc_numerator: twice the pairs in which the positive has the higher score, and once those
-            with equal scores: the area under the ROC curve times 2 · positives · negatives.
-        trapezoids: area under the lines between points of precision and recall times positives.
-        steps: area under its steps, average precision, times positives.
+        auc_numerator: pairs of a positive and a negative: 2 for each with the higher score on the
+            positive, 1 for each tie. The area under the ROC curve times 2 · positives · negatives.
+        trapezoids: area under the linear precision-recall curve times positives.
+        steps: average precision, the area under the step function, times positives.
     """
 
     auc_numerator: int
@@ -122,11 +122,11 @@ class ThresholdCounts(Values):
     """Counts at thresholds: scores of at least the threshold are predicted positive.
 
     Attributes:
-        thresholds: (k,) float64, descending, no two equal.
-        true_positives: (k,) int64 positives of at least that score.
-        false_positives: (k,) int64 negatives of at least that score.
-        positives: positives in all.
-        negatives: negatives in all.
+        thresholds: (k,) float64, strictly descending.
+        true_positives: (k,) int64 positives with scores of at least the threshold.
+        false_positives: (k,) int64 negatives with scores of at least the threshold.
+        positives: total number of positives.
+        negatives: total number of negatives.
     """
 
     thresholds: Floats = field(metadata=read_as(checked_floats, "k"))
@@ -149,13 +149,13 @@ class ThresholdCounts(Values):
         above: tuple[int, int] = (0, 0),
         totals: tuple[int, int] | None = None,
     ) -> "ThresholdCounts":
-        """At every distinct one of (p,) and (n,) ascending scores.
+        """Count at every distinct one of (p,) and (n,) ascending scores.
 
         Args:
             positives: scores of the rows of class 1.
-            negatives: of the others.
-            above: positives and negatives of scores above all of these.
-            totals: positives and negatives in all; default: these.
+            negatives: scores of the rows of class 0.
+            above: additional positives and negatives with scores above all of these.
+            totals: total positives and negatives; default: the numbers of scores.
         """
         scores = np.concatenate([positives, negatives])
         scores.sort()
@@ -175,7 +175,7 @@ class ThresholdCounts(Values):
         return self.thresholds.size
 
     def precision(self) -> Rates:
-        """(k,) TP / (TP + FP); 1 where nothing is predicted positive."""
+        """(k,) TP / (TP + FP); 1 where no row is predicted positive."""
         return precision_of(self.true_positives, self.false_positives)
 
     def recall(self) -> Rates:
@@ -192,46 +192,46 @@ class ThresholdCounts(Values):
         return 2 * self.true_positives / np.maximum(whole, 1)
 
     def best(self, by: Criterion) -> int:
-        """Index of the largest F1 or Youden's index; of equal ones the highest threshold."""
+        """Return the index of the largest F1 or Youden's index; ties: the highest threshold."""
         if by == "youden":
             return int(np.argmax(self.recall() - self.false_positive_rate()))
         return int(np.argmax(self.f1()))
 
     def areas(self, above: tuple[int, int] = (0, 0)) -> Areas:
-        """The areas from the first threshold to the last, with `above` positives and negatives."""
+        """Return the areas from first to last threshold, with `above` positives and negatives."""
         gained = np.diff(self.true_positives, prepend=above[0])
         added = np.diff(self.false_positives, prepend=above[1])
         before = self.true_positives - gained
         heights = self.true_positives + before
         if 2 * self.positives * self.negatives < 1 << 62:
             numerator = int(np.dot(added, heights))
-        else:  # as Python's integers
+        else:  # as Python integers
             numerator = int(np.dot(added.astype(object), heights.astype(object)))
         precision = self.precision()
         middle = (precision + precision_of(before, self.false_positives - added)) / 2
         return Areas(numerator, float((gained * middle).sum()), float((gained * precision).sum()))
 
     def at_or_above(self, threshold: float) -> int | None:
-        """Index of the lowest threshold that is not below `threshold`, if there is one."""
+        """Return the index of the lowest threshold >= `threshold`, or None."""
         count = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         return count - 1 if count else None
 
     def rows(self, chosen: NDArray[np.integer[Any]]) -> "ThresholdCounts":
-        """Some of the thresholds, by ascending index."""
+        """Select thresholds by ascending index."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def corners(self) -> "ThresholdCounts":
-        """Without points in the middle of two equal steps, like scikit-learn's `roc_curve`."""
+        """Drop points in the middle of two equal steps, as scikit-learn's `roc_curve` does."""
         if len(self) <= 2:
             return self
         bends = (np.diff(self.true_positives, 2) != 0) | (np.diff(self.false_positives, 2) != 0)
         return self.rows(np.flatnonzero(np.concatenate([[True], bends, [True]])))
 
     def thinned(self, points: int | None) -> "ThresholdCounts":
-        """At most that many thresholds, first and last among them.
+        """Keep at most `points` thresholds, including the first and the last.
 
-        Half of them are even along the ROC curve, half even in the logarithm of the rows at or
-        above: that is where the precision-recall curve bends, and the start of a ROC curve.
+        Half of them are evenly spaced along the ROC curve, half in the logarithm of the rows at or
+        above. The latter resolve the start of the ROC curve and the precision-recall curve.
 
         Args:
             points: at least 2; None keeps all.
@@ -245,7 +245,7 @@ class ThresholdCounts(Values):
         return self.rows(np.unique(np.concatenate(chosen)))
 
     def few(self, points: int) -> "ThresholdCounts":
-        """Like `thinned` to at least 4 points, with the thresholds of the best F1 and Youden."""
+        """Thin to at least 4 points, including the thresholds of the best F1 and Youden's index."""
         if len(self) <= points:
             return self
         thresholds = self.thinned(points - 2).thresholds
@@ -253,20 +253,20 @@ class ThresholdCounts(Values):
         return self.rows(np.union1d(kept, [self.best("f1"), self.best("youden")]))
 
     def started(self) -> "ThresholdCounts":
-        """With the threshold infinity in front, where nothing is predicted positive."""
+        """Prepend the threshold infinity, where no row is predicted positive."""
         first = zip(_COLUMNS, (math.inf, 0, 0), strict=True)
         return replace(self, **{n: np.concatenate([[at], getattr(self, n)]) for n, at in first})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; the threshold infinity is left out."""
+        """Return plain JSON values, without the threshold infinity."""
         return plain(self.rows(np.flatnonzero(self.thresholds < math.inf))._state())
 
     @classmethod
     def from_dict(cls, values: Any) -> "ThresholdCounts":
-        """The inverse of `to_dict`, without the threshold infinity.
+        """Restore counts from `to_dict`, without the threshold infinity.
 
         Raises:
-            DataError: if `values` is anything else.
+            DataError: if `values` are invalid.
         """
         found = super(ThresholdCounts, cls).from_dict(values)
         columns = (found.true_positives, found.positives), (found.false_positives, found.negatives)
@@ -274,14 +274,14 @@ class ThresholdCounts(Values):
             (np.diff(reached, prepend=0, append=total) < 0).any() for reached, total in columns
         ):
             raise DataError(
-                "points of a curve must have thresholds that fall, and counts that grow "
-                f"to at most those of all rows. Received: {values!r:.100}."
+                "points of a curve must have descending thresholds, and ascending counts of at "
+                f"most all rows. Received: {values!r:.100}."
             )
         return found
 
 
 def auc_numerator(positives: Scores, negatives: Scores) -> int:
-    """`Areas.auc_numerator` of (p,) and (n,) ascending scores, the fastest way.
+    """Compute `Areas.auc_numerator` of (p,) and (n,) ascending scores.
 
     References:
         J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
@@ -293,7 +293,7 @@ def auc_numerator(positives: Scores, negatives: Scores) -> int:
     for start in range(0, positives.size, _BLOCK):
         block = positives[start : start + _BLOCK]
         below = np.searchsorted(negatives, block, side="left")
-        # Few scores are tied as a rule, and only these need the second search.
+        # Ties are usually rare, and only they need the second search.
         tied = negatives[np.minimum(below, negatives.size - 1)] == block
         upto = np.searchsorted(negatives, block[tied], side="right")
         total += 2 * int(below.sum()) + int(upto.sum()) - int(below[tied].sum())
@@ -301,18 +301,18 @@ def auc_numerator(positives: Scores, negatives: Scores) -> int:
 
 
 def at_least(scores: Scores, thresholds: Scores | Floats) -> Counts:
-    """How many of (n,) ascending scores reach each threshold."""
+    """Return how many of (n,) ascending scores are at least each threshold."""
     return scores.size - np.searchsorted(scores, thresholds, side="left").astype(np.int64)
 
 
 def precision_of(true_positives: Counts, false_positives: Counts) -> Rates:
-    """TP / (TP + FP); 1 where nothing is predicted positive."""
+    """TP / (TP + FP); 1 where no row is predicted positive."""
     predicted = true_positives + false_positives
     return np.divide(true_positives, predicted, out=np.ones(predicted.shape), where=predicted > 0)
 
 
 def _evenly(values: Floats, points: int) -> NDArray[np.int64]:
-    """Indices of ascending values that are evenly spaced, from the first to the last."""
+    """Return indices of evenly spaced ascending values, including the first and the last."""
     places = np.searchsorted(values, np.linspace(values[0], values[-1], points))
     if points > 1:
         places[-1] = values.size - 1  # rounding can make the last values equal

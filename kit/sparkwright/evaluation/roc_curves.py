@@ -1,4 +1,4 @@
-"""The curves of a ROC as points that can be queried, and their bootstrap confidence band."""
+"""ROC and precision-recall curves, and their bootstrap confidence band."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from .roc_counts import Floats, ThresholdCounts, precision_of
 if TYPE_CHECKING:
     from .roc import RocReadings
 
-_POINTS = 400  # of the curve; more change the band by less than the bootstrap itself does
+_POINTS = 400  # of the curve; more change the band by less than the bootstrap error
 
 
 class CurvePoint(NamedTuple):
-    """A point of a curve: the rates if scores from a threshold on are predicted positive.
+    """A point of a curve: the rates if scores of at least a threshold are predicted positive.
 
     Attributes:
-        threshold: infinity where nothing is predicted positive.
-        precision: TP / (TP + FP); 1 where nothing is predicted positive.
+        threshold: infinity where no row is predicted positive.
+        precision: TP / (TP + FP); 1 where no row is predicted positive.
         recall: TP / positives, the true positive rate; 0 without positives.
         false_positive_rate: FP / negatives; 0 without negatives.
     """
@@ -38,7 +38,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Points by threshold, the first of which is infinity."""
+    """Points in descending order of threshold, starting at infinity."""
 
     name: ClassVar[str]
 
@@ -48,12 +48,12 @@ class _Curve:
         return len(self.counts)
 
     def point_at_threshold(self, threshold: float) -> CurvePoint:
-        """The point of the lowest threshold not below `threshold`; ConfigurationError for NaN."""
+        """The point of the lowest threshold >= `threshold`; raise ConfigurationError for NaN."""
         check_no_nan(threshold)
         return self._point(self.counts.at_or_above(threshold) or 0)
 
     def point_at_precision(self, precision: float) -> CurvePoint:
-        """The point of most recall whose precision is at least `precision`, from 0 to 1.
+        """The point of highest recall whose precision is at least `precision`, from 0 to 1.
 
         Raises:
             ConfigurationError: if `precision` is not from 0 to 1.
@@ -77,19 +77,19 @@ class _Curve:
         return self._point(int(reached[0]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` is the inverse."""
+        """Return plain JSON values; `from_dict` is the inverse."""
         return {"name": self.name, **self.counts.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Restore a curve from `to_dict`.
 
         Raises:
-            DataError: if `values` is no such curve.
+            DataError: if `values` are not such a curve.
         """
         if values.get("name") != cls.name:
             raise DataError(
-                f'{cls.__name__} is read from a dict with "name": "{cls.name}". '
+                f'{cls.__name__}.from_dict needs a dict with "name": "{cls.name}". '
                 f"Received: name={values.get('name')!r:.40}."
             )
         return cls(ThresholdCounts.from_dict(values).started())
@@ -108,7 +108,7 @@ class RocCurve(_Curve):
 
     @property
     def thresholds(self) -> Floats:
-        """(k,) float64, descending, the first is infinity."""
+        """(k,) float64, descending; the first is infinity."""
         return self.counts.thresholds
 
     @property
@@ -124,18 +124,18 @@ class RocCurve(_Curve):
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRecallCurve(_Curve):
-    """Precision over recall; the last point is precision 1 at recall 0, threshold infinity."""
+    """Precision over recall; the last point has precision 1, recall 0 and threshold infinity."""
 
     name: ClassVar[str] = "precision_recall_curve"
 
     @property
     def thresholds(self) -> Floats:
-        """(k,) float64, ascending, the last is infinity."""
+        """(k,) float64, ascending; the last is infinity."""
         return self.counts.thresholds[::-1]
 
     @property
     def precision(self) -> Rates:
-        """(k,) float64; 1 at infinity."""
+        """(k,) float64; 1 at threshold infinity."""
         return self.counts.precision()[::-1]
 
     @property
@@ -157,11 +157,11 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RocBand:
-    """Bounds that hold a share of resampled curves, at each place of the horizontal axis.
+    """Pointwise bounds that contain a fraction of resampled curves.
 
     Attributes:
-        confidence: that share, 0 to 1.
-        grid: (g,) float64 false positive rates, and recalls, from 0 to 1.
+        confidence: the fraction, 0 to 1.
+        grid: (g,) float64 false positive rates or recalls, from 0 to 1.
         true_positive_rate: (2, g) lower and upper bound of the ROC curve.
         precision: (2, g) lower and upper bound of the precision-recall curve.
         auc: lower and upper bound of the area under the ROC curve.
@@ -184,18 +184,17 @@ def bootstrap_band(
     grid_points: int = 101,
     seed: int = 0,
 ) -> RocBand:
-    """Bounds from resampling positives and negatives, each among themselves, with replacement.
+    """Compute bounds by resampling positives and negatives separately, with replacement.
 
-    The curve is first thinned to 400 points, and rows between two of them count as tied. Time and
-    memory therefore do not depend on the number of rows, and exact ROCs, thresholded ones and
-    digests are treated alike.
+    The curve is first thinned to 400 points; rows between two points count as tied. Time and
+    memory do not depend on the number of rows, and all kinds of ROC are supported.
 
     Args:
-        roc: of rows of both classes.
-        confidence: share of the resampled curves between the bounds, above 0 and below 1.
-        replicates: how many curves to resample; default 200.
+        roc: ROC of rows of both classes.
+        confidence: fraction of the resampled curves within the bounds, between 0 and 1.
+        replicates: number of curves to resample; default 200.
         grid_points: g of `RocBand`, at least 2; default 101.
-        seed: of the resampling.
+        seed: seed of the resampling.
 
     Raises:
         ConfigurationError: if an option is invalid.
@@ -240,7 +239,7 @@ def bootstrap_band(
 def _resampled(
     random: np.random.Generator, reached: NDArray[np.int64], total: int, replicates: int
 ) -> NDArray[np.int64]:
-    """(replicates, k + 1) rows of `total` that reach each threshold; 0 at the first."""
+    """Resample (replicates, k + 1) rows of `total` that reach each threshold; 0 at the first."""
     gained = np.diff(reached, prepend=0, append=total)
     drawn = random.multinomial(total, gained / total, size=replicates)
     return np.pad(drawn.cumsum(axis=1), ((0, 0), (1, 0)))

@@ -1,9 +1,9 @@
-"""The exact ROC of more scores than one machine should hold, by ranges of scores.
+"""The exact ROC of more scores than fit on one machine, computed by ranges of scores.
 
-Each part of the data is an exact `ROC`. `range_boundaries` of samples of the scores divides these
-into ranges with a bounded number of rows; equal scores are in one range. `cut` divides each part.
-With the rows above a range known, `summarize` computes its integer and float sums, and
-`ROCDigest.from_ranges` adds these.
+Each part of the data is an exact `ROC`. `range_boundaries` divides a sample of the scores into
+ranges with a bounded number of rows; equal scores are in one range. `cut` splits each part by
+range. `summarize` computes the sums of one range, given the number of rows above it, and
+`ROCDigest.from_ranges` adds them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,29 +20,29 @@ from .roc_counts import Areas, Floats, Scores, SortedScores, ThresholdCounts
 
 
 class RangeSummary(NamedTuple):
-    """What a range of scores adds: its part of the areas, and some thresholds of all scores."""
+    """A range's contribution to the areas, and some of its thresholds."""
 
     areas: Areas
     points: ThresholdCounts
 
 
 def score_sample(roc: ROC, step: int) -> Floats:
-    """Every `step`-th score of the positives, and of the negatives, of an exact ROC."""
+    """Sample every `step`-th score of the positives, and of the negatives, of an exact ROC."""
     return np.concatenate([side[step - 1 :: step].astype(np.float64) for side in _sides(roc)])
 
 
 def range_boundaries(samples: Sequence[Floats], rows_per_range: int, step: int) -> Floats:
-    """Where to divide the scores: a range goes from one boundary to below the next.
+    """Return boundaries of the score ranges: each range excludes its upper boundary.
 
-    What lies between two sampled scores is less than `step` for each side of each part. With
-    step = rows_per_range / (8 · parts), a range has at most `rows_per_range` rows and ties.
+    Between two sampled scores, each side of each part has fewer than `step` scores. With
+    step = rows_per_range / (8 · parts), a range has at most `rows_per_range` rows, plus ties.
     """
     each = max(3 * rows_per_range // (4 * step), 1)
     return np.unique(np.sort(np.concatenate(samples))[each::each])
 
 
 def cut(roc: ROC, boundaries: Floats) -> list[ROC]:
-    """The scores of an exact ROC in each range, lowest scores first."""
+    """Split an exact ROC by range, lowest scores first."""
     runs = [
         [SortedScores((p,) if p.size else ()) for p in np.split(s, np.searchsorted(s, boundaries))]
         for s in _sides(roc)
@@ -54,19 +54,19 @@ def cut(roc: ROC, boundaries: Floats) -> list[ROC]:
 
 
 def range_counts(pieces: Sequence[ROC]) -> Counts:
-    """(ranges, 2) int64 positives and negatives of what `cut` gave."""
+    """Count positives and negatives of each piece from `cut`, as (ranges, 2) int64."""
     return np.array([(piece.positives, piece.negatives) for piece in pieces], np.int64)
 
 
 def summarize(roc: ROC, counts: Counts, number: int, *, points: int) -> RangeSummary:
-    """The sums of one range.
+    """Compute the sums of one range.
 
     Args:
         roc: all scores of the range, from all parts.
         counts: (ranges, 2) sum of `range_counts` over the parts.
-        number: of the range.
-        points: keep at most that many thresholds, at least 4: first and last, those of the largest
-            F1 and of the largest Youden index, and some in between.
+        number: number of the range.
+        points: most thresholds to keep, at least 4. They include the first and the last, and those
+            of the largest F1 and the largest Youden's index.
     """
     above: Any = tuple(counts[number + 1 :].sum(axis=0).tolist())
     totals: Any = tuple(counts.sum(axis=0).tolist())
@@ -84,14 +84,13 @@ def _area(_: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ROCDigest(RocReadings):
-    """An exact ROC without its scores; its areas and best thresholds are those of all scores.
+    """An exact ROC without its scores; areas and best thresholds are those of all scores.
 
-    Its curves have fewer points, each of which lies on the true curve. The scores are gone, so
-    digests cannot be added.
+    Its curves have fewer points, each an exact point of the curve. Digests cannot be added.
 
     Attributes:
-        counts: at the thresholds that were kept.
-        auc_numerator: of the area under the ROC curve, over 2 · positives · negatives.
+        counts: counts at the kept thresholds.
+        auc_numerator: `auc` times 2 · positives · negatives.
         trapezoids: `auprc` times the positives.
         steps: `average_precision` times the positives.
     """
@@ -107,7 +106,7 @@ class ROCDigest(RocReadings):
         """Check the sums.
 
         Raises:
-            DataError: if an area is not from 0 to 1, or the last point is not that of all rows.
+            DataError: if an area is not from 0 to 1, or the last point does not count all rows.
         """
         last = (self.counts.true_positives[-1:], self.counts.false_positives[-1:])
         areas = (self.trapezoids, self.steps)
@@ -118,14 +117,14 @@ class ROCDigest(RocReadings):
             or [int(column.sum()) for column in last] != [self.positives, self.negatives]
         ):
             raise DataError(
-                "areas must be from 0 to 1, and the last point of a curve must be that of all "
+                "areas must be from 0 to 1, and the last point of a curve must count all "
                 f"rows. Received: auc_numerator={self.auc_numerator!r:.40} and {areas} for "
                 f"{self.positives} positives and {self.negatives} negatives."
             )
 
     @classmethod
     def from_ranges(cls, summaries: Iterable[RangeSummary]) -> "ROCDigest":
-        """Add the ranges of one division, in any order; those without rows may be left out.
+        """Add the ranges of one division, in any order; ranges without rows may be omitted.
 
         Raises:
             DataError: if a range is missing.
@@ -146,16 +145,16 @@ class ROCDigest(RocReadings):
         return cls(counts=counts, auc_numerator=numerator, trapezoids=trapezoids, steps=steps)
 
     def __add__(self, other: Any) -> "ROCDigest":
-        """Not possible: the scores are gone; raise DataError with what to do instead."""
+        """Raise DataError: digests do not keep scores, so they cannot be added."""
         raise DataError(
-            f"a ROCDigest cannot count more rows: its scores are gone. Received: {self!r}. "
-            "Evaluate the union of the data, or use ROC(thresholds=n), which adds up."
+            f"a ROCDigest keeps no scores, so no rows can be added. Received: {self!r}. "
+            "Evaluate the union of the data, or use ROC(thresholds=n), which can be added."
         )
 
     __radd__ = __add__
 
     def updated(self, *batch: Any, **options: Any) -> "ROCDigest":
-        """Not possible, see `__add__`."""
+        """Raise DataError, see `__add__`."""
         return self + self
 
     @property
@@ -172,7 +171,7 @@ class ROCDigest(RocReadings):
         return Areas(self.auc_numerator, self.trapezoids, self.steps)
 
     def threshold_counts(self) -> ThresholdCounts:
-        """Counts at the thresholds that were kept, the highest first."""
+        """Counts at the kept thresholds, in descending order."""
         return self.counts
 
     def _kind(self) -> str:

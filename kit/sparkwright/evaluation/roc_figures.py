@@ -1,4 +1,4 @@
-"""Figures of scores: ROC and precision-recall curves, of one score or of several."""
+"""Figures of ROC and precision-recall curves, of one score or of several."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Which = Literal["roc", "precision_recall"]
 Named = Sequence[tuple[str, "RocReadings"]]
 
-_POINTS = 400  # of a curve that is some 400 pixels wide
+_POINTS = 400  # of a curve about 400 pixels wide
 _TABLE_POINTS = 12
-_MOST_CURVES = 10  # more cannot be told apart
+_MOST_CURVES = 10  # most distinguishable curves
 _MOST_AVERAGED = 100
 _GRID = np.linspace(0.0, 1.0, 201)
 _LABELS: dict[Which, str] = {"roc": "ROC curve", "precision_recall": "Precision-recall curve"}
@@ -29,7 +29,7 @@ _AXES: dict[Which, tuple[str, str]] = {
 
 
 def score_figures(roc: "RocReadings", *, band: bool = True) -> list[Figure]:
-    """Both curves of a score, in a band or not; none without positives or without negatives."""
+    """Return both curves, optionally with a band; empty without positives or negatives."""
     if not (roc.positives and roc.negatives):
         return []
     bounds = bootstrap_band(roc) if band else None
@@ -37,7 +37,7 @@ def score_figures(roc: "RocReadings", *, band: bool = True) -> list[Figure]:
 
 
 def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None) -> Figure:
-    """One curve of a score with its best threshold, in a band if there is one."""
+    """Return one curve with its best threshold and an optional band."""
     guess = roc.positives / max(roc.examples, 1)
 
     def draw(axes: Any) -> None:
@@ -60,9 +60,9 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
             place = (point.false_positive_rate, point.recall)
             if which == "precision_recall":
                 place = (point.recall, point.precision)
-            label = f"best F1, from {number_text(point.threshold)} on"
+            label = f"best F1 at threshold {number_text(point.threshold)}"
             axes.plot(*place, "D", color=COLORS[1], markersize=7, label=label)
-        _dress(axes, which, guess)
+        _label_axes(axes, which, guess)
 
     curve = roc.precision_recall_curve(_TABLE_POINTS)
     points = [curve.point_at_threshold(float(t)) for t in curve.thresholds[-2::-1]]
@@ -78,7 +78,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
 
 
 def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
-    """Curves over each other, told apart by color and dash; of many `what`, mean and spread."""
+    """Overlay curves, told apart by color and dash; of many `what`, draw mean and range."""
     head = "result" if what == "results" else ""
     ordered = named if len(named) <= MOST_ROWS else sorted(named, key=lambda pair: pair[1].auc)
     rows = [
@@ -122,10 +122,10 @@ def _draw_curves(axes: Any, named: Named, which: Which, what: str) -> None:
                 linewidth=1.8,
                 label=f"{short_name(name)}  {number_text(area)}",
             )
-    _dress(axes, which, None)
+    _label_axes(axes, which, None)
 
 
-def _dress(axes: Any, which: Which, guess: float | None) -> None:
+def _label_axes(axes: Any, which: Which, guess: float | None) -> None:
     heights = [0.0, 1.0] if which == "roc" else None if guess is None else [guess, guess]
     if heights is not None:
         axes.plot([0, 1], heights, label="guessing", **THIN_LINE)
@@ -135,7 +135,7 @@ def _dress(axes: Any, which: Which, guess: float | None) -> None:
 
 
 def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
-    """Horizontal and vertical coordinates, from left to right."""
+    """Return x and y coordinates, from left to right."""
     if which == "roc":
         curve = roc.curve(_POINTS)
         return curve.false_positive_rate, curve.true_positive_rate

@@ -1,7 +1,7 @@
-"""From labels, predictions and masks of any usual shape to checked rows.
+"""Convert labels, predictions and masks of supported shapes to checked rows.
 
-Labels and predictions may have time steps or pixels: each is a row of its own. Errors name the
-row by its place in what the caller gave.
+Each time step or pixel of labels and predictions is one row. Errors name the row by its position
+in the caller's arrays.
 """
 
 from typing import Any, NamedTuple
@@ -14,22 +14,22 @@ from sparkwright.errors import DataError
 Array = NDArray[Any]
 Bools = NDArray[np.bool_]
 Classes = NDArray[np.int64]
-_SLACK = 1e-3  # half precision sigmoids and averages may exceed 0 and 1 a little
+_SLACK = 1e-3  # half precision sigmoids and averages may slightly exceed [0, 1]
 
 
 class Where(NamedTuple):
-    """The place of each row that counts in what the caller gave.
+    """Positions of the unmasked rows in the caller's arrays.
 
     Attributes:
-        shape: examples, and then time steps or pixels if there are any.
-        kept: numbers of the rows that count, of all rows in order; None if all count.
+        shape: number of examples, and of time steps or pixels if any.
+        kept: indices of the unmasked rows among all rows, ascending; None for all.
     """
 
     shape: tuple[int, ...]
     kept: NDArray[np.intp] | None
 
     def require(self, right: Bools, values: Array, rule: str, remedy: str = "") -> None:
-        """Raise DataError if one of (rows,) or (rows, C) `right` is False, naming the first row."""
+        """Raise DataError naming the first row where (rows,) or (rows, C) `right` is False."""
         if right.all():
             return
         first = int(np.flatnonzero(~right.reshape(len(right), -1).all(axis=1))[0])
@@ -41,23 +41,23 @@ class Where(NamedTuple):
 
     @property
     def numbers(self) -> NDArray[np.intp]:
-        """(rows,) the number of each row that counts."""
+        """(rows,) index of each unmasked row among all rows."""
         return np.arange(np.prod(self.shape, dtype=int)) if self.kept is None else self.kept
 
     @property
     def examples(self) -> NDArray[np.intp]:
-        """(rows,) the example of each row that counts."""
+        """(rows,) index of the example of each unmasked row."""
         return self.numbers // max(int(np.prod(self.shape[1:], dtype=np.int64)), 1)
 
 
 class OutputRows(NamedTuple):
-    """Labels and predictions of several outputs that are evaluated one by one.
+    """Labels and predictions of several independent outputs.
 
     Attributes:
         labels: (rows, C).
         predictions: (rows, C).
-        counts: (rows, C) whether the entry counts; other entries are 0 in both.
-        where: places of the rows.
+        counts: (rows, C) whether the entry is unmasked; masked entries are 0 in both arrays.
+        where: positions of the rows.
     """
 
     labels: Array
@@ -67,13 +67,13 @@ class OutputRows(NamedTuple):
 
 
 class LabeledRows(NamedTuple):
-    """The actual class and the scores of each row that counts.
+    """The actual class and the scores of each unmasked row.
 
     Attributes:
         actual: (rows,) of bool for two classes, otherwise int64.
         scores: (rows, C), or (rows, 1): of class 1.
         classes: C, at least 2.
-        where: places of the rows.
+        where: positions of the rows.
     """
 
     actual: Array
@@ -84,21 +84,21 @@ class LabeledRows(NamedTuple):
     def predicted(
         self, threshold: float | None = None, costs: tuple[float, ...] | None = None
     ) -> Classes:
-        """(rows,) the predicted class of each row; of equal predictions the first class.
+        """Return the (rows,) predicted class of each row; the first of tied classes.
 
         Args:
-            threshold: what the probability of class 1 must exceed, for one or two outputs; default
-                None: 0.5 for one output.
-            costs: C factors of the probabilities; the largest product wins.
+            threshold: class 1 is predicted above this probability, for one or two outputs;
+                default None: 0.5 for one output.
+            costs: C factors; the class with the largest product with its probability is predicted.
 
         Raises:
-            DataError: if a prediction that must be a probability is not, or an option does not fit.
+            DataError: if a prediction must be a probability and is not, or an option is invalid.
         """
         width = self.scores.shape[1]
         if threshold is not None and width > 2:
             raise DataError(
-                "`threshold` decides between two classes: predictions must have one or two "
-                f"columns. Received: {width} columns. Use `costs` to favor some of more classes."
+                "`threshold` needs two classes: predictions must have one or two columns. "
+                f"Received: {width} columns. Use `costs` for more classes."
             )
         if costs is not None and len(costs) != self.classes:
             raise DataError(
@@ -117,14 +117,14 @@ class LabeledRows(NamedTuple):
         return exceeds(self.scores[:, -1], limit).astype(np.int64)
 
     def probability_of(self, classes: Classes, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """(n,) the probability, or score, of one class for each of n rows."""
+        """Return the (n,) probability, or score, of the given class in each of n rows."""
         if self.scores.shape[1] > 1:
             return self.scores[rows, classes].astype(np.float64)
         probability = self.scores[rows, 0].astype(np.float64)
         return np.where(classes == 1, probability, 1 - probability)
 
     def right_within(self, n: int) -> int:
-        """Rows in which fewer than `n` classes have a higher probability than the actual one."""
+        """Count rows in which fewer than `n` classes have a higher probability than the actual."""
         if self.classes <= n:
             return len(self.actual)
         own = np.take_along_axis(self.scores, self.actual.astype(np.int64)[:, None], axis=1)
@@ -132,14 +132,14 @@ class LabeledRows(NamedTuple):
 
 
 def as_numbers(values: ArrayLike, what: str) -> Array:
-    """An array of real numbers: bool, integers or floats; bfloat16 and the like as float32.
+    """Return an array of bool, integers or floats; other floats, such as bfloat16, as float32.
 
     Raises:
-        DataError: for anything else, such as text or rows of different lengths.
+        DataError: for any other type, such as text, and for rows of different lengths.
     """
     try:
         array = np.asarray(values)
-        if array.dtype.kind == "V":  # NumPy's kind of the formats of other packages
+        if array.dtype.kind == "V":  # dtypes from other packages
             array = array.astype(np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(f"`{what}` must be an array of numbers. Received: {error}.") from None
@@ -151,7 +151,7 @@ def as_numbers(values: ArrayLike, what: str) -> Array:
 
 
 def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
-    """(rows,) which rows count, by a mask per row or example; DataError if it fits neither."""
+    """Return (rows,) unmasked rows, from a mask per row or example; raise DataError otherwise."""
     if mask is None:
         return np.ones(int(np.prod(shape, dtype=np.int64)), np.bool_)
     counts = np.asarray(mask) != 0
@@ -159,7 +159,7 @@ def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
         counts = counts.reshape(shape)
     if counts.ndim == 0 or counts.shape != shape[: counts.ndim]:
         raise DataError(
-            f"`mask` must have shape {shape}, one entry per row, or its first axes. "
+            f"`mask` must have shape {shape}, one entry per row, or a prefix of it. "
             f"Received: mask of shape {counts.shape}."
         )
     for size in shape[counts.ndim :]:
@@ -170,16 +170,16 @@ def row_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
 def output_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> OutputRows:
-    """Rows of outputs that are evaluated one by one: all in order but those where none counts.
+    """Return the rows of independent outputs, without fully masked ones.
 
     Args:
-        labels: the predictions' shape; the last axis may be left out if it is 1.
+        labels: the predictions' shape; a last axis of 1 may be omitted.
         predictions: (n, C), (n, T, C), ...; the last axis is the outputs. (n,) counts as (n, 1).
         mask: (n,) or (n, T), ..., per row; or of the predictions' shape, per output.
 
     Raises:
-        DataError: if shapes do not fit, an array holds no real numbers, or a prediction or label
-            that counts is NaN.
+        DataError: if shapes do not match, an array is not of real numbers, or an unmasked
+            prediction or label is NaN.
     """
     scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     given_shapes = f"labels of shape {truth.shape}, predictions of shape {scores.shape}"
@@ -210,18 +210,18 @@ def output_rows(
 def labeled_rows(
     labels: ArrayLike, predictions: ArrayLike, *, mask: ArrayLike | None = None
 ) -> LabeledRows:
-    """The rows that count, in order, with one class each.
+    """Return the unmasked rows, in order, with one class each.
 
     Args:
-        labels: one-hot (n, C), (n, T, C), ... (the unique largest entry names the class, so
-            smoothed labels are valid); or integer classes of shape (n,), (n, T), ..., or with a
+        labels: one-hot (n, C), (n, T, C), ..., where the unique largest entry is the class, so
+            smoothed labels are valid; or integer classes of shape (n,), (n, T), ..., or with a
             last axis of 1.
         predictions: (n, C) or (n, T, C), ... scores; (n, 1) or (n, T, 1), ... of class 1 of two.
-        mask: (n,) or (n, T), ...: rows where it is 0 do not count.
+        mask: (n,) or (n, T), ...: rows where it is 0 are ignored.
 
     Raises:
-        DataError: if shapes do not fit, an array holds no real numbers, a prediction is NaN, or a
-            label names no class; the message names the row.
+        DataError: if shapes do not match, an array is not of real numbers, a prediction is NaN, or
+            a label is not a class; the message names the row.
     """
     scores, truth = as_numbers(predictions, "predictions"), as_numbers(labels, "labels")
     if scores.ndim < 2 or scores.shape[-1] == 0:
@@ -282,7 +282,7 @@ def require_numbers(values: Array, where: Where, what: str) -> None:
 
 
 def require_answers(labels: Array, where: Where) -> Bools:
-    """(rows, C) whether labels are 1; raise DataError if one is neither 0 nor 1."""
+    """Return whether (rows, C) labels are 1; raise DataError if one is neither 0 nor 1."""
     positive = labels == 1
     remedy = "Mask entries without a label."
     where.require(positive | (labels == 0), labels, "labels must be 0 or 1", remedy)
@@ -290,21 +290,22 @@ def require_answers(labels: Array, where: Where) -> Bools:
 
 
 def require_probabilities(values: Array, where: Where, what: str) -> None:
-    """Raise DataError if one of (rows, C) `values`, `what` in the message, is no probability."""
+    """Raise DataError if one of (rows, C) `values` is not a probability; `what` names it."""
     right = (values >= -_SLACK) & (values <= 1 + _SLACK)
     rule = f"{what} must be a probability, from 0 to 1"
     where.require(right, values, rule, "Apply a sigmoid or softmax to logits.")
 
 
 def exceeds(values: Array, threshold: float | NDArray[np.float64]) -> Bools:
-    """Whether (rows,) or (rows, C) probabilities exceed a threshold, or (C,), in their precision.
+    """Whether (rows,) or (rows, C) probabilities exceed one threshold or (C,) ones.
 
-    A float32 that was written as 0.3 does not exceed 0.3, though its value is 0.30000001192….
+    The comparison uses the precision of the probabilities: float32 0.3 does not exceed 0.3,
+    although its value is 0.30000001192….
     """
     kind = values.dtype if values.dtype.kind == "f" else np.float64
     return values > np.asarray(threshold, kind)
 
 
 def with_both_classes(scores: Array) -> Array:
-    """(rows, C) scores; those of one column as two classes, the first with the complement."""
+    """Return (rows, C) scores; for one column, both it and its complement as two classes."""
     return np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores

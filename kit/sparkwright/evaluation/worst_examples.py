@@ -1,4 +1,4 @@
-"""The examples with the highest loss, found in parts of the data and then among all of these."""
+"""The examples with the highest loss, found in parts of the data and then merged."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,16 +19,16 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WorstExample:
-    """One example and how wrong the network was.
+    """One example with its loss.
 
     Attributes:
-        score: its loss, regularization left out; NaN counts as worse than any number.
-        partition: the partition of the data that it lies in, from 0.
-        row: its number there, from 0.
-        features: input name -> array of the example, as the data holds it: not normalized.
-        labels: output name -> array of the label; a number is an array without axes.
-        predictions: output name -> array of the network's output, in the labels' units.
-        features_masks: input name -> (T,) array, 0 where a step is padding; empty without.
+        score: its loss without regularization; NaN ranks above any number.
+        partition: its partition of the data, from 0.
+        row: its row in the partition, from 0.
+        features: input name -> array of the example, as in the data: not normalized.
+        labels: output name -> array of the label; 0-dimensional for a number.
+        predictions: output name -> array of the network's output, in the units of the labels.
+        features_masks: input name -> (T,) array, 0 where a step is padding; empty without masks.
     """
 
     score: float
@@ -46,22 +46,22 @@ class WorstExample:
 
     @property
     def rank(self) -> tuple[bool, float, int, int]:
-        """Orders examples: the worst first, and of equally bad ones the first in the data."""
+        """Sort key: highest loss first, ties in the order of the data."""
         unknown = math.isnan(self.score)
         return not unknown, 0.0 if unknown else -self.score, self.partition, self.row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorstExamples:
-    """The worst examples of some data; those of parts add up to those of the whole.
+    """The examples with the highest loss; those of parts can be added.
 
-    Memory is that of `count` examples. Which ones are kept does not depend on the parts.
+    Memory is that of `count` examples. The result does not depend on the grouping of the data.
 
     Attributes:
-        count: most examples that are kept, at least 1.
-        examples: the worst one first.
-        scored: examples that were looked at.
-        class_names: output name -> names of its classes; empty where there are none.
+        count: most examples to keep, at least 1.
+        examples: highest loss first.
+        scored: number of examples scored.
+        class_names: output name -> names of its classes; empty without class names.
 
     Example:
         >>> features = {"x": np.arange(4.0)[:, None]}
@@ -80,17 +80,17 @@ class WorstExamples:
     )
 
     def __post_init__(self) -> None:
-        """Check the numbers, and put the examples in order.
+        """Check the numbers, and sort the examples.
 
         Raises:
-            ConfigurationError: if `count` is no integer of at least 1.
-            DataError: if there are more examples than may be, or than were looked at.
+            ConfigurationError: if `count` is not an integer of at least 1.
+            DataError: if there are more examples than `count` or `scored`.
         """
         check_count("count", self.count, minimum=1)
         check_count("scored", self.scored, minimum=0, maximum=LARGEST_COUNT)
         if len(self.examples) > min(self.count, self.scored):
             raise DataError(
-                "`examples` must be at most `count`, of those that were `scored`. Received: "
+                "the number of `examples` must be at most `count` and `scored`. Received: "
                 f"{len(self.examples)} examples, count={self.count}, scored={self.scored}."
             )
         ordered = tuple(sorted(self.examples, key=lambda example: example.rank))
@@ -110,21 +110,21 @@ class WorstExamples:
         first_row: int = 0,
         class_names: Mapping[str, tuple[str, ...]] | None = None,
     ) -> "WorstExamples":
-        """The worst of n examples.
+        """Select the worst of n examples.
 
         Args:
             scores: (n,) losses.
             features: input name -> (n, ...).
             labels: output name -> (n, ...).
-            predictions: output name -> (n, ...); default None: not known yet.
-            features_masks: input name -> (n, T); default None: none.
-            count: how many to keep.
-            partition: where the examples lie.
-            first_row: number of the first of them there.
+            predictions: output name -> (n, ...); default None: unknown.
+            features_masks: input name -> (n, T); default None: no masks.
+            count: number of examples to keep.
+            partition: partition of the examples.
+            first_row: row of the first example in the partition.
             class_names: output name -> names of its classes; default none.
 
         Raises:
-            DataError: if the arrays are not of equally many examples.
+            DataError: if the arrays have different numbers of examples.
         """
         losses = np.asarray(scores, np.float64)
         groups = {
@@ -136,15 +136,15 @@ class WorstExamples:
         sizes = {len(array) for group in groups.values() for array in group.values()}
         if losses.ndim != 1 or sizes - {losses.size}:
             raise DataError(
-                "scores, features, labels and predictions must be of equally many examples. "
+                "scores, features, labels and predictions must have the same number of examples. "
                 f"Received: scores of shape {losses.shape} and arrays of {sorted(sizes)}."
             )
         check_count("count", count, minimum=1)
-        # NaN is larger than any number; of equal losses the first one is worse.
+        # NaN sorts last, as the largest loss; the first of tied losses is kept.
         order = np.lexsort((-losses, ~np.isnan(losses)))[:count]
 
         def example(row: int) -> WorstExample:
-            # Copies: a view would keep the whole block in memory.
+            # Copy: a view would keep the whole block in memory.
             parts: Any = {
                 key: {name: array[row].copy() for name, array in group.items()}
                 for key, group in groups.items()
@@ -156,10 +156,10 @@ class WorstExamples:
         return cls(count, found, scored=losses.size, class_names=dict(class_names or {}))
 
     def __add__(self, other: "WorstExamples") -> "WorstExamples":
-        """The worst examples of both sets of data together.
+        """Return the worst examples of both sets of data together.
 
         Raises:
-            DataError: if the two keep different numbers of examples.
+            DataError: if `count` differs.
         """
         if not isinstance(other, WorstExamples) or other.count != self.count:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DataError(
@@ -175,7 +175,7 @@ class WorstExamples:
         )
 
     def with_predictions(self, predictions: Iterable[Arrays]) -> "WorstExamples":
-        """The same with the network's outputs of each example, in the order of `examples`."""
+        """Return a copy with the network's outputs for each example, in order of `examples`."""
         both = zip(self.examples, predictions, strict=True)
         return replace(self, examples=tuple(replace(e, predictions=said) for e, said in both))
 

@@ -51,7 +51,7 @@ def test_the_caption_says_what_the_numbers_say():
     evaluation = Evaluation(confusion=np.array([[8, 2], [0, 10]]), class_names=("cat", "dog"))
     _, confusion, rates = blocks_of(evaluation)
     assert "18 of 20 right (90.0%)" in confusion.text
-    assert "F1 goes from 0.8889 (cat) to 0.9091 (dog)." in rates.text
+    assert "F1 ranges from 0.8889 (cat) to 0.9091 (dog)." in rates.text
     assert re.search(r"^cat +10 +8 +1\.0000 +0\.8000 +0\.8889$", rates.text, re.MULTILINE)
 
 
@@ -76,13 +76,13 @@ def test_calibration_is_of_class_1_of_two_and_else_of_the_predicted_class():
     two = blocks_of(found.of_scores()[2])
     assert "Reliability diagram of class 1" in two[1].html
     three = found.of_classes()[2]
-    assert "share that was right" in blocks_of(three)[1].text
+    assert "fraction correct" in blocks_of(three)[1].text
     assert "rows of cat" in blocks_of(three, of="cat")[2].text
 
 
 def test_probabilities_that_are_too_high_are_called_so():
     sure = EvaluationCalibration.from_predictions([0, 1, 0, 1], np.full((4, 1), 0.9))
-    assert "Probabilities are too high, on average by 0.4000." in blocks_of(sure)[1].text
+    assert "On average, probabilities are too high by 0.4000." in blocks_of(sure)[1].text
 
 
 def test_a_regression_is_compared_with_always_predicting_the_mean():
@@ -136,7 +136,9 @@ def test_the_best_of_each_column_is_marked_and_errors_are_best_when_small():
 def test_results_of_several_classes_are_compared_by_the_class_that_differs_most():
     blocks = comparison_blocks({"a": found.of_classes()[:3], "b": found.of_classes(noise=3)[:3]})
     assert len(blocks) == 3
-    assert re.search(r"The largest AUC of .+, the class that differs most, is", blocks[1].text)
+    assert re.search(
+        r"The largest AUC of .+, the class with the largest difference, is", blocks[1].text
+    )
     assert comparison_blocks({}) == []
     assert "★" not in comparison_blocks({"a": found.of_scores()})[0].text
 
