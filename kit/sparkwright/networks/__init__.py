@@ -1,4 +1,4 @@
-"""Networks: as plain values, as presets, and how a Keras model is rebuilt and flattened."""
+"""Network specifications, presets and analysis; Keras models as definitions and flat vectors."""
 
 from .analysis import (
     LayerAnalysis as LayerAnalysis,

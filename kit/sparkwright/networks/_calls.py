@@ -1,4 +1,4 @@
-"""A network as calls of Keras: building makes them, exported code writes them down."""
+"""A network as Keras calls, which `build` executes and `to_code` prints."""
 
 import functools
 import inspect
@@ -17,26 +17,26 @@ from .training import OWN_METRICS
 if TYPE_CHECKING:
     from .spec import LayerSpec, NetworkSpec, OptimizerSpec
 
-_WITHOUT_CHANCE = ("zeros", "ones")
-METRICS_MODULE = "class_metrics"  # what code calls `sparkwright.networks.metrics`
-REGISTERED = "registered:"  # begins the place of a class of the user
+_CONSTANT_INITIALIZERS = ("zeros", "ones")
+METRICS_MODULE = "class_metrics"  # alias of `sparkwright.networks.metrics` in exported code
+REGISTERED = "registered:"  # prefix of the user's registered objects
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """The network's seed plus `offset`: every random source has one of its own."""
+    """The network's seed plus `offset`, which is unique for each random source."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of something in Keras.
+    """A call of a class or function of Keras.
 
     Attributes:
-        function: where it is in Keras, such as "layers.Dense".
-        arguments: values, with names or, the first ones, without (empty); a value is None, a flag,
-            a number, text, a tuple or list or dict of values, a `Seed` or a `Call`.
+        function: qualified name in Keras, such as "layers.Dense".
+        arguments: (name, value) pairs; the name of a positional argument is "". A value is None, a
+            bool, number or string, a tuple, list or dict of values, a `Seed` or a `Call`.
     """
 
     function: str
@@ -47,13 +47,13 @@ Seeds = Iterator[Seed] | None
 
 
 def layer_calls(spec: "NetworkSpec") -> tuple[Call, ...]:
-    """How each layer is made, also those that are switched off, which leaves the others' seeds."""
+    """The call that creates each layer; disabled layers are included to keep seeds stable."""
     seeds = None if spec.seed is None else map(Seed, count())
     return tuple(layer_call(layer, seeds) for layer in spec.layers)
 
 
 def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
-    """How one layer is made; each random source takes the next seed."""
+    """The call that creates one layer; each random source takes the next seed."""
     kind = known_kind(layer.kind)
     name = (("name", layer.name),)
     if kind.inner is None:
@@ -67,7 +67,11 @@ def layer_call(layer: "LayerSpec", seeds: Seeds = None) -> Call:
 
 
 def known_kind(name: str) -> LayerKind:
-    """The class of layers of that name, or a ConfigurationError."""
+    """The layer class with this name.
+
+    Raises:
+        ConfigurationError: if there is none.
+    """
     kind = layer_kind(name)
     if kind is None:
         raise ConfigurationError(
@@ -85,7 +89,7 @@ def _place(kind: Kind, module: str = "layers.") -> str:
 def _arguments(
     kind: LayerKind, options: Mapping[str, Any], seeds: Seeds
 ) -> tuple[tuple[str, Any], ...]:
-    # What the class has no argument for is refused by Keras itself.
+    # Unknown options are passed on, and Keras raises an error.
     found = {name: value for name, value in options.items() if kind.option(name) is None}
     for option in kind.options:
         weight, _, what = option.name.rpartition("_")
@@ -93,8 +97,8 @@ def _arguments(
         if what == "initializer" and weight:
             chosen = option.default if given is None else given
             made_by = initializer_names().get(str(chosen))
-            can_draw = made_by is not None and chosen not in _WITHOUT_CHANCE
-            # An attention makes all its weights with one initializer, which would begin alike.
+            can_draw = made_by is not None and chosen not in _CONSTANT_INITIALIZERS
+            # An attention layer has one initializer: a seed would make all its weights equal.
             if seeds is not None and can_draw and not kind.separately:
                 found[option.name] = Call(f"initializers.{made_by}", (("seed", next(seeds)),))
             elif given is not None:
@@ -112,7 +116,7 @@ def _arguments(
         defaults = kind.defaults
         if not kind.seeded_by or any(options.get(n, defaults.get(n)) for n in kind.seeded_by):
             found["seed"] = next(seeds)
-    # The arguments of registered classes may have to be named.
+    # Registered classes may have keyword-only arguments.
     leading: list[tuple[str, Any]] = []
     if not kind.is_registered and found.keys() >= set(kind.required):
         leading = [("", found.pop(name)) for name in kind.required]
@@ -128,7 +132,7 @@ def _regularizer(weight: str, options: Mapping[str, Any]) -> Call | None:
 
 
 def _edges(kind: LayerKind, name: str, value: Any) -> Any:
-    """Top, bottom, left and right in pairs, as Keras takes them."""
+    """Group [top, bottom, left, right] into pairs for Keras."""
     is_flat = isinstance(value, list) and len(value) == 4 and name in ("padding", "cropping")
     return [value[:2], value[2:]] if is_flat and kind.name.endswith("2D") else value
 
@@ -155,7 +159,7 @@ def compile_arguments(spec: "NetworkSpec") -> dict[str, Any]:
 
 
 def optimizer_call(optimizer: "OptimizerSpec") -> Call:
-    """How an optimizer is made, with its schedule."""
+    """The call that creates an optimizer, with its schedule."""
     kind, arguments = optimizer_kind(optimizer.kind), dict(optimizer.options)
     place = f"optimizers.{optimizer.kind}" if kind is None else _place(kind, "optimizers.")
     schedule = optimizer.schedule
@@ -173,14 +177,14 @@ def optimizer_call(optimizer: "OptimizerSpec") -> Call:
 
 
 def _by_name(name: str) -> Any:
-    """A loss or metric: Keras finds its own by name, others are given themselves."""
+    """A loss or metric: Keras' own by name, any other one as a call."""
     if name in OWN_METRICS:
         return Call(f"{METRICS_MODULE}.{OWN_METRICS[name]}")
     return Call(f"{REGISTERED}{name}") if ">" in name else name
 
 
 def fold(value: Any, call: Callable[..., Any], seed: Callable[[int], Any]) -> Any:
-    """Replace the calls, with their arguments, and seeds in `value`, the inner ones first."""
+    """Replace calls and seeds in `value` by the results of `call` and `seed`, innermost first."""
     match value:
         case Seed():
             return seed(value.offset)
@@ -197,7 +201,7 @@ def fold(value: Any, call: Callable[..., Any], seed: Callable[[int], Any]) -> An
 
 
 def make(value: Any, *, seed: int | None = None) -> Any:
-    """Make the calls in `value`, an argument, with the network's seed."""
+    """Execute the calls in `value` with the network's seed."""
     return fold(value, _called, lambda offset: (seed or 0) + offset)
 
 
@@ -207,12 +211,12 @@ def _called(call: Call, *arguments: Any, **named: Any) -> Any:
 
 
 def is_function(call: Call) -> bool:
-    """Whether a call stands for a registered function, which is passed and not called."""
+    """Whether a call refers to a registered function, which is passed instead of called."""
     return call.function.startswith(REGISTERED) and not inspect.isclass(_in_keras(call.function))
 
 
 def taking(kind: LayerKind, sources: Sequence[Any]) -> list[Any]:
-    """The arguments with which a layer is called on what it takes."""
+    """The arguments for calling a layer on its inputs."""
     if kind.separately:
         return [*sources] * (2 if len(sources) == 1 else 1)
     least, most = kind.takes
@@ -222,7 +226,7 @@ def taking(kind: LayerKind, sources: Sequence[Any]) -> list[Any]:
 def is_sequential(spec: "NetworkSpec") -> bool:
     """Whether the model is a Sequential: a chain whose last layer is the only output."""
     rows = [row for row in spec.analysis.rows if row.enabled]
-    twice = any(known_kind(row.kind).separately for row in rows)  # takes its input twice
+    twice = any(known_kind(row.kind).separately for row in rows)  # called on its input twice
     is_end = [output.layer for output in spec.outputs] == [row.name for row in rows[-1:]]
     return spec.analysis.is_chain and is_end and not twice
 
@@ -258,12 +262,12 @@ def build(spec: "NetworkSpec") -> Any:
 
 
 def only(values: list[Any]) -> Any:
-    """The value in a list of one; the list otherwise."""
+    """The only item of the list, or the list."""
     return values[0] if len(values) == 1 else values
 
 
 def keras_text(error: BaseException) -> str:
-    """What Keras says is wrong, in one line: without colors and the arguments of the call."""
+    """Keras' error message on one line, without colors and call arguments."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     text = text.partition("\n\nArguments received by")[0]
     text = re.sub(r"^Exception encountered when calling [^\n]*\n+", "", text)

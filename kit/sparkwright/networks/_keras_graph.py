@@ -1,4 +1,4 @@
-"""Layers of a Keras model in order, and how each is used."""
+"""Layers of a Keras model in order, and the calls of each layer."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -10,43 +10,43 @@ from .signature import output_names
 class Use(NamedTuple):
     """One call of a layer in a model."""
 
-    sources: tuple[str, ...]  # names of the layers whose outputs it takes, without masks
-    said: str  # what else it says, such as "training=True", but no mask that Keras passes itself
+    sources: tuple[str, ...]  # names of the input layers, without masks
+    argument: str  # another argument, such as "training=True"; masks passed by Keras do not count
 
 
 def uses_of(model: Any) -> dict[str, list[Use]]:
-    """The uses of each layer in the model, by the layer's name."""
+    """Layer name -> calls of the layer in the model."""
     by_depth = getattr(functional(model), "_nodes_by_depth", None) or {}
     found: dict[str, list[Use]] = {}
     for node in (node for nodes in by_depth.values() for node in nodes):
-        taken, masks, said = list[Any](), list[Any](), ""
+        taken, masks, argument = list[Any](), list[Any](), ""
         given = [*(("", value) for value in node.arguments.args), *node.arguments.kwargs.items()]
         for name, value in given:
             tensors = list(_tensors(value))
             (masks if name.endswith("mask") else taken).extend(tensors)
             is_plain = not tensors and isinstance(value, bool | int | float | str)
             if is_plain and value and value != _default_of(node.operation, name):
-                said = f"{name}={value}" if name else str(value)
+                argument = f"{name}={value}" if name else str(value)
         carried = any(getattr(tensor, "_keras_mask", None) is not None for tensor in taken)
-        # Operations make the masks that Keras passes, layers those of the user.
+        # Keras' own masks come from operations, the user's masks from layers.
         if any(not carried or hasattr(made_by(mask), "trainable_weights") for mask in masks):
-            said = "a mask of its own"
-        use = Use(tuple(made_by(tensor).name for tensor in taken), said)
+            argument = "a mask of its own"
+        use = Use(tuple(made_by(tensor).name for tensor in taken), argument)
         found.setdefault(node.operation.name, []).append(use)
     return found
 
 
 def layers_of(model: Any) -> list[Any]:
-    """The model's layers, its inputs among them: each branch in one piece, before what takes it.
+    """The model's layers and inputs in topological order, each branch contiguous.
 
-    Operations that only make masks are left out.
+    Operations that only compute masks are left out.
     """
     operations = getattr(functional(model), "_operations", None)
     if not operations:
         return [layer for layer in getattr(model, "layers", None) or [] if layer.name]
     uses = uses_of(model)
     found: dict[str, None] = {}
-    begun: set[str] = set()  # a layer that is used twice may stand among its own parents
+    begun: set[str] = set()  # a layer that is called twice may be its own ancestor
     waiting = [(name, False) for name in reversed(output_names(model))]
     while waiting:
         name, done = waiting.pop()
@@ -62,12 +62,12 @@ def layers_of(model: Any) -> list[Any]:
 
 
 def functional(model: Any) -> Any:
-    """The graph of a model, which a Sequential holds inside."""
+    """The functional model inside a Sequential; any other model itself."""
     return getattr(model, "_functional", None) or model
 
 
 def made_by(tensor: Any) -> Any:
-    """The operation that made a symbolic tensor."""
+    """The operation that computes a symbolic tensor."""
     return tensor._keras_history.operation
 
 

@@ -1,4 +1,4 @@
-"""Options of the classes of Keras, as their signatures tell them, with the help of the palette."""
+"""Options of Keras classes: kinds and defaults from signatures, help from the palette."""
 
 import ast
 import inspect
@@ -12,14 +12,14 @@ from sparkwright.options import Option
 
 from .palette import CHOICES, STARTS, help_for
 
-# Arguments that are set elsewhere, or that no plain value can hold.
+# Arguments that are set elsewhere, or that are not plain values.
 NOT_OPTIONS = {
     *("self", "name", "dtype", "trainable", "seed", "kwargs", "args", "weights", "layer"),
     *("backward_layer", "quantization_config", "gptq_unpacked_column_size", "activity_regularizer"),
     *("loss_scale_factor", "gradient_accumulation_steps", "return_state", "stateful", "cell"),
     "attention_axes",
 }
-# Fractions and decays, whose bounds no signature tells and Keras does not always check.
+# Bounds of fractions and decay rates, which Keras does not always check.
 _BOUNDS: Mapping[str, Any] = {
     name: {"minimum": 0, bound: 1}
     for bound, names in (
@@ -35,8 +35,8 @@ _GROUPS = {
     "groups": _FURTHER,
     "use_bias": _WEIGHTS,
     **dict.fromkeys(("beta_1", "beta_2", "rho", "amsgrad", "centered"), "Moments"),
-    **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue"), "Limits on gradients"),
-    **dict.fromkeys(("use_ema", "ema_momentum", "ema_overwrite_frequency"), "Mean of the weights"),
+    **dict.fromkeys(("clipnorm", "global_clipnorm", "clipvalue"), "Gradient clipping"),
+    **dict.fromkeys(("use_ema", "ema_momentum", "ema_overwrite_frequency"), "Moving average"),
 }
 SIZES = {
     *("kernel_size", "strides", "pool_size", "dilation_rate", "size", "padding", "cropping"),
@@ -48,7 +48,7 @@ _COMMON_ACTIVATIONS = (
 
 
 def arguments_of(made_by: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Name, default and whether one is missing, of each argument of a class."""
+    """Yield (name, default, is required) for each argument of a class."""
     for name, parameter in inspect.signature(made_by.__init__).parameters.items():
         plain = parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         if plain and name != "self":
@@ -57,7 +57,7 @@ def arguments_of(made_by: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterator[Option]:
-    """What a form asks for one argument."""
+    """Yield the options for one argument."""
     weight, _, what = name.rpartition("_")
     if what == "regularizer" and weight:
         for penalty in ("l1", "l2"):
@@ -77,7 +77,7 @@ def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterato
             above=0,
             optional=True,
             none_text="no limit",
-            label=f"{weight.capitalize()} largest norm",
+            label=f"{weight.capitalize()} maximum norm",
             group=_WEIGHTS,
             help=help_for("", "max_norm").advice,
         )
@@ -92,7 +92,7 @@ def options_of(kind: str, name: str, default: Any, is_required: bool) -> Iterato
 def choice_option(
     kind: str, name: str, default: Any, choices: tuple[str, ...] = (), *, group: str = ""
 ) -> Option:
-    """One of several names; default: those that the palette lists for it."""
+    """An option with fixed choices; by default the palette's choices for this name."""
     text = help_for(kind, name)
     return Option(
         name=name,
@@ -133,14 +133,14 @@ def _option(kind: str, name: str, default: Any, is_required: bool) -> Option:
 
 
 def _kind_of(name: str, default: Any) -> str:
-    """The kind of an option, as its default tells it; empty: any value."""
+    """The kind of an option, from its default; empty: any value."""
     if name in SIZES and isinstance(default, int | tuple | list):
         return "ints"
     return {bool: "flag", int: "int", float: "float", str: "text"}.get(type(default), "")
 
 
 def flat(value: Any) -> Iterator[Any]:
-    """The numbers in nested lists."""
+    """Yield the items of nested lists."""
     if isinstance(value, list | tuple):
         for inner in value:
             yield from flat(inner)
@@ -149,14 +149,14 @@ def flat(value: Any) -> Iterator[Any]:
 
 
 def snake_case(kind: str) -> str:
-    """The class' name as Keras makes a layer's name of it."""
+    """The class name in snake case, as in Keras' default layer names."""
     spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", kind.rpartition(">")[2])
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
 
 
 @cache
 def initializer_names() -> Mapping[str, str]:
-    """Keras' name of each initializer without arguments -> its class."""
+    """Keras' name -> class name, of each initializer without required arguments."""
     import keras
 
     found = {"glorot_uniform": "GlorotUniform", "he_normal": "HeNormal"}
@@ -170,7 +170,7 @@ def initializer_names() -> Mapping[str, str]:
 
 @cache
 def activation_names() -> tuple[str, ...]:
-    """Keras' names of activations, common ones first."""
+    """Names of Keras' activations, common ones first."""
     import keras
 
     found = [
@@ -182,7 +182,7 @@ def activation_names() -> tuple[str, ...]:
 
 
 class ValueOption(Option):
-    """Any plain value, written as in Python; the class decides whether it is valid.
+    """An option for any plain value in Python syntax; Keras validates it.
 
     Example:
         >>> option = ValueOption(name="value_range", kind="text", optional=True)
@@ -198,7 +198,11 @@ class ValueOption(Option):
         return "a number, text, True, False, None, or a list of these"
 
     def parse(self, text: str) -> Any:
-        """The value that a person typed; a ConfigurationError as `check`."""
+        """Parse `text`.
+
+        Raises:
+            ConfigurationError: if the value is invalid.
+        """
         value: Any = text.strip()
         try:
             value = ast.literal_eval(self._source(value)) if value else None
@@ -225,7 +229,7 @@ class ValueOption(Option):
 
 
 class ShapeOption(ValueOption):
-    """A shape of one example; an axis may be None: of any length.
+    """An option for the shape of one example; None stands for an axis of any length.
 
     Example:
         >>> shape = ShapeOption(name="shape", kind="ints")
@@ -255,6 +259,6 @@ class ShapeOption(ValueOption):
 
 
 def shape_option() -> Option:
-    """The shape of an Input."""
+    """The `shape` option of an Input."""
     advice = help_for("Input", "shape").advice
     return ShapeOption(name="shape", kind="ints", default=STARTS["shape"], help=advice)

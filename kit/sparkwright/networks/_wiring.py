@@ -1,4 +1,4 @@
-"""The graph of a network: which layer takes which, and names of layers. Pure."""
+"""Connections and names of a network's layers. Imports no Keras."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -12,18 +12,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class Misfit(Exception):
-    """What is wrong with a layer, in one sentence; it stays within the analysis."""
+    """A problem of a layer, in one sentence; caught by the analysis."""
 
 
 class Wire(NamedTuple):
-    """Where one layer's inputs come from."""
+    """Resolved inputs of one layer."""
 
-    sources: tuple[int, ...] = ()  # rows that are switched on, whose outputs it takes in the end
-    problem: str | None = None  # why they are not known, in one sentence
+    sources: tuple[int, ...] = ()  # enabled rows whose outputs it takes; disabled ones are skipped
+    problem: str | None = None  # why they cannot be resolved, in one sentence
 
 
 def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
-    """The inputs of every layer, also of those that are switched off."""
+    """Resolve the inputs of every layer, including disabled ones."""
     rows = {layer.name: row for row, layer in reversed(list(enumerate(layers)))}
     wires: list[Wire] = []
     before: list[int] = []
@@ -43,11 +43,11 @@ def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
             if source >= row:
                 raise Misfit(
                     f"takes {name!r}, which is itself or comes later (row {source + 1}). "
-                    "A layer comes after those that it takes."
+                    "A layer must come after its inputs."
                 )
             passed = (source,) if layers[source].enabled else wires[source].sources[:1]
             if not passed:
-                raise Misfit(f"takes {name!r}, which is switched off and has nothing to pass on.")
+                raise Misfit(f"takes {name!r}, which is switched off and has no input.")
             yield from passed
 
     for row, layer in enumerate(layers):
@@ -60,12 +60,12 @@ def wire(layers: Sequence["LayerSpec"]) -> tuple[Wire, ...]:
 
 
 def is_name(name: str) -> bool:
-    """Whether TensorFlow accepts it for a layer."""
+    """Whether `name` is a valid layer name in TensorFlow."""
     return _NAME.fullmatch(name) is not None
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, or with the least number behind it that makes it new.
+    """Return `name`, with the smallest numeric suffix that makes it unique if it is taken.
 
     Example:
         >>> free_name("dense", []), free_name("dense_2", ["dense_2"])

@@ -1,4 +1,4 @@
-"""Shapes, parameter counts and problems of a network, row by row, as Keras sees them."""
+"""Shapes, parameter counts and problems of each layer of a network, computed by Keras."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,27 +18,27 @@ from .signature import Shape
 if TYPE_CHECKING:
     from .spec import NetworkSpec
 
-# Layers that take indices, and those that only move or scale values, take integers.
+# Layers with weights that accept integer inputs.
 _TAKES_INTEGERS = ("Embedding", "Rescaling")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayerAnalysis:
-    """One layer of the network, looked at.
+    """Analysis of one layer.
 
     Attributes:
-        index: its row, from 0.
-        name: its name.
-        kind: its class.
-        enabled: whether it takes part.
-        inputs: names of the enabled layers whose outputs it takes in the end.
-        input_shapes: of one example each; empty if not known.
-        output_shape: of one example; None if not known.
-        output_dtype: such as "float32" or "int32"; None if not known.
-        parameters: how many numbers it holds; None if not known.
-        trainable_parameters: those that training changes.
-        problem: what is wrong with this row, in one sentence; None: nothing.
-        waiting_for: the row (from 0) whose problem keeps this one from being known; None: none.
+        index: row of the layer, from 0.
+        name: name of the layer.
+        kind: class of the layer.
+        enabled: whether the layer is part of the model.
+        inputs: names of its input layers; disabled ones are replaced by their first input.
+        input_shapes: shapes of one example; empty if unknown.
+        output_shape: shape of one example; None if unknown.
+        output_dtype: such as "float32" or "int32"; None if unknown.
+        parameters: number of parameters; None if unknown.
+        trainable_parameters: number of trainable parameters; None if unknown.
+        problem: problem of this row, in one sentence; None: none.
+        waiting_for: row (from 0) whose problem prevents the analysis of this one; None: none.
     """
 
     index: int
@@ -57,12 +57,12 @@ class LayerAnalysis:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkAnalysis:
-    """A network, looked at.
+    """Analysis of a network.
 
     Attributes:
-        rows: one a layer, in order.
-        problems: sentences about the network as a whole (no output, an unknown optimizer, ...).
-        is_pending: whether Keras was not loaded, so that shapes and problems are not known yet.
+        rows: one for each layer, in order.
+        problems: problems of the whole network (no output, an unknown optimizer, ...).
+        is_pending: whether Keras is not loaded yet, so that shapes and problems are unknown.
     """
 
     rows: tuple[LayerAnalysis, ...]
@@ -71,7 +71,7 @@ class NetworkAnalysis:
 
     @property
     def reason(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can."""
+        """The first problem of the network, in one sentence; None: none."""
         for row in self.rows:
             if row.problem is not None:
                 return f"Row {row.index + 1} ({row.name}): {row.problem}"
@@ -84,37 +84,37 @@ class NetworkAnalysis:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each layer takes the one before it, so that the list of rows says it all."""
+        """Whether the only input of each enabled layer is the previous one."""
         enabled = [row for row in self.rows if row.enabled]
         follows = (row.inputs == (before.name,) for before, row in pairwise(enabled))
         return all(follows) and not any(row.inputs for row in enabled[:1])
 
     @property
     def parameters(self) -> int:
-        """Numbers that the layers hold, as far as known."""
+        """Total number of parameters; unknown counts are 0."""
         return sum(row.parameters or 0 for row in self.rows)
 
     @property
     def trainable_parameters(self) -> int:
-        """Those that training changes."""
+        """Total number of trainable parameters; unknown counts are 0."""
         return sum(row.trainable_parameters or 0 for row in self.rows)
 
 
 def analyze(spec: "NetworkSpec") -> NetworkAnalysis:
-    """Make every layer of `spec` symbolically; never raises for what is wrong with the network.
+    """Build every layer of `spec` symbolically, and collect its problems.
 
-    No weights are allocated, however large a layer is. Keras is loaded, which takes seconds the
-    first time.
+    No weights are allocated, and no error is raised for an invalid network. Imports Keras, which
+    takes seconds the first time.
     """
     load()
-    # Keras lists variables without values for each thread, and gives them values at the end of the
-    # next scope; a thread of its own takes the list with it.
+    # Keras keeps uninitialized variables in a thread-local list and initializes them at the end of
+    # the next scope. Using a separate thread discards the list.
     with ThreadPoolExecutor(1, "sparkwright-analysis") as pool:
         return pool.submit(_analyze, spec).result()
 
 
 def analysis_now(spec: "NetworkSpec") -> NetworkAnalysis:
-    """The analysis if Keras is loaded; else its rows without shapes and counts, at once."""
+    """The analysis if Keras is loaded; otherwise rows without shapes and counts."""
     if is_loaded():
         return spec.analysis
     rows = (_row(spec, index, wired) for index, wired in enumerate(wire(spec.layers)))
@@ -137,7 +137,7 @@ def _analyze(spec: "NetworkSpec") -> NetworkAnalysis:
                 row = _look(spec, row, wired, [rows[source] for source in wired.sources], tensors)
             except (Misfit, ConfigurationError) as error:
                 row = replace(row, problem=str(error))
-            except Exception as error:  # whatever Keras, TensorFlow or a layer of the user raises
+            except Exception as error:  # raised by Keras, TensorFlow or a custom layer
                 shapes = [rows[source].output_shape for source in wired.sources]
                 text = _window_text(spec, index, shapes) or keras_text(error)
                 row = replace(row, problem=text or type(error).__name__)
@@ -163,13 +163,13 @@ def _look(
     sources: Sequence[LayerAnalysis],
     tensors: dict[int, Any],
 ) -> LayerAnalysis:
-    """The row with what Keras says of it; its output is put into `tensors`."""
+    """Complete the row with Keras' shapes and counts; store the layer's output in `tensors`."""
     layer = spec.layers[row.index]
     if not is_name(layer.name):
         raise Misfit(f"its name {NAME_RULE}")
     same = next(k for k, other in enumerate(spec.layers) if other.name == layer.name)
     if same < row.index:
-        raise Misfit(f"has the same name as row {same + 1}. Give it another one.")
+        raise Misfit(f"has the same name as row {same + 1}. Give it a unique name.")
     kind = known_kind(layer.kind)
     kind.check(layer.options)
     made = make(layer_call(layer)) if layer.enabled else None
@@ -182,17 +182,17 @@ def _look(
         waiting = broken.index if broken.problem is not None else broken.waiting_for
         return replace(row, waiting_for=waiting)
     taken = [tensors.get(source) for source in wired.sources]
-    output: Any = taken[0] if taken else None  # passed on by a layer that is switched off
+    output: Any = taken[0] if taken else None  # output of a disabled layer: its first input
     if made is not None:
         output = made if kind.takes == (0, 0) else made(*taking(kind, taken))
         if not hasattr(output, "shape"):
-            raise Misfit("gives several outputs, where one is needed.")
+            raise Misfit("returns several outputs; exactly one is supported.")
         tensors[row.index] = output
     if output is None:
         return row
     shape: Shape = tuple(output.shape[1:])
     if any(length is not None and length < 1 for length in shape):
-        raise Misfit(f"would give nothing: its output has the shape {list(shape)}.")
+        raise Misfit(f"has an empty output, of shape {list(shape)}.")
     found = replace(
         row,
         input_shapes=tuple(source.output_shape or () for source in sources),
@@ -206,7 +206,7 @@ def _look(
 
 
 def _window_text(spec: "NetworkSpec", index: int, shapes: Sequence[Shape | None]) -> str | None:
-    """A problem of a convolution or pooling in fewer words than Keras has; None: another one."""
+    """A short message for a window larger than its input; None for any other problem."""
     options = spec.layers[index].options
     for name in ("kernel_size", "pool_size"):
         size = options.get(name, 2 if name == "pool_size" else None)
@@ -226,7 +226,7 @@ def _window_text(spec: "NetworkSpec", index: int, shapes: Sequence[Shape | None]
 
 
 def count_numbers(weights: Iterable[Any]) -> int:
-    """How many numbers the weights hold."""
+    """Number of elements of the weights."""
     return sum(prod(weight.shape) for weight in weights)
 
 

@@ -1,4 +1,4 @@
-"""Keras' backend of this process, and the values of its variables as NumPy arrays."""
+"""Keras' backend in this process, and access to its variables as NumPy arrays."""
 
 import ctypes
 import functools
@@ -16,7 +16,7 @@ _SUPPORTED = ("tensorflow", "jax")
 
 
 def backend_name() -> Backend:
-    """Return which backend Keras computes with in this process.
+    """Return Keras' backend in this process.
 
     Raises:
         ConfigurationError: if it is neither TensorFlow nor JAX.
@@ -35,7 +35,7 @@ def backend_name() -> Backend:
 class Variables:
     """Access to the values of Keras variables on TensorFlow.
 
-    Bare operations: a variable's own methods take half as long again.
+    Uses raw operations: a variable's own methods take 1.5 times as long.
     """
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Variables:
         self._ops: Any = tf.raw_ops
 
     def held(self, variable: Any) -> Any:
-        """Return what holds the value of a Keras variable, as the other methods take it."""
-        # The TensorFlow variable within Keras'; its dtype knows types that NumPy has not.
+        """Return the backend's variable inside a Keras variable, for the other methods."""
+        # The TensorFlow variable; its dtypes include types that NumPy lacks.
         return variable.value
 
     def dtype(self, held: Any) -> np.dtype[Any]:
@@ -54,18 +54,18 @@ class Variables:
         return np.dtype(held.dtype.as_numpy_dtype)
 
     def read(self, held: Any) -> Array:
-        """Return the value; on a CPU a window on it, which must be released before the next step.
+        """Return the value; on a CPU as a view, which must be released before the next step.
 
-        Otherwise the backend copies the variable instead of changing it in place.
+        Otherwise the backend copies the variable instead of updating it in place.
         """
         return np.asarray(self._ops.ReadVariableOp(resource=held.handle, dtype=held.dtype))
 
     def gathered(self, held: Sequence[Any]) -> Array | None:
-        """Return all values, flat, one after another, if a GPU joins them; otherwise None."""
+        """Return all values concatenated by the GPU, flat; None without a GPU."""
         del held
 
     def are_finite(self, held: Sequence[Any]) -> bool | None:
-        """Return whether no value is NaN or infinite, as the GPU says; None: there is no GPU."""
+        """Return whether all values are finite, computed on the GPU; None without a GPU."""
         if not held or all("CPU" in each.device for each in held):
             return None
         tf = self._tf
@@ -73,23 +73,23 @@ class Variables:
         return bool(tf.reduce_all(tf.stack(found)))
 
     def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        """Set each value to a copy of its part of `values`, of the variable's shape and dtype."""
+        """Assign copies of `values`, of the variables' shapes and dtypes."""
         for each, value in zip(held, values, strict=True):
             tensor = self._tf.convert_to_tensor(value)
             self._ops.AssignVariableOp(resource=each.handle, value=tensor)
 
     def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        """Subtract from each its part of `values`, of the variable's shape."""
+        """Subtract `values`, of the variables' shapes."""
         for each, value in zip(held, values, strict=True):
             tensor = self._tf.cast(self._tf.convert_to_tensor(value), each.dtype)
             self._ops.AssignSubVariableOp(resource=each.handle, value=tensor)
 
     def window(self, held: Any) -> Array | None:
-        """Return the value's own memory, flat, to be changed in place; None if that cannot be had.
+        """Return a flat, writable view of the variable's memory; None if there is none.
 
-        It must be released before the next step, as what `read` returns. On a GPU there is none,
-        nor for a variable that sparse operations have changed: TensorFlow copies it at each read.
-        TensorFlow may let variables and tensors share memory until one of them changes.
+        Release it before the next step, as for `read`. There is none on a GPU, or after a sparse
+        update, because TensorFlow then copies the variable at each read. Variables and tensors may
+        share memory until one of them changes.
         """
         if "CPU" not in held.device:
             return None
@@ -97,11 +97,11 @@ class Variables:
         if not value.size or value.ctypes.data != again.ctypes.data:
             return None
         memory: Any = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
-        memory.owner = value  # which keeps it alive
+        memory.owner = value  # keeps the memory alive
         return np.frombuffer(memory, value.dtype)
 
     def subtract_at(self, held: Any, offsets: Array, values: Array) -> None:
-        """Subtract (n,) `values` at (n,) `offsets` of the flat value; repeated ones add up."""
+        """Subtract (n,) `values` at (n,) `offsets` of the flat value; repeated offsets add up."""
         changes = values.astype(held.dtype.as_numpy_dtype, copy=False)
         if held.shape.rank:
             places = np.stack(np.unravel_index(offsets, held.shape), axis=1)
@@ -111,9 +111,9 @@ class Variables:
 
 
 class _JaxVariables(Variables):
-    """JAX' arrays do not change: each change is a new array.
+    """Access to variables on JAX, whose arrays are immutable: each update creates a new array.
 
-    NumPy makes it, because JAX would compile a function for each number of places.
+    NumPy computes the update, because JAX would compile a function for each number of offsets.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _JaxVariables(Variables):
         del held
 
     def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
-        # Copies: JAX takes over the memory that it is given, or copies it some time later.
+        # Copy: JAX may reuse the memory of an array, or copy it later.
         self._set(held, [np.array(value) for value in values])
 
     def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
@@ -156,12 +156,12 @@ class _JaxVariables(Variables):
 
 
 class _JaxGpuVariables(_JaxVariables):
-    """Variables in a GPU's memory: one copy of all, and sums where the values are."""
+    """Access to variables in GPU memory: one transfer for all values, and updates on the GPU."""
 
     def __init__(self) -> None:
         super().__init__()
         np_, sharding = self._jax.numpy, self._jax.sharding.SingleDeviceSharding
-        # JAX copies 100 MB to other memory of the host in 80 ms, to pinned memory in 2 (H100).
+        # JAX copies 100 MB to pageable host memory in 80 ms, to pinned memory in 2 ms (H100).
         self._pinned = sharding(self._jax.devices()[0], memory_kind="pinned_host")
         self._joined: Any = self._jax.jit(
             lambda values: np_.concatenate([value.ravel() for value in values])
@@ -181,7 +181,7 @@ class _JaxGpuVariables(_JaxVariables):
 
     def assign(self, held: Sequence[Any], values: Iterable[Array]) -> None:
         self._set(held, [*values])
-        # The owner of what is being copied may change it as soon as this returns.
+        # The caller may change the arrays once this returns.
         self._jax.block_until_ready([each.value for each in held])
 
     def subtract(self, held: Sequence[Any], values: Iterable[Array]) -> None:
@@ -194,7 +194,7 @@ class _JaxGpuVariables(_JaxVariables):
 
 @functools.cache
 def variables() -> Variables:
-    """Return the access to variables of this process' backend."""
+    """Return the access to variables for this process' backend."""
     if backend_name() != "jax":
         return Variables()
     import jax  # pyright: ignore[reportMissingImports]

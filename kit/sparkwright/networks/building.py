@@ -1,4 +1,4 @@
-"""Getting any model ready for a run: from a function, from its first examples, from symbols."""
+"""Prepare a model for a run: call its builder function, create its variables, check its steps."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -33,16 +33,16 @@ from .steps import (
 
 Builder = Callable[[], Any]
 REMEDY = (
-    "Give the class a complete `get_config` (and, if it has a `compile` of its own, "
+    "Give the class a complete `get_config` (and, if it overrides `compile`, "
     "`get_compile_config` and `compile_from_config`); or pass a function that builds and compiles "
-    "the model in place of the model."
+    "the model instead of the model."
 )
 
 _builders: "WeakKeyDictionary[Any, Builder]" = WeakKeyDictionary()
 
 
 def model_of(given: Any) -> Any:
-    """`given` itself, or the model that the function `given` builds and compiles.
+    """Return `given`, or the model that the function `given` builds and compiles.
 
     Raises:
         ConfigurationError: if it is neither a keras.Model nor a function that returns one.
@@ -62,18 +62,18 @@ def model_of(given: Any) -> Any:
 
 
 def builder_of(model: Any) -> Builder | None:
-    """The user's function that built `model`; None: none did."""
+    """The user's function that built `model`, or None."""
     return _builders.get(model)
 
 
 def serialize(model: Any) -> dict[str, Any] | None:
-    """Keras' configuration of `model`, compile settings included.
+    """Serialize `model` and its compile settings with Keras.
 
     Returns:
-        None if Keras has none, and a function of the user's builds the model.
+        The configuration; None if Keras cannot serialize a model that a user function builds.
 
     Raises:
-        ConfigurationError: if Keras has none, with its reason, and there is no function.
+        ConfigurationError: if Keras cannot serialize any other model; it includes Keras' reason.
     """
     import keras
 
@@ -83,45 +83,45 @@ def serialize(model: Any) -> dict[str, Any] | None:
         if builder_of(model) is not None:
             return None
         raise ConfigurationError(
-            f"the model {model.name!r} cannot be written as a configuration, which is how it "
-            f"travels to the workers: {error} {REMEDY}"
+            f"the model {model.name!r} cannot be sent to workers, because Keras cannot serialize "
+            f"it: {error} {REMEDY}"
         ) from error
     return described
 
 
 def prepare(model: Any, layout: Callable[[], Mapping[str, tuple[Any, Shape]]]) -> None:
-    """Create all variables of a compiled model, as Keras does when `fit` begins.
+    """Create all variables of a compiled model, as Keras does at the start of `fit`.
 
     Args:
-        model: a keras.Model; most Sequential and functional ones stay as they are.
-        layout: returns that of the data, see `DataSet.layout`; called only if the model does not
-            know what it takes.
+        model: a keras.Model; most Sequential and functional models are left unchanged.
+        layout: function that returns the data's `DataSet.layout`; called only if the model's
+            input types are unknown.
 
     Raises:
-        ConfigurationError: if the model cannot be described, or built from this data, or
-            `train_step` cannot be traced with it; if Keras' backend cannot train it.
+        ConfigurationError: if the model cannot be serialized or built from this data, if
+            `train_step` cannot be traced, or if Keras' backend cannot train the model.
     """
     backend_for(model)
     traced = must_be_traced(model)
     if traced or not (is_graph(model) or (is_known(model) and is_built(model))):
-        serialize(model)  # refuses a model before Spark looks at data
+        serialize(model)  # raises before Spark reads data
         columns = {name: (str(dtype), shape) for name, (dtype, shape) in layout().items()}
         complete(model, example_from(model, columns), traced=traced)
     if not (overrides(model, "train_step") or signature_of(model).outputs):
         raise ConfigurationError(
             "`call` must take its inputs as one argument: an array, a list or a dict; and "
             f"TensorFlow must be able to trace it. Received: {model.name!r} "
-            f"({type(model).__name__}), where one of both is not so."
+            f"({type(model).__name__}), which violates one of these rules."
         )
 
 
 def complete(model: Any, example: Example, *, traced: bool) -> None:
-    """Create all variables of a model that is to be built from `example`.
+    """Create all variables of a model from `example`.
 
     Args:
         model: a keras.Model.
-        example: what it is built from.
-        traced: whether to trace `train_step`, for the optimizers that it uses.
+        example: names, dtypes and shapes of the data.
+        traced: whether to trace `train_step` to find the optimizers that it uses.
 
     Raises:
         ConfigurationError: if `call` or `train_step` fails.
@@ -131,7 +131,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
     if not is_built(model):
         try:
             _build(model, example)
-        except Exception as error:  # of the user's own code
+        except Exception as error:  # raised by user code
             raise ConfigurationError(
                 f"`call` {where} must take the data's features. Received: "
                 f"{example.group('features')}, with which it fails: {error}"
@@ -139,7 +139,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
     if traced or not (has_call(model) or is_built(model)):
         try:
             trace(model, example)
-        except Exception as error:  # likewise
+        except Exception as error:  # raised by user code
             raise ConfigurationError(
                 f"TensorFlow must be able to trace `train_step` {where}. Received: one that "
                 f"fails: {error}"
@@ -147,7 +147,7 @@ def complete(model: Any, example: Example, *, traced: bool) -> None:
 
 
 def example_as_json(model: Any) -> dict[str, Any] | None:
-    """What `model` is to be built from, JSON-able; None for a model that knows."""
+    """The input types to build `model` from, JSON-serializable; None if none are needed."""
     if not is_known(model) or (is_graph(model) and not is_traced(model)):
         return None
     example = example_of(model)
@@ -155,44 +155,43 @@ def example_as_json(model: Any) -> dict[str, Any] | None:
 
 
 def example_from_json(found: Mapping[str, Any]) -> Example:
-    """What `example_as_json` wrote."""
+    """The inverse of `example_as_json`."""
     columns = ((str(name), str(dtype), tuple(shape)) for name, dtype, shape in found["columns"])
     return Example(form=found["form"], columns=tuple(columns))
 
 
 def is_built(model: Any) -> bool:
-    """Whether all layers have their variables."""
+    """Whether all layers are built."""
     return all(layer.built for layer in model._flatten_layers())
 
 
 def parameter_count(model: Any) -> int:
-    """The numbers that the model's variables hold.
+    """Return the number of elements of the model's weights.
 
     Raises:
-        ConfigurationError: if it has no variables yet.
+        ConfigurationError: if the model is not built.
     """
     if not model.built:
         raise ConfigurationError(
             "a network must be built before its parameters are counted, as for an evaluation or a "
-            f"prediction. Received: {model.name!r} ({type(model).__name__}), which does not know "
-            "the shape of its inputs. Begin it with a `keras.Input`, call `model.build`, or train "
-            "it first."
+            f"prediction. Received: {model.name!r} ({type(model).__name__}), whose input shapes "
+            "are unknown. Start it with a `keras.Input`, call `model.build`, or train it first."
         )
     return int(model.count_params())
 
 
 def check_steps(model: Any, *, validates: bool) -> None:
-    """Refuse a model that a run could not train, or not validate.
+    """Check that a run can train, and with `validates` also validate, the model.
 
     Raises:
-        ConfigurationError: naming the method that is missing; see also `check_loss_weights`.
+        ConfigurationError: if a method is missing; see also `check_loss_weights`.
     """
     check_loss_weights(model)
     wanted = ["train_step", *(["test_step"] if validates else [])]
     for step in wanted:
         if not has_call(model) and not overrides(model, step):
             raise ConfigurationError(
-                f"a model must have a `call`, or a `{step}` of its own. Received: "
+                f"a model must implement `call` or `{step}`. Received: "
                 f"{model.name!r} ({type(model).__name__}) with neither. Add one"
                 f"{', or leave `validation` out' if step == 'test_step' else ''}."
             )
@@ -207,7 +206,7 @@ def _build(model: Any, example: Example) -> None:
         return
     try:
         symbolic(model, example)
-    except Exception:  # `call` may compute with numbers alone
+    except Exception:  # `call` may not support symbolic tensors
         specs = example.group("features")
         zeros = [np.zeros([1, *(n or 1 for n in shape)], dtype) for dtype, shape in specs.values()]
         model(pack(example.form, list(specs), zeros), training=False)

@@ -1,4 +1,4 @@
-"""A compiled Keras model as text or as the function that builds it, so that workers can, too."""
+"""A compiled Keras model as a configuration or a builder function, from which workers build it."""
 
 import contextlib
 import functools
@@ -28,23 +28,22 @@ class ModelDefinition:
 
     Attributes:
         name: the model's name.
-        config: `keras.saving.serialize_keras_object(model)`'s JSON, compile settings included;
-            empty if `builder` takes its place.
-        custom_objects: cloudpickled dict of the user's own layers, losses and metrics, by the name
-            under which the configuration mentions them; made and read only inside one user's Spark
-            session or process tree, by the channel that already carries that user's functions.
-        parameters: how many numbers the model's weights hold.
+        config: JSON of `keras.saving.serialize_keras_object(model)`, with compile settings; empty
+            if `builder` is set.
+        custom_objects: cloudpickled dict of the user's custom layers, losses and metrics, by their
+            names in the configuration. It is written and read only within one user's Spark session
+            or process tree, which already transfers that user's functions.
+        parameters: number of elements of the model's weights.
         policy: Keras' dtype policy of the model; None: unknown.
-        backend: what Keras computes with where the model was built, and on workers.
-        undecayed: which variables are excluded from weight decay, as JSON; "": none.
-        builder: cloudpickled function of the user that builds the model, where no configuration
-            describes it; it travels as `custom_objects` do. Empty: none.
-        layout: (name, dtype, shape) of each variable, then the optimizers' classes, if there is a
-            `builder`.
-        example: what a subclassed model is built from; None: not needed.
-        traced: whether a trace of `train_step` tells which optimizers it uses.
-        outputs: names of a Sequential or functional model's outputs: Keras gives a layer without a
-            name of its own another one each time.
+        backend: Keras' backend where the model was built, and on workers.
+        undecayed: variables excluded from weight decay, as JSON; "": none.
+        builder: cloudpickled user function that builds the model, if the configuration does not
+            describe it completely. Empty: none. It is transferred like `custom_objects`.
+        layout: with `builder`, (name, dtype, shape) of each variable, then the optimizers' classes.
+        example: input types from which a subclassed model is built; None: not needed.
+        traced: whether the optimizers in use are found by tracing `train_step`.
+        outputs: output names of a Sequential or functional model, because Keras generates a new
+            name for an unnamed layer at each build.
     """
 
     name: str
@@ -62,9 +61,9 @@ class ModelDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same definition: replicas are kept and found again by it.
+        """Hash of the definition, by which workers cache replicas.
 
-        How weights begin does not count: they come from the driver.
+        Initializers are left out, because the driver sends the weights.
         """
         code = self.custom_objects + self.builder
         if self.example is not None:
@@ -74,10 +73,10 @@ class ModelDefinition:
 
     @property
     def architecture(self) -> str:
-        """The same for networks built by the same code, also in another process.
+        """Hash of the architecture, equal for models built by the same code in any process.
 
-        Unlike the `fingerprint` it leaves out names, which Keras counts on within a process, and
-        the code of custom layers. Of a model with a `builder` its variables count.
+        Unlike `fingerprint`, it leaves out the code of custom layers and the names, which Keras
+        numbers per process. With a `builder`, it is the hash of `layout`.
         """
         if self.builder:
             content = json.dumps(self.layout)
@@ -94,16 +93,18 @@ class ModelDefinition:
 
     @classmethod
     def of(cls, model: Any) -> "ModelDefinition":
-        """Describe a built and compiled model: by its configuration, or the function that built it.
+        """Describe a built and compiled model by its configuration, or by its builder function.
 
-        A subclassed model is built once more here, to check that it gets the same variables.
+        A subclassed model is built a second time to check that it gets the same variables.
 
         Raises:
-            ConfigurationError: if Keras cannot describe it (a subclassed model without
-                `get_config`, a lambda as a loss, ...), or builds another model from what it
-                describes, and there is no function either; the message carries the reason. Or if a
-                preprocessing layer has not been adapted; if Keras' backend is neither TensorFlow
-                nor JAX, or JAX and an input is text or a step the model's own.
+            ConfigurationError:
+                - Keras cannot serialize the model (a subclassed model without `get_config`, a
+                  lambda as a loss, ...) or rebuilds a different one, and no builder is known.
+                - The builder function returns different models.
+                - A preprocessing layer has not been adapted.
+                - Keras' backend is neither TensorFlow nor JAX.
+                - The backend is JAX, and an input is text or the model overrides a step.
         """
         import cloudpickle
 
@@ -112,7 +113,7 @@ class ModelDefinition:
         chooser = getattr(getattr(model, "optimizer", None), "_optimizer_map", None)
         if builder is None and getattr(chooser, "__name__", "") == "<lambda>":
             raise ConfigurationError(
-                "the function of a MultiOptimizer must have a name, by which workers find it. "
+                "the function of a MultiOptimizer must have a name, so that workers can find it. "
                 "Received: a lambda. Write it with `def`, or use an OptimizerMap."
             )
         with adapted_in_config(model):
@@ -133,7 +134,7 @@ class ModelDefinition:
         if builder is None:
             raise ConfigurationError(
                 f"workers must be able to build the model {model.name!r} again. Received: a "
-                f"{type(model).__name__} of whose configuration Keras makes another model: "
+                f"{type(model).__name__} from whose configuration Keras builds another model: "
                 f"{reason} {REMEDY}"
             )
         built = replace(
@@ -147,13 +148,13 @@ class ModelDefinition:
         if reason := _difference(model, built):
             raise ConfigurationError(
                 "the function that builds the model must build the same one each time. Received: "
-                f"one for {model.name!r}, of which the second differs: {reason}"
+                f"a function for {model.name!r} whose second model differs: {reason}"
             )
         return built
 
     @classmethod
     def of_layer(cls, layer: Any) -> "ModelDefinition":
-        """Describe a preprocessing layer, without what it was adapted to."""
+        """Describe a preprocessing layer without its adapted state."""
         return cls._configured(layer, serialize(layer), parameters=0)
 
     @classmethod
@@ -177,12 +178,12 @@ class ModelDefinition:
         )
 
     def build(self) -> Any:
-        """Build and compile the model again, with fresh weights.
+        """Build and compile the model with newly initialized weights.
 
         Raises:
             ConfigurationError: if the user's function returns no model, or the model's variables
                 cannot be created.
-            Exception: what else a user's layer raises while it is built.
+            Exception: any error that a custom layer raises while it is built.
         """
         import cloudpickle
         import keras
@@ -194,13 +195,13 @@ class ModelDefinition:
                 rename_outputs(model, self.outputs)
             else:
                 with warnings.catch_warnings():
-                    if self.example is not None:  # what is not built, or not compiled, is noticed
+                    if self.example is not None:  # Keras warns of an unbuilt model; built below
                         warnings.simplefilter("ignore", UserWarning)
                     config = json.loads(self.config)
                     compiled = config.get("compile_config")
                     model = keras.saving.deserialize_keras_object(config, safe_mode=False)
                     if rename_outputs(model, self.outputs) and compiled:
-                        model.compile_from_config(compiled)  # losses go by these names
+                        model.compile_from_config(compiled)  # losses are keyed by output names
                 freeze_parts(model, config.get("frozen", {}))
             if self.example is not None:
                 complete(model, self.example, traced=self.traced)
@@ -209,27 +210,27 @@ class ModelDefinition:
 
 
 def _is_plain(model: Any) -> bool:
-    """Whether a model's configuration says all that there is to say of its variables."""
+    """Whether a model's configuration determines all its variables."""
     import keras
 
     if is_traced(model) or overrides(model, "compile"):
         return False
     layers = list(model._flatten_layers())
     if any(getattr(layer, "quantization_mode", None) == "float8" for layer in layers):
-        return False  # `quantize` puts variables last that are built before others
+        return False  # `quantize` changes the order of variables
     return all(is_graph(x) for x in layers if isinstance(x, keras.Model))
 
 
 def _difference(model: Any, definition: ModelDefinition) -> str:
-    """How the model that `definition` builds differs from `model`; empty: in nothing."""
+    """The first difference between `model` and the model that `definition` builds; empty: none."""
     if overrides(model, "compile") and not (
         definition.builder or overrides(model, "compile_from_config")
     ):
-        return "not with what its own `compile` was given."
+        return "the arguments of its own `compile` are not restored."
     try:
         other = definition.build()
         mine, theirs = _groups(model), _groups(other)
-    except Exception as error:  # of the user's own code
+    except Exception as error:  # raised by user code
         return [type(error).__name__, *str(error).strip().splitlines()][-1]
     for what, variables in mine.items():
         if variables != theirs[what]:
@@ -260,10 +261,9 @@ def _shortened(values: Sequence[Any]) -> str:
 
 @contextlib.contextmanager
 def dtype_policy(name: str | None) -> Generator[None]:
-    """Make `name` this thread's default policy for the block; None: leave it.
+    """Set Keras' default dtype policy within the block; None: keep the current one.
 
-    Whether an optimizer scales the loss depends on it, so a model that was compiled under another
-    one has other variables.
+    Loss scaling, and with it the optimizer's variables, depend on the policy at compile time.
     """
     import keras
 
@@ -278,7 +278,7 @@ def dtype_policy(name: str | None) -> Generator[None]:
         keras.config.set_dtype_policy(before)
 
 
-@functools.lru_cache(maxsize=16)  # asked for with every block of an evaluation
+@functools.lru_cache(maxsize=16)  # needed for every block of an evaluation
 def _fingerprint(config: str, custom_objects: bytes, rest: str) -> str:
     text = json.dumps(_without_initializers(config), sort_keys=True)
     text += f"\0{rest}\0"

@@ -1,4 +1,4 @@
-"""A Keras model as rows to look at, and as a network's values if these can hold it."""
+"""Convert a Keras model to layer rows for display, and to a NetworkSpec for editing."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from .spec import LayerSpec, NetworkSpec, OptimizerSpec, OutputSpec
 from .training import OWN_METRICS, Task, defaults_for, loss_kind, plain_name
 
 T = TypeVar("T")
-# Not part of what a layer does, or not kept by a network's values.
-_UNSAID = {
+# Settings that do not affect the computation, or that a NetworkSpec does not hold.
+_IGNORED_SETTINGS = {
     *("name", "seed", "dtype", "batch_shape", "batch_input_shape", "build_config"),
     *("registered_name", "module", "sparse", "ragged", "optional"),
 }
@@ -29,24 +29,24 @@ _TASKS: dict[str, Task] = {"softmax": "classification", "sigmoid": "binary"}
 
 
 def describe_model(model: Any) -> NetworkSpec:
-    """The values of which `build` would make a model like `model`, without its weights.
+    """Describe `model` as a NetworkSpec, without its weights.
 
     Args:
-        model: a Sequential or functional `keras.Model` of layers of Keras, or registered ones.
+        model: a Sequential or functional `keras.Model` of Keras' layers or registered ones.
 
     Raises:
-        ConfigurationError: naming the layer or setting that a network's values cannot hold.
+        ConfigurationError: if a NetworkSpec cannot hold a layer or setting; the message names it.
     """
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise ConfigurationError(
             f"the model {_name(model)!r} must be a built Sequential or functional model. "
-            f"Received: {type(model).__name__}. Its layers can still be looked at."
+            f"Received: {type(model).__name__}. `view_model` shows its layers."
         )
     uses = uses_of(model)
     described = {
         layer.name: _described(layer, uses.get(layer.name, [])) for layer in layers_of(model)
     }
-    # In the order in which the model takes arrays.
+    # Inputs in the order of the model's arguments.
     inputs = [made_by(tensor).name for tensor in functional(model).inputs]
     if inputs != [name for name in described if name in inputs]:
         described = {name: described[name] for name in (*inputs, *described)}
@@ -68,18 +68,17 @@ def describe_model(model: Any) -> NetworkSpec:
 
 
 def view_model(model: Any) -> NetworkAnalysis:
-    """The layers of a model with shapes, parameters and connections, as far as Keras knows them.
+    """List the layers of any model with shapes, parameters and connections.
 
-    Also of models with layers of one's own, models within models, and subclassed ones; what cannot
-    be found out is None. The layers of a model within the model are one row.
+    Values that Keras does not provide are None. A nested model is one row.
 
     Args:
-        model: a `keras.Model`.
+        model: any `keras.Model`, with custom layers or subclassed as well.
     """
     uses = _found(lambda: uses_of(model), dict[str, list[Use]]())
     layers = _found(lambda: layers_of(model), [])
     rows = tuple(_row(index, layer, uses) for index, layer in enumerate(layers))
-    problems = () if rows else ("Keras tells no layers of this model.",)
+    problems = () if rows else ("Keras lists no layers of this model.",)
     if any(row.parameters is None for row in rows):
         problems = ("Some layers are not built: train or call the model once to see shapes.",)
     return NetworkAnalysis(rows=rows, problems=problems)
@@ -103,10 +102,10 @@ def _row(index: int, layer: Any, uses: Mapping[str, Sequence[Use]]) -> LayerAnal
 
 
 def _found(find: Callable[[], T], otherwise: T) -> T:
-    """What Keras' attributes tell; where they lack it, nothing is shown."""
+    """The result of `find`, or `otherwise` if it raises."""
     try:
         return find()
-    except Exception:  # not connected, not built, called several times, of the user's own
+    except Exception:  # the layer is not connected, not built, or called several times
         return otherwise
 
 
@@ -132,10 +131,10 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
         raise ConfigurationError(f"{where} is not among the layers that can be edited.")
     if len(uses) > 1:
         raise ConfigurationError(f"{where} is used {len(uses)} times, which cannot be edited.")
-    if uses and uses[0].said:
+    if uses and uses[0].argument:
         raise ConfigurationError(
-            f"{where} cannot be edited: it is called with {uses[0].said}. "
-            "Call it without to edit it."
+            f"{where} cannot be edited: it is called with {uses[0].argument}. "
+            "Call it without this argument to edit it."
         )
     inputs = uses[0].sources if uses else ()
     if kind.separately and len(set(inputs)) == 1:
@@ -147,7 +146,7 @@ def _described(layer: Any, uses: Sequence[Use]) -> LayerSpec:
             return spec
         spec = _shortest(kind, spec)
         difference = _difference(make(layer_call(spec)), layer)
-    except Exception as error:  # what Keras raises for options that a spec cannot hold
+    except Exception as error:  # raised by Keras for options that a spec cannot hold
         raise ConfigurationError(f"{where} cannot be edited: {keras_text(error)}") from error
     if difference:
         raise ConfigurationError(f"{where} cannot be edited: it has {difference}.")
@@ -164,7 +163,7 @@ def _options_of(kind: LayerKind, layer: Any) -> dict[str, Any]:
         found |= dict(_options_in(config["layer"]["config"])) | {"cell": inside.name}
     single = {option.name for option in kind.options if option.kind == "int"}
     return {
-        # Keras makes a list of one axis.
+        # Keras converts a single axis to a list.
         name: value[0] if name in single and isinstance(value, list | tuple) else value
         for name, value in found.items()
         if kind.option(name) is not None
@@ -172,7 +171,7 @@ def _options_of(kind: LayerKind, layer: Any) -> dict[str, Any]:
 
 
 def _options_in(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The options that a layer's configuration says; what they cannot hold is left out."""
+    """Yield the options in a layer's configuration; settings without an option are left out."""
     for name, value in config.items():
         weight, _, what = name.rpartition("_")
         inner = value.get("config") if isinstance(value, Mapping) else None
@@ -187,7 +186,7 @@ def _options_in(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _shortest(kind: LayerKind, spec: LayerSpec) -> LayerSpec:
-    """The layer without options that Keras derives from others, such as strides from a window."""
+    """Drop options that Keras derives from others, such as strides from the pool size."""
     whole = _flat(make(layer_call(spec)).get_config())
     for name in [name for name in spec.options if name not in kind.required]:
         fewer = {key: value for key, value in spec.options.items() if key != name}
@@ -198,11 +197,11 @@ def _shortest(kind: LayerKind, spec: LayerSpec) -> LayerSpec:
 
 
 def _difference(made: Any, theirs: Any) -> str:
-    """The first setting of a thing of Keras that another one made alike has not; empty: none."""
+    """The first setting of Keras object `theirs` that differs in `made`; empty: none."""
     mine, given = _flat(made.get_config()), _flat(theirs.get_config())
     for name in sorted(mine.keys() | given.keys(), key=lambda name: (name not in given, name)):
         if name.endswith("attention_axes") and given.get(name) in (None, [], [1]):
-            continue  # what Keras makes of None when it builds the layer
+            continue  # Keras replaces None when it builds the layer
         if mine.get(name) != given.get(name):
             return f"{name}={given.get(name)!r:.80}"
     dtype = getattr(getattr(theirs, "dtype_policy", None), "name", None)
@@ -216,13 +215,13 @@ def _flat(value: Any, before: str = "") -> dict[str, Any]:
     if isinstance(value, Mapping):
         found: dict[str, Any] = {}
         for name, inner in value.items():
-            if name not in _UNSAID:
+            if name not in _IGNORED_SETTINGS:
                 found |= _flat(inner, f"{before}.{name}" if before else str(name))
         return found
-    if isinstance(value, float):  # without the digits that a float32 variable has added
+    if isinstance(value, float):  # drop digits beyond the precision of float32
         return {before: float(f"{value:.7g}")}
     plain = list(value) if isinstance(value, tuple) else value
-    # Some layers make a list of one axis when they are built.
+    # Some layers convert a single axis to a list when they are built.
     is_axis = before == "axis" and isinstance(plain, list) and len(plain) == 1
     return {before: plain[0] if is_axis else plain}
 
@@ -231,7 +230,7 @@ def _flat(value: Any, before: str = "") -> dict[str, Any]:
 
 
 def _training(model: Any, spec: NetworkSpec) -> dict[str, Any]:
-    """Task, outputs and optimizer; what is not compiled takes what fits."""
+    """Task, outputs and optimizer; defaults for a model that is not compiled."""
     compiled, optimizer = getattr(model, "_compile_config", None), getattr(model, "optimizer", None)
     config: Any = {} if compiled is None or optimizer is None else compiled.config
     if config.get("weighted_metrics"):
@@ -288,7 +287,7 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
 
 
 def _names(value: Any) -> Any:
-    """Keras' names of losses and metrics, in whatever they are nested."""
+    """Replace losses and metrics in nested lists and dicts by Keras' names."""
     import keras
 
     if value is None or isinstance(value, str | int | float):
@@ -308,7 +307,7 @@ def _names(value: Any) -> Any:
     if kind is not value:
         made = kind()
         difference = _difference(made, value)
-        # Keras adds a number to a name that it has given before.
+        # Keras numbers repeated names.
         names = {re.sub(r"_\d+$", "", each.name) for each in (made, value)}
         if not difference and isinstance(value, keras.Metric) and len(names) > 1:
             difference = f"name={value.name!r}"
@@ -340,7 +339,7 @@ def _optimizer(optimizer: Any) -> OptimizerSpec:
 
 
 def _seed(model: Any) -> int | None:
-    """The seed of the first random source, if the others count up from it."""
+    """The smallest seed of the random sources, if their seeds are consecutive."""
     found = sorted(seed for layer in layers_of(model) for seed in _seeds(layer.get_config()))
     return found[0] if found and found == [found[0] + n for n in range(len(found))] else None
 
@@ -350,5 +349,5 @@ def _seeds(config: Any) -> Iterator[int]:
         for name, value in config.items():
             if name == "seed" and isinstance(value, int):
                 yield value
-            elif name != "backward_layer":  # begins as the other one
+            elif name != "backward_layer":  # has the seeds of the forward layer
                 yield from _seeds(value)

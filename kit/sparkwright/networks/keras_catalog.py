@@ -1,7 +1,7 @@
-"""Layers and optimizers of the installed Keras, and registered ones: options from signatures.
+"""Catalog of Keras and registered layers and optimizers, with options read from signatures.
 
-Everything here loads Keras when it is called, which takes seconds the first time; `is_loaded` and
-`load` let an interface do that beside its thread.
+Every function here except `is_loaded` and `load_problem` imports Keras, which takes seconds the
+first time. An interface calls `load` on a background thread.
 """
 
 import inspect
@@ -26,8 +26,8 @@ from ._keras_options import (
 from .palette import OPTIMIZER_SENTENCES, PALETTE, STARTS, Group, group_of
 from .training import OWN_METRICS
 
-# Layers whose arguments no plain value can hold (functions, other layers, files), abstract classes,
-# and layers whose state is learned before training.
+# Layers whose arguments are not plain values (functions, other layers, files), abstract classes,
+# and layers that must be adapted before training.
 _NOT_OFFERED = {
     *("Wrapper", "Lambda", "InputLayer", "TFSMLayer", "FlaxLayer", "JaxLayer"),
     *("TorchModuleWrapper", "RNN", "StackedRNNCells", "LSTMCell", "GRUCell", "SimpleRNNCell"),
@@ -39,13 +39,13 @@ _BASES = {"layers": "Layer", "optimizers": "Optimizer", "losses": "Loss", "metri
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """One class of Keras, or of the user.
+    """A class of Keras, or a registered class of the user.
 
     Attributes:
-        name: the class in Keras, or the name under which a class of the user is registered.
-        sentence: of a layer, the summary of its documentation; when to choose an optimizer.
-        options: in the order of the class' arguments.
-        made_by: the class itself; None: `keras.Input`.
+        name: class name in Keras, or registered name of a user's class.
+        sentence: first paragraph of a layer's docstring, or when to choose an optimizer.
+        options: in the order of the constructor's arguments.
+        made_by: the class; None for `keras.Input`.
         required: names of the options without a default.
     """
 
@@ -57,23 +57,23 @@ class Kind:
 
     @property
     def is_registered(self) -> bool:
-        """Whether it is a class of the user, and not one of Keras' own."""
+        """Whether the class is the user's, not Keras' own."""
         return self.made_by is not None and not self.made_by.__module__.startswith("keras.")
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The value of each option that is not given; what a form begins with."""
+        """Option name -> default value."""
         return {option.name: option.default for option in self.options}
 
     def option(self, name: str) -> Option | None:
-        """The option of that name; None: there is none."""
+        """The option with this name, or None."""
         return next((option for option in self.options if option.name == name), None)
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Check bounds and flags, which Keras does not always do.
+        """Check bounds and flags, because Keras does not always do so.
 
         Raises:
-            ConfigurationError: naming the option, the rule and the value.
+            ConfigurationError: if a value is invalid.
         """
         for option in self.options:
             bounds = (option.minimum, option.maximum, option.above, option.below)
@@ -83,7 +83,7 @@ class Kind:
                 option.check(options[option.name])
 
     def tidy(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options without those that equal Keras' defaults; equal sizes as one integer."""
+        """Drop options that equal their defaults, and shorten equal sizes to one integer."""
         defaults = self.defaults
         short = {name: self._short(name, value) for name, value in options.items()}
         return {
@@ -105,21 +105,21 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizerKind(Kind):
-    """One class of optimizers."""
+    """A class of optimizers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayerKind(Kind):
-    """One class of layers.
+    """A class of layers.
 
     Attributes:
-        group: where a list of layers shows it.
-        takes: how many inputs at least and at most; None: any number.
-        separately: whether several inputs are arguments of their own, not a list.
-        inner: the class that it wraps, or the name of the option that says which.
-        outer: with `inner`: names of the options that are the wrapper's own.
-        seeded_by: options that bring chance into training unless they are 0; None: the class has
-            no seed.
+        group: group of the layer in a palette.
+        takes: minimum and maximum number of inputs; None: no maximum.
+        separately: whether inputs are passed as separate arguments instead of a list.
+        inner: the wrapped class, or the name of the option that selects it; None for other layers.
+        outer: for a wrapper, names of the wrapper's own options.
+        seeded_by: options that make training random unless they are 0; None: the class has no
+            seed.
     """
 
     group: Group
@@ -131,12 +131,12 @@ class LayerKind(Kind):
 
     @property
     def starts(self) -> dict[str, Any]:
-        """Values for the options without a default, as a new layer has them."""
+        """Initial values of a new layer's required options."""
         return {name: STARTS[name] for name in self.required if name in STARTS}
 
 
 def is_loaded() -> bool:
-    """Whether Keras is imported, so that nothing here has to wait for it."""
+    """Whether Keras is fully imported."""
     keras = sys.modules.get("keras")
     return keras is not None and not getattr(keras.__spec__, "_initializing", False)
 
@@ -145,7 +145,7 @@ def load() -> None:
     """Import Keras.
 
     Raises:
-        Whatever importing it raises; `load_problem` tells it from then on.
+        Exception: if the import fails; `load_problem` then returns the reason.
     """
     try:
         import keras  # pyright: ignore[reportUnusedImport]  # noqa: F401
@@ -159,12 +159,12 @@ _problems: list[str] = []  # of the last attempt to load Keras
 
 
 def load_problem() -> str | None:
-    """Why Keras could not be loaded, in one sentence; None: it could, or nobody has tried."""
+    """Why the last `load` failed, in one sentence; None if it succeeded or was not called."""
     return next(iter(_problems), None)
 
 
 def layer_kind(name: str) -> LayerKind | None:
-    """The class of layers of that name; None: Keras has none, and none is registered.
+    """The layer class with this name; None if Keras has none and none is registered.
 
     Example:
         >>> layer_kind("Dense").required
@@ -177,7 +177,7 @@ def layer_kind(name: str) -> LayerKind | None:
 
 
 def layer_kinds(group: Group | None = None) -> tuple[LayerKind, ...]:
-    """The classes of layers of `group`; None: all, group by group, registered ones last.
+    """The layer classes of `group`; None: all classes by group, registered ones last.
 
     Example:
         >>> [kind.name for kind in layer_kinds("core")][:2]
@@ -189,12 +189,12 @@ def layer_kinds(group: Group | None = None) -> tuple[LayerKind, ...]:
 
 
 def optimizer_kind(name: str) -> OptimizerKind | None:
-    """The class of optimizers of that name; None: there is none."""
+    """The optimizer class with this name, or None."""
     return next((kind for kind in optimizer_kinds() if kind.name == name), None)
 
 
 def optimizer_kinds() -> tuple[OptimizerKind, ...]:
-    """Every class of optimizers; common ones first, registered ones last."""
+    """All optimizer classes: common ones first, registered ones last."""
     own = (_optimizer_kind(name, made_by) for name, made_by in _registered("optimizers").items())
     return (*_keras_optimizers(), *own)
 
@@ -207,7 +207,7 @@ def _keras_optimizers() -> tuple[OptimizerKind, ...]:
 
 
 def names_of(what: Literal["losses", "metrics"]) -> tuple[str, ...]:
-    """Keras' names of the losses or metrics that need no argument; registered ones last."""
+    """Keras' names of the losses or metrics without required arguments; registered ones last."""
     return (*_keras_names(what), *_registered(what))
 
 
@@ -222,7 +222,7 @@ def _keras_names(what: str) -> tuple[str, ...]:
 
 
 def refusal(what: str, name: str) -> Exception | None:
-    """What Keras says of one of the "losses" or "metrics" that it cannot make; None: it can."""
+    """The error that Keras raises for the name of a loss or metric; None if the name is valid."""
     import keras
 
     if name not in keras.saving.get_custom_objects() and name not in OWN_METRICS:
@@ -237,7 +237,7 @@ def refusal(what: str, name: str) -> Exception | None:
 
 
 def _classes(what: str) -> dict[str, Any]:
-    """The classes in a module of Keras that are derived from its base, by name."""
+    """Name -> class, for the subclasses of the base class of a Keras module."""
     import keras
 
     module = getattr(keras, what)
@@ -253,7 +253,7 @@ def _classes(what: str) -> dict[str, Any]:
 
 
 def _registered(what: str) -> dict[str, Any]:
-    """What the user registered by `keras.saving.register_keras_serializable`."""
+    """Name -> object registered by `keras.saving.register_keras_serializable`."""
     import keras
 
     base = getattr(getattr(keras, what), _BASES[what])
@@ -273,13 +273,13 @@ def _keras_layers() -> Mapping[str, LayerKind]:
     found = {
         name: _layer_kind(name, made_by)
         for name, made_by in _classes("layers").items()
-        # Not another name of the same class.
+        # Skip aliases of a class.
         if made_by.__name__ == name or not hasattr(keras.layers, made_by.__name__)
     }
     found["Input"] = LayerKind(
         name="Input",
         group="core",
-        sentence="Shape of one example, without the axis of the minibatch.",
+        sentence="Shape of one example, without the batch axis.",
         options=(shape_option(), choice_option("Input", "dtype", "float32")),
         takes=(0, 0),
         required=("shape",),
@@ -317,7 +317,7 @@ def _layer_kind(name: str, made_by: Any) -> LayerKind:
 
 
 def _wrapping(kind: LayerKind, wrapped: str, *cell: Option) -> LayerKind:
-    """The kind with the options of the layer that it wraps, which `cell` chooses."""
+    """Add the options of the wrapped layer to a wrapper; `cell` is the option that selects it."""
     import keras
 
     inside = _layer_kind(wrapped, getattr(keras.layers, wrapped))

@@ -1,4 +1,4 @@
-"""The Keras model that is saved around a network, which takes raw features and reverts outputs."""
+"""Wrap a network in a Keras model that normalizes raw features and reverts scaled outputs."""
 
 import warnings
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparkwright.data.scales import ColumnScale, Scales
 
 NormalizerPlace = Literal["inside", "beside"]
-# By these names a model is recognized that normalizes already.
+# Prefix of the added layers, by which a model with a normalizer inside is recognized.
 _PREFIX = "sparkwright_normalizer"
 _HALVES = ("float16", "bfloat16")
 
@@ -23,16 +23,16 @@ _HALVES = ("float16", "bfloat16")
 def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, Any]:
     """Describe a Keras model that normalizes raw features, calls `model`, and reverts its outputs.
 
-    It consists of `model` and of Keras' own layers, which have no weights: their numbers are part
-    of the description. Inputs, outputs and their names are those of `model`. Steps that a Masking
-    layer leaves out stay as they are, as they do in training.
+    The added layers are Keras' own and have no weights: scales are constants in the configuration.
+    Inputs, outputs and their names are those of `model`. Steps that a Masking layer skips are not
+    normalized, as in training.
 
     Returns:
-        What `keras.saving.serialize_keras_object` makes of it, not compiled. Its layer of the name
+        The configuration from `keras.saving.serialize_keras_object`, not compiled. Its layer named
         `model.name` is `model`.
 
     Raises:
-        ConfigurationError: if there is no such model, with the reason and the alternative.
+        ConfigurationError: if the normalizer cannot be expressed as such layers.
     """
     import keras
 
@@ -41,7 +41,7 @@ def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, 
         raise _refused(model, "it is neither Sequential nor functional, or not built yet")
     if type(model).compile is not keras.Model.compile:
         raise _refused(model, "its class has a `compile` of its own")
-    # A call adds a node to the model, which would stay for good.
+    # A call adds a node to the model permanently; remove it.
     nodes = len(model._inbound_nodes)
     try:
         around = _Around(model, normalizer._scales())  # pyright: ignore[reportPrivateUsage]
@@ -50,17 +50,17 @@ def describe_with_normalizer(model: Any, normalizer: "Normalizer") -> dict[str, 
     except ConfigurationError:
         raise
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise _refused(model, f"Keras says: {error}") from error
+        raise _refused(model, f"Keras raises: {error}") from error
     finally:
         del model._inbound_nodes[nodes:]
     return described
 
 
 def refuse_second_normalizer(model: Any) -> None:
-    """Refuse a model that normalizes already.
+    """Check that `model` does not already contain its normalizer.
 
     Raises:
-        ConfigurationError: if `model` was saved with its normalizer inside and read by Keras alone.
+        ConfigurationError: if `model` was saved with its normalizer inside and loaded by Keras.
     """
     if any(layer.name.startswith(_PREFIX) for layer in getattr(model, "layers", ())):
         raise ConfigurationError(
@@ -72,9 +72,9 @@ def refuse_second_normalizer(model: Any) -> None:
 
 
 def place_for(model: Any, normalizer: "Normalizer | None") -> NormalizerPlace:
-    """Where the normalizer goes in files that a run writes on its own: "inside" if possible.
+    """Where a run saves the normalizer: "inside" the model if possible, else "beside" it.
 
-    Warns if it is not.
+    Warns if "inside" is not possible.
     """
     if normalizer is not None:
         try:
@@ -89,7 +89,7 @@ def place_for(model: Any, normalizer: "Normalizer | None") -> NormalizerPlace:
 
 
 class _Around:
-    """The graph around one model."""
+    """Builds the graph around one model."""
 
     def __init__(self, model: Any, steps: "Sequence[Scales]") -> None:
         import keras
@@ -106,7 +106,7 @@ class _Around:
         self._mask_values = self._find_mask_values() if any(self._scaled_inputs.values()) else {}
 
     def graph(self) -> tuple[Any, Any]:
-        """The inputs and the outputs, nested as those of the model."""
+        """Return the inputs and outputs, in the model's structure."""
         raw = self._map(self._raw, self._inputs)
         found = self._model(self._map(self._normalized, self._inputs, raw))
         names = iter(output_names(self._model))
@@ -141,7 +141,7 @@ class _Around:
         names: list[str] = [tensor.name for tensor in self._model.inputs]
         orders: list[tuple[str, ...]] = [tuple(step.features) for step in steps if step.features]
         fitted = list(dict.fromkeys(name for order in orders for name in order))
-        # Several normalizers may name inputs in another order than the data has.
+        # Several normalizers may list inputs in different orders.
         known = self._pairs("inputs", names, fitted, in_order=len(set(orders)) <= 1)
         found: dict[str, list[ColumnScale]] = {}
         for own in names:
@@ -151,7 +151,7 @@ class _Around:
         return found
 
     def _find_mask_values(self) -> dict[str, float]:
-        """Input name -> value by which a Masking layer finds the steps to leave out."""
+        """Input name -> `mask_value` of the Masking layer that reads the input."""
         found: dict[str, float] = {}
         for layer in self._model._flatten_layers(include_self=False):
             if not isinstance(layer, self._layers.Masking):
@@ -170,7 +170,7 @@ class _Around:
     def _reverted(self, output: Any, name: str) -> Any:
         scales = self._scaled_outputs.get(name, [])
         if scales:
-            # Keras' own conversion within a Rescaling layer would lose a mask.
+            # The conversion inside a Rescaling layer would lose a mask.
             output = self._layers.Identity(dtype="float64")(output)
         for number, scale in reversed(list(enumerate(scales))):
             output = self._line(output, scale, f"revert_{name}_{number}", revert=True)
@@ -179,7 +179,7 @@ class _Around:
         if scales and not is_float:
             raise _refused(self._model, f"its output {name!r} is of {dtype}")
         if not is_float or (scales and dtype in _HALVES):
-            dtype = "float32"  # which integers do not mind
+            dtype = "float32"
         return self._layers.Identity(dtype=dtype, name=name)(output)
 
     def _dtype_of_output(self, name: str) -> Any:
@@ -206,7 +206,7 @@ class _Around:
         dtype: str = "float64",
         revert: bool = False,
     ) -> Any:
-        """`scale` as one layer, which computes in `dtype`."""
+        """Apply `scale`, or its inverse, as one layer that computes in `dtype`."""
         if not _fits(scale, tuple(tensor.shape)):
             raise _refused(
                 self._model,
@@ -222,7 +222,7 @@ class _Around:
             chosen = np.isin(np.arange(slope.shape[-1]), scale.columns)
             slope, offset = np.where(chosen, slope, 1.0), np.where(chosen, offset, 0.0)
         if len(tensor.shape) > 2 and slope.ndim < 3:
-            # With three axes, Keras multiplies by the last one in every image data format.
+            # With three axes, Keras broadcasts along the last one in every image data format.
             slope = slope.reshape((1,) * (3 - slope.ndim) + slope.shape)
         layer = self._layers.Rescaling(slope, offset, dtype=dtype, name=f"{_PREFIX}_{name}")
         return layer(tensor)
@@ -230,7 +230,7 @@ class _Around:
     def _pairs(
         self, what: str, names: Sequence[str], fitted: Sequence[str], *, in_order: bool
     ) -> dict[str, str]:
-        """Name in the model -> name that the normalizer was fitted to, as in training."""
+        """Name in the model -> name in the normalizer, matched as in training."""
         if set(fitted) <= set(names):
             return {name: name for name in fitted}
         if in_order and len(fitted) == len(names) and not set(fitted) & set(names):
@@ -243,7 +243,7 @@ class _Around:
 
 
 def _computed_in(scales: "Sequence[ColumnScale]", dtype: str) -> str:
-    """Where nothing is subtracted, as in images, float32 is as good as float64."""
+    """Dtype of the computation: float32 suffices if no shift is subtracted, as for images."""
     is_exact = dtype != "float64" and not any(scale.shift.any() for scale in scales)
     return "float32" if is_exact else "float64"
 
@@ -261,7 +261,7 @@ def _fits(scale: "ColumnScale", shape: Sequence[int | None]) -> bool:
 
 def _refused(model: Any, why: str) -> ConfigurationError:
     return ConfigurationError(
-        "a normalizer is saved inside a model as Keras' own layers before and behind it. Received: "
-        f"{model.name!r}, where that is not possible: {why}. Save with "
+        "a normalizer inside a model must be expressible as Keras layers before and after it. "
+        f"Received: {model.name!r}, where this is not possible: {why}. Save with "
         '`normalizer="beside"`: Sparkwright then applies it after loading; Keras alone does not.'
     )

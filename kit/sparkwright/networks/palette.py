@@ -1,6 +1,6 @@
-"""Common layers of Keras, and what people read about options and optimizers. Pure.
+"""Common Keras layers by group, and help texts for options and optimizers. Imports no Keras.
 
-The installed Keras decides which layers and options exist; others have no help.
+The installed Keras determines which layers and options exist; options missing here have no help.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Group = Literal[
     "other",
 ]
 
-# Common layers by group, in the order of the list in the builder; all others of Keras follow.
+# Common layers by group, in the builder's order; the remaining layers of Keras follow.
 PALETTE: Mapping[Group, tuple[str, ...]] = MappingProxyType(
     {
         "core": (
@@ -58,13 +58,13 @@ PALETTE: Mapping[Group, tuple[str, ...]] = MappingProxyType(
 
 
 class Help(NamedTuple):
-    """What a form shows about an option.
+    """Label and help text of an option.
 
     Attributes:
         advice: what to choose, in one sentence.
-        label: default: the name of the option.
-        none_text: what None means.
-        kind: where the signature of the class does not tell it; default: it does.
+        label: empty: derived from the option's name.
+        none_text: text for the value None.
+        kind: kind of the option, if its default does not determine it.
     """
 
     advice: str = ""
@@ -73,101 +73,106 @@ class Help(NamedTuple):
     kind: str = ""
 
 
-# By option, or "kind.option" where the layer matters.
+# Keys are "option", or "class.option" for one class.
 HELP: Mapping[str, Help] = MappingProxyType(
     {
         "Input.shape": Help(
-            "Tables: columns. Images: height, width, channels. Series: steps, values."
+            "Tables: columns. Images: height, width, channels. Sequences: steps, features."
         ),
-        "Input.dtype": Help("int32 for the indices that an Embedding takes."),
-        "units": Help("Number of outputs; for the last layer, one for each class or value."),
+        "Input.dtype": Help("int32 for the indices of an Embedding."),
+        "units": Help("Number of outputs; in the last layer, one for each class or target."),
         "LSTM.units": Help("Size of the hidden state."),
         "GRU.units": Help("Size of the hidden state."),
         "SimpleRNN.units": Help("Size of the hidden state."),
-        "activation": Help("relu inside a network; softmax, sigmoid or linear at its end."),
-        "filters": Help("Number of patterns; often doubled after each pooling."),
+        "activation": Help("relu in hidden layers; softmax, sigmoid or linear in the last layer."),
+        "filters": Help("Number of output channels; often doubled after each pooling layer."),
         "kernel_size": Help("3 is common; 5 or 7 in the first layer."),
-        "strides": Help("2 halves the output's axes.", none_text="as the window", kind="ints"),
-        "pool_size": Help("2 halves the axes."),
-        "padding": Help("valid: only where the window fits; same: zeros around the edges."),
-        "dilation_rate": Help("Above 1 the kernel has gaps, and covers more."),
-        "depth_multiplier": Help("Patterns for each channel."),
-        "keepdims": Help("Whether the axes stay, with length 1.", "Keep the axes"),
-        "use_bias": Help("Not needed when a BatchNormalization follows.", "Bias"),
-        "kernel_initializer": Help("he_normal suits relu; glorot_uniform suits tanh and softmax."),
-        "l1": Help("Adds this times the sum of absolute weights to the loss."),
-        "l2": Help("Adds this times the sum of squared weights to the loss; 1e-4 is common."),
-        "max_norm": Help("Largest norm of the weights of each unit.", none_text="no limit"),
-        "rate": Help("0.2 to 0.5; more against overfitting."),
-        "SpatialDropout1D.rate": Help("0.1 to 0.3; after convolutions better than Dropout."),
-        "SpatialDropout2D.rate": Help("0.1 to 0.3; after convolutions better than Dropout."),
-        "stddev": Help(
-            "In units of the values: about 0.1 for normalized ones.", "Standard deviation"
+        "strides": Help(
+            "2 halves the size of the output.", none_text="same as the pool size", kind="ints"
         ),
+        "pool_size": Help("2 halves the size of the output."),
+        "padding": Help("valid: no padding; same: zero padding at the borders."),
+        "dilation_rate": Help("Values above 1 enlarge the receptive field."),
+        "depth_multiplier": Help("Number of output channels for each input channel."),
+        "keepdims": Help("Keep the pooled axes with length 1.", "Keep dimensions"),
+        "use_bias": Help("Not needed before a BatchNormalization.", "Bias"),
+        "kernel_initializer": Help("he_normal suits relu; glorot_uniform suits tanh and softmax."),
+        "l1": Help("L1 regularization factor: multiplies the sum of absolute weights."),
+        "l2": Help("L2 regularization factor: multiplies the sum of squares; 1e-4 is common."),
+        "max_norm": Help("Maximum norm of the weights of each unit.", none_text="no limit"),
+        "rate": Help("Fraction to drop; 0.2 to 0.5 is common, more against overfitting."),
+        "SpatialDropout1D.rate": Help("0.1 to 0.3; better than Dropout after convolutions."),
+        "SpatialDropout2D.rate": Help("0.1 to 0.3; better than Dropout after convolutions."),
+        "stddev": Help("About 0.1 for normalized inputs.", "Standard deviation"),
         "dropout": Help("Fraction of input units to drop in training."),
         "recurrent_dropout": Help("Fraction of the state to drop in training; slow."),
-        "mask_value": Help("Value that fills steps beyond the end of a sequence."),
-        "return_sequences": Help("Needed before another recurrent layer.", "Output at each step"),
-        "recurrent_activation": Help("Of the gates; the default suits almost every network."),
-        "go_backwards": Help("Reads sequences from their end."),
-        "merge_mode": Help("concat keeps both results; the others combine them."),
+        "mask_value": Help("Steps whose values all equal this are skipped."),
+        "return_sequences": Help("Required before another recurrent layer.", "Return sequences"),
+        "recurrent_activation": Help(
+            "Activation of the gates; the default suits almost every network."
+        ),
+        "go_backwards": Help("Process sequences in reverse order."),
+        "merge_mode": Help("concat keeps both outputs; the other modes combine them."),
         "cell": Help("Recurrent layer for each direction."),
-        "use_scale": Help("Learns a factor for the scores.", "Learn a scale"),
-        "score_mode": Help("dot compares by products, concat by sums."),
-        "num_heads": Help("Number of attentions; 2 to 8.", "Heads"),
+        "use_scale": Help("Scale the attention scores by a learned factor.", "Learn a scale"),
+        "score_mode": Help("dot: dot product of query and key; concat: tanh of their sum."),
+        "num_heads": Help("Number of attention heads; 2 to 8 is common.", "Heads"),
         "key_dim": Help("Often the number of features divided by the heads.", "Size of each head"),
-        "value_dim": Help(none_text="as the key", kind="int"),
-        "input_dim": Help("One more than the largest index in the data.", "Indices"),
-        "output_dim": Help("16 to 128; more for more indices.", "Size of each vector"),
-        "mask_zero": Help("Recurrent layers then skip steps with index 0.", "Index 0 is padding"),
-        "momentum": Help("How much of the mean so far stays at each step."),
-        "center": Help("Learns an offset."),
-        "scale": Help("Learns a factor."),
+        "value_dim": Help(none_text="same as the key", kind="int"),
+        "input_dim": Help("Largest index in the data plus 1.", "Vocabulary size"),
+        "output_dim": Help("16 to 128; larger for larger vocabularies.", "Embedding size"),
+        "mask_zero": Help("Recurrent layers skip steps with index 0.", "Mask index 0"),
+        "momentum": Help("Decay rate of the moving averages."),
+        "center": Help("Add a learned offset."),
+        "scale": Help("Multiply by a learned factor."),
         "epsilon": Help("Avoids division by zero."),
-        "axis": Help("-1, the last axis, is that of channels and features."),
+        "axis": Help("-1: the last axis, which holds channels or features."),
         "groups": Help("Must divide the number of channels."),
         "Rescaling.scale": Help("1/255 scales pixels to 0..1.", kind="float"),
         "offset": Help("Added after scaling.", kind="float"),
-        "target_shape": Help("Without the minibatch's axis; -1 once: what is left."),
-        "dims": Help("Counted from 1: 2, 1 swaps steps and features.", "Axes"),
-        "n": Help("Length of the sequence.", "Steps"),
-        "size": Help("Factor for each axis."),
+        "target_shape": Help("Without the batch axis; one length may be -1 (inferred)."),
+        "dims": Help("Axes in their new order, from 1: 2, 1 swaps steps and features.", "Axes"),
+        "n": Help("Number of repetitions: the length of the sequence.", "Steps"),
+        "size": Help("Upsampling factor for each axis."),
         "interpolation": Help("nearest repeats pixels; bilinear is smoother."),
-        "axes": Help("Axis to sum over, counted from 1; or one for each input.", kind="ints"),
-        "normalize": Help("Gives the cosine of the angle."),
-        "max_value": Help("Larger values become this.", none_text="no limit", kind="float"),
-        "negative_slope": Help("Slope for negative values: 0 to 1."),
-        "threshold": Help("Values below this count as negative."),
-        "shared_axes": Help("For images 1, 2: one slope for each channel."),
-        "alpha": Help("The bound is minus this."),
+        "axes": Help("Axis to sum over, from 1; or one axis for each input.", kind="ints"),
+        "normalize": Help("L2-normalize the inputs: the output is the cosine similarity."),
+        "max_value": Help("Clip larger outputs to this value.", none_text="no limit", kind="float"),
+        "negative_slope": Help("Slope for negative inputs: 0 to 1."),
+        "threshold": Help("Inputs below this value are treated as negative."),
+        "shared_axes": Help("Images: 1, 2 learns one slope for each channel."),
+        "alpha": Help("Outputs are at least minus this value."),
         # Optimizers.
-        "learning_rate": Help("Try ten times less and ten times more first."),
-        "beta_1": Help("How much of the mean of gradients stays at each step.", "Beta 1"),
-        "beta_2": Help("How much of the mean of squares stays at each step.", "Beta 2"),
-        "rho": Help("How much of the mean of squares stays at each step."),
-        "SGD.momentum": Help("How much of the last step is repeated; 0.9 is common."),
-        "RMSprop.momentum": Help("How much of the last step is repeated."),
+        "learning_rate": Help("Try a tenth and ten times the default first."),
+        "beta_1": Help("Decay rate of the first moment (mean of gradients).", "Beta 1"),
+        "beta_2": Help("Decay rate of the second moment (mean of squared gradients).", "Beta 2"),
+        "rho": Help("Decay rate of the mean of squared gradients."),
+        "SGD.momentum": Help("Fraction of the previous update to add; 0.9 is common."),
+        "RMSprop.momentum": Help("Fraction of the previous update to add."),
         "nesterov": Help("Nesterov momentum."),
-        "amsgrad": Help("Keeps the largest mean of squares.", "AMSGrad"),
-        "centered": Help("Divides by the deviation instead."),
+        "amsgrad": Help("Use the maximum of past second moments.", "AMSGrad"),
+        "centered": Help("Normalize gradients by their estimated variance."),
         "weight_decay": Help(
-            "Shrinks weights at each step; 0.004 is common with AdamW.",
+            "Decays weights at each step; 0.004 is common with AdamW.",
             none_text="none",
             kind="float",
         ),
         "clipnorm": Help(
-            "Bounds the norm of each gradient.", "Largest norm of each", "no limit", "float"
+            "Clips the norm of each gradient.", "Maximum norm of each", "no limit", "float"
         ),
         "global_clipnorm": Help(
-            "Bounds the norm of all gradients; try 1.", "Largest norm of all", "no limit", "float"
+            "Clips the norm of all gradients together; try 1.",
+            "Maximum global norm",
+            "no limit",
+            "float",
         ),
-        "clipvalue": Help("Bounds each number.", "Largest value", "no limit", "float"),
-        "use_ema": Help("Keeps an exponential mean of the weights.", "Mean of the weights"),
-        "ema_momentum": Help("How slowly the mean follows.", "Momentum of the mean"),
+        "clipvalue": Help("Clips each gradient element.", "Maximum value", "no limit", "float"),
+        "use_ema": Help("Keep an exponential moving average of the weights.", "Moving average"),
+        "ema_momentum": Help("Decay rate of the moving average.", "Moving average momentum"),
     }
 )
 
-# What a new layer begins with, where Keras has no default.
+# Initial values of a new layer's options without a default in Keras.
 STARTS: Mapping[str, Any] = MappingProxyType(
     {
         "shape": [28, 28, 1],
@@ -215,25 +220,25 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# Optimizers in the order of the form, and when to choose them.
+# Optimizers in display order, and when to choose each.
 OPTIMIZER_SENTENCES: Mapping[str, str] = MappingProxyType(
     {
         "Adam": "A good first choice.",
         "AdamW": "Adam with weight decay, for large networks.",
-        "SGD": "Keeps no state, so averaging sends little; momentum 0.9 helps.",
+        "SGD": "Has no state without momentum, so averaging sends less; momentum 0.9 helps.",
         "RMSprop": "For recurrent networks.",
-        "Adagrad": "For sparse features; its steps become ever smaller.",
-        "Adadelta": "Adapts its step sizes; use the learning rate 1.",
-        "Adamax": "Adam with the largest gradient in place of the mean of squares.",
+        "Adagrad": "For sparse features; the effective learning rate keeps decreasing.",
+        "Adadelta": "Adapts step sizes; use a learning rate of 1.",
+        "Adamax": "Adam with the infinity norm in place of the second moment.",
         "Nadam": "Adam with Nesterov momentum.",
         "Ftrl": "For wide, sparse, linear models.",
-        "Lion": "Keeps half of Adam's state; a learning rate of 1e-4 or less.",
+        "Lion": "Has half of Adam's state; use a learning rate of 1e-4 or less.",
     }
 )
 
 
 def group_of(kind: str) -> Group:
-    """The group of a class of layers; "other" if it is not in the palette."""
+    """The group of a layer class; "other" if it is not in the palette."""
     for group, kinds in PALETTE.items():
         if kind in kinds:
             return group
@@ -241,5 +246,5 @@ def group_of(kind: str) -> Group:
 
 
 def help_for(kind: str, option: str) -> Help:
-    """What a form shows about an option of a class."""
+    """Label and help text of an option of a class."""
     return HELP.get(f"{kind}.{option}") or HELP.get(option) or Help()

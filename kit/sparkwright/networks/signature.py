@@ -1,4 +1,4 @@
-"""Names, shapes and dtypes of any model's inputs and outputs, subclassed models included."""
+"""Names, shapes and dtypes of the inputs and outputs of any model, also a subclassed one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ Spec = tuple[str, Shape]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """What a subclassed model was built from.
+    """Names, dtypes and shapes of the data that a subclassed model was built from.
 
     Attributes:
-        form: how `call` takes its features: one array, a list, or a dict by name.
-        columns: (flat name as `DataSet.columns` gives it, dtype, shape of one example).
+        form: structure of the features in `call`: one array, a list, or a dict by name.
+        columns: (flat name as in `DataSet.columns`, dtype, shape of one example).
     """
 
     form: Form
     columns: tuple[tuple[str, str, Shape], ...]
 
     def group(self, name: str) -> dict[str, Spec]:
-        """The columns of "features" or "labels", by their name in the group."""
+        """Name -> (dtype, shape), for the columns of the group "features" or "labels"."""
         begins = f"{name}/"
         return {
             column.removeprefix(begins): (dtype, shape)
@@ -37,14 +37,14 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """What a model takes and gives.
+    """Inputs and outputs of a model.
 
     Attributes:
         inputs: name -> (dtype, shape of one example).
-        outputs: likewise, in the order of the flat outputs; empty if `call` cannot be traced, as
-            that of a model that is only trained.
-        input_form: how the model takes its inputs.
-        output_form: how it gives its outputs, and takes labels.
+        outputs: name -> (dtype, shape of one example), in the order of the flat outputs; empty if
+            `call` cannot be traced.
+        input_form: structure of the inputs.
+        output_form: structure of the outputs and labels.
     """
 
     inputs: Mapping[str, Spec]
@@ -58,17 +58,19 @@ _signatures: "WeakKeyDictionary[Any, Signature]" = WeakKeyDictionary()
 
 
 def is_graph(model: Any) -> bool:
-    """Whether the model is Sequential or functional, and built: it knows its own tensors."""
+    """Whether the model is Sequential or functional, and built."""
     return bool(getattr(model, "inputs", None)) and bool(getattr(model, "outputs", None))
 
 
 def signature_of(model: Any) -> Signature:
-    """What `model` takes and gives.
+    """Return the inputs and outputs of `model`.
 
-    A subclassed model with one input takes an array named "features"; one that was built with a
-    list takes "input_1", "input_2", …, or the names of the data it was built from; one that was
-    built with a dict takes its keys. A single output is named "output", those of a list
-    "output_1", …, and those of a dict by their keys, sorted.
+    Names of a subclassed model:
+
+    - One input: "features".
+    - A list of inputs: the names of the data it was built from, or "input_1", "input_2", ….
+    - A dict of inputs: its keys.
+    - One output: "output"; a list: "output_1", …; a dict: its keys, sorted.
 
     Raises:
         ConfigurationError: if the model is not built.
@@ -98,16 +100,16 @@ def signature_of(model: Any) -> Signature:
 
 
 def output_names(model: Any) -> list[str]:
-    """The names of the model's outputs; a Sequential model's is its last layer's.
+    """Return the names of the model's outputs; a Sequential model's is its last layer's name.
 
     Raises:
-        ConfigurationError: as `output_types`.
+        ConfigurationError: see `output_types`.
     """
     return list(output_types(model))
 
 
 def rename_outputs(model: Any, names: Sequence[str]) -> bool:
-    """Give the outputs of a Sequential or functional model these names; return if others before."""
+    """Rename the outputs of a Sequential or functional model; return whether names changed."""
     if not (names and is_graph(model)) or output_names(model) == list(names):
         return False
     if hasattr(model, "output_names"):
@@ -126,14 +128,14 @@ def output_types(model: Any) -> dict[str, Spec]:
     """Output name -> (dtype, shape of one example).
 
     Raises:
-        ConfigurationError: if the model is not built, or its `call` gives no outputs.
+        ConfigurationError: if the model is not built, or its `call` cannot be traced.
     """
     outputs = dict(graph_outputs(model) or signature_of(model).outputs)
     if not outputs:
         raise ConfigurationError(
             "predictions and evaluations need a model whose `call` TensorFlow can trace. Received: "
-            f"{model.name!r} ({type(model).__name__}), whose cannot. Give the class a `call`, or "
-            "use one of the models that it holds."
+            f"{model.name!r} ({type(model).__name__}), whose `call` cannot be traced. Give the "
+            "class a `call`, or use one of its inner models."
         )
     return outputs
 
@@ -148,7 +150,7 @@ def graph_outputs(model: Any) -> dict[str, Spec]:
 
 
 def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """The values as a model takes them; None for no value."""
+    """Return the values in the structure `form`; None for no value."""
     if form == "dict":
         return dict(zip(names, values, strict=True)) or None
     return values[0] if len(values) == 1 and form == "bare" else list(values) or None
@@ -158,10 +160,10 @@ def pack(form: Form, names: Sequence[str], values: Sequence[Any]) -> Any:
 
 
 def example_of(model: Any) -> Example:
-    """What a subclassed model was built from: recorded by Sparkwright, or else by Keras.
+    """Return the input types recorded by Sparkwright or Keras when the model was built.
 
     Raises:
-        ConfigurationError: if neither knows.
+        ConfigurationError: if they are not recorded.
     """
     known = _examples.get(model)
     if known is None and (inputs := _known_inputs(model)) is not None:
@@ -176,13 +178,13 @@ def example_of(model: Any) -> Example:
 
 
 def example_from(model: Any, columns: Mapping[str, Spec]) -> Example:
-    """What `model` is to be built from, given the columns of the data.
+    """Return the input types to build `model` from, given the columns of the data.
 
-    Shapes that are known stay, open axes too. One array of features is taken as it is; several are
-    taken as a dict by name if `call` takes one, and otherwise as a list.
+    Known shapes are kept, with their open axes. A single array is passed to `call` as it is.
+    Several are passed as a dict by name if `call` accepts one, otherwise as a list.
 
     Raises:
-        ConfigurationError: if `call` takes neither.
+        ConfigurationError: if `call` accepts neither.
     """
     given = Example(form="bare", columns=tuple((name, *spec) for name, spec in columns.items()))
     features = given.group("features")
@@ -203,7 +205,7 @@ def example_from(model: Any, columns: Mapping[str, Spec]) -> Example:
         example = _example(form, features.items(), given)
         try:
             symbolic(model, example)
-        except Exception as error:  # of the user's own code
+        except Exception as error:  # raised by user code
             failed = str(error)
         else:
             return example
@@ -221,27 +223,27 @@ def _example(form: Form, features: Iterable[tuple[str, Spec]], given: Example) -
 
 
 def is_known(model: Any) -> bool:
-    """Whether the model's inputs are known without looking at data."""
+    """Whether the model's inputs are known without data."""
     return model in _examples or _known_inputs(model) is not None
 
 
 def remember(model: Any, example: Example) -> None:
-    """Record what `model` is built from."""
+    """Record the input types from which `model` is built."""
     _examples[model] = example
     _signatures.pop(model, None)
 
 
 def symbolic(model: Any, example: Example) -> Any:
-    """Call the model on symbolic features, which creates its variables; returns its outputs.
+    """Call the model on symbolic features, which creates its variables; return its outputs.
 
     Raises:
-        Whatever `call` raises.
+        Exception: any error that `call` raises.
     """
     import keras
 
     specs = example.group("features")
     values = [keras.KerasTensor((None, *shape), dtype) for dtype, shape in specs.values()]
-    # A call adds a node to the model, which would stay for good.
+    # A call adds a node to the model permanently; remove it.
     nodes = len(model._inbound_nodes)
     try:
         return model(pack(example.form, list(specs), values), training=False)
@@ -250,7 +252,7 @@ def symbolic(model: Any, example: Example) -> Any:
 
 
 def has_call(model: Any) -> bool:
-    """Whether the model computes outputs by itself."""
+    """Whether the model implements `call`."""
     import keras
 
     return is_graph(model) or type(model).call is not keras.Model.call
@@ -259,7 +261,7 @@ def has_call(model: Any) -> bool:
 def _outputs(model: Any, example: Example) -> tuple[dict[str, Spec], Form]:
     try:
         given = symbolic(model, example) if has_call(model) else None
-    except Exception:  # of the user's own code
+    except Exception:  # raised by user code
         given = None
     if isinstance(given, Mapping):
         return {name: _spec(given[name]) for name in sorted(given)}, "dict"
@@ -269,7 +271,7 @@ def _outputs(model: Any, example: Example) -> tuple[dict[str, Spec], Form]:
 
 
 def _known_inputs(model: Any) -> tuple[Form, Mapping[str, Spec]] | None:
-    """The form and the inputs that Keras knows, or recorded when it built the model."""
+    """Structure and types of the inputs, from the model's graph or its build shapes."""
     import keras
 
     if is_graph(model):
@@ -285,7 +287,7 @@ def _known_inputs(model: Any) -> tuple[Form, Mapping[str, Spec]] | None:
         form, shapes = "dict", shape
     elif all(isinstance(each, list | tuple) for each in shape):
         form, shapes = "list", {f"input_{i}": each for i, each in enumerate(shape, 1)}
-    dtype = str(keras.config.floatx())  # which Keras does not record
+    dtype = str(keras.config.floatx())  # Keras does not record the dtype
     return form, {str(name): (dtype, tuple(each[1:])) for name, each in shapes.items()}
 
 

@@ -1,4 +1,4 @@
-"""A network as a plain value: which layers, how they are connected, how it is trained."""
+"""Immutable specification of a network: layers, connections, outputs and optimizer."""
 
 import json
 import math
@@ -21,30 +21,29 @@ _INTEGERS_BELOW = 2**63
 
 @configuration
 class LayerSpec(Configuration):
-    """One layer. The analysis of the network checks the values of `options`.
+    """One layer. `NetworkSpec.analysis` validates the values of `options`.
 
     Raises:
-        ConfigurationError: if a field is not of its kind.
+        ConfigurationError: if a field has the wrong type.
     """
 
-    kind: str = option(help='The class in Keras, such as "Conv2D", or "Input".')
+    kind: str = option(help='Keras class, such as "Conv2D", or "Input".')
     name: str = option(help="Unique in the network.")
     options: Mapping[str, Any] = option(
         default_factory=dict[str, Any],
         form=False,
-        help="Arguments of the layer that differ from its defaults, as JSON values; shapes and "
+        help="Arguments that differ from the layer's defaults, as JSON values; shapes and "
         "sizes are lists or integers. `kernel_l1`, `kernel_l2` and `kernel_max_norm` stand for "
         "Keras' regularizers and constraints.",
     )
     inputs: tuple[str, ...] = option(
         default=(),
         form=False,
-        help="Names of the layers whose outputs it takes; empty: the layer before it that is not "
-        "switched off. An Input has none.",
+        help="Names of the input layers; empty: the previous enabled layer. An Input has none.",
     )
     enabled: bool = option(
         default=True,
-        help="False: the layer is left out; layers that take it get its first input instead.",
+        help="False: the layer is skipped; its consumers receive its first input instead.",
     )
 
     def _check(self) -> None:
@@ -53,7 +52,7 @@ class LayerSpec(Configuration):
         object.__setattr__(self, "inputs", _tuple(self.inputs, f"`inputs`{where}", str))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields without those that have their default."""
+        """Fields that differ from their defaults, JSON-serializable."""
         optional = {"options": dict(self.options), "inputs": list(self.inputs)}
         return {
             "kind": self.kind,
@@ -65,20 +64,20 @@ class LayerSpec(Configuration):
 
 @configuration
 class OutputSpec(Configuration):
-    """What one output is trained for.
+    """Loss and metrics of one output.
 
     Raises:
-        ConfigurationError: if a field is not of its kind.
+        ConfigurationError: if a field has the wrong type.
     """
 
-    layer: str = option(help="The layer whose result is compared with the labels.")
-    loss: str = option(help="What training makes smaller, by Keras' name.")
+    layer: str = option(help="Output layer, whose values are compared with the labels.")
+    loss: str = option(help="Keras' name of the loss to minimize.")
     metrics: tuple[str, ...] = option(default=(), form=False, help="Keras' names of metrics.")
     weight: float = option(
         default=1.0,
         minimum=0,
-        label="Weight of its loss",
-        help="Against the losses of the other outputs; 1 is usual.",
+        label="Loss weight",
+        help="Weight of this loss in the total loss.",
     )
 
     def _check(self) -> None:
@@ -89,39 +88,39 @@ class OutputSpec(Configuration):
 
 @configuration
 class OptimizerSpec(Configuration):
-    """An optimizer."""
+    """Class, arguments and learning rate schedule of an optimizer."""
 
-    kind: str = option(default="Adam", help="The class in Keras.")
+    kind: str = option(default="Adam", help="Keras class.")
     options: Mapping[str, Any] = option(
         default_factory=dict[str, Any],
         form=False,
-        help="Settings that differ from the defaults of the class.",
+        help="Arguments that differ from the defaults of the class.",
     )
     schedule: AbstractSchedule | None = option(
         default=None,
         kinds=SCHEDULES,
         none_text="constant",
         label="Learning rate schedule",
-        help="How the learning rate changes as training goes on: the one above is the highest.",
+        help="Changes the learning rate during training; the learning rate above is its maximum.",
     )
 
     def _check(self) -> None:
         object.__setattr__(self, "options", _options(self.options, "`options` of the optimizer"))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able settings; without a schedule if there is none."""
+        """JSON-serializable settings; `schedule` is left out if it is None."""
         found = Configuration.to_dict(self)
         return {n: value for n, value in found.items() if n != "schedule" or value is not None}
 
 
 @configuration
 class NetworkSpec(Configuration):
-    """A network, complete enough to build and compile it: `spec.build()`.
+    """Complete specification of a network; `build()` returns the compiled model.
 
-    It may be invalid while it is edited: `spec.analysis` lists its problems.
+    A spec may be invalid while it is edited: `spec.analysis` lists its problems.
 
     Raises:
-        ConfigurationError: if a field is not of its kind.
+        ConfigurationError: if a field has the wrong type.
 
     Example:
         >>> spec = NetworkSpec(
@@ -140,25 +139,24 @@ class NetworkSpec(Configuration):
 
     task: Task = option(
         default="classification",
-        help="What the outputs mean; decides which evaluations fit. In a form, a change of the "
-        "task takes its usual loss and metrics.",
+        help="Meaning of the outputs; determines the evaluations that apply. In a form, changing "
+        "the task sets its default loss and metrics.",
     )
     name: str = option(default="network", label="Name of the network", help="The model's name.")
     seed: int | None = option(
         default=42,
         minimum=0,
         maximum=_INTEGERS_BELOW - 1,
-        none_text="drawn anew each time",
-        help="With a seed, the initial weights are the same each time, but those of attentions; it "
-        "also seeds training.",
+        none_text="random",
+        help="Seed of the initial weights, except those of attention layers, and of training.",
     )
     layers: tuple[LayerSpec, ...] = option(
-        default=(), form=False, help="In order; a layer comes after those that it takes."
+        default=(), form=False, help="In order; a layer comes after its inputs."
     )
     outputs: tuple[OutputSpec, ...] = option(
-        default=(), form=False, help="What is trained; one for each output of the network."
+        default=(), form=False, help="Loss and metrics of each output of the network."
     )
-    optimizer: OptimizerSpec = option(default_factory=OptimizerSpec, help="How it is trained.")
+    optimizer: OptimizerSpec = option(default_factory=OptimizerSpec, help="The optimizer.")
     _analysis: NetworkAnalysis | None = field(
         default=None,
         init=False,
@@ -173,22 +171,22 @@ class NetworkSpec(Configuration):
 
     @property
     def analysis(self) -> NetworkAnalysis:
-        """Shapes, parameter counts and problems; computed once, by Keras, which is loaded."""
+        """Shapes, parameter counts and problems; computed once. Imports Keras."""
         if self._analysis is None:
             object.__setattr__(self, "_analysis", analyze(self))
         assert self._analysis is not None
         return self._analysis
 
     def build(self) -> Any:
-        """A compiled `keras.Model`: Sequential for a chain, functional otherwise.
+        """Return a compiled `keras.Model`: Sequential for a chain, functional otherwise.
 
         Raises:
-            ConfigurationError: if the network has a problem, or Keras refuses it.
+            ConfigurationError: if the network has a problem, or Keras raises an error.
         """
         return build(self)
 
     def layer(self, name: str) -> LayerSpec | None:
-        """The first layer of that name; None: there is none."""
+        """Return the first layer with this name, or None."""
         return next((layer for layer in self.layers if layer.name == name), None)
 
     @classmethod
@@ -200,32 +198,32 @@ class NetworkSpec(Configuration):
         return settings
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The network as JSON; `from_json` reads it back."""
+        """Return the network as JSON; `from_json` is the inverse."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_yaml(self) -> str:
-        """The network as YAML, which `from_yaml` reads back; flat lists stand in one line."""
+        """Return the network as YAML, flat lists on one line; `from_yaml` is the inverse."""
         return write_yaml(self.to_dict(), short=True)
 
     def to_code(
         self, variable: str = "model", *, reserved: Collection[str] = (), seed: str | None = None
     ) -> str:
-        """Python code that makes the compiled model, with Keras and metrics that it lacks.
+        """Return Keras code that builds the compiled model.
 
         Args:
-            variable: the name that the code gives to the model; default "model".
-            reserved: names that the code around it uses; no layer's variable takes one of these.
-            seed: the name that holds the seed in the code before; default None: the network's own
-                seed is written.
+            variable: name of the model's variable; default "model".
+            reserved: names used by the surrounding code, which layer variables must not have.
+            seed: variable of the surrounding code that holds the seed; default None: write the
+                network's own seed.
 
         Raises:
-            ConfigurationError: if the network has a problem, or `variable` is no name.
+            ConfigurationError: if the network has a problem, or `variable` is not a valid name.
         """
         return network_code(self, variable, reserved=reserved, seed=seed)
 
 
 def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
-    """One of a list of settings; an error says which."""
+    """Read settings; an error is prefixed with `where`."""
     try:
         return kind.from_dict(settings)
     except ConfigurationError as error:
@@ -233,7 +231,7 @@ def _read(kind: type[LayerSpec | OutputSpec], settings: Any, where: str) -> Any:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """`value` as JSON would give it back: tuples become lists, NumPy's floats Python's."""
+    """Convert `value` to JSON types: tuples become lists, NumPy floats become Python floats."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A Keras model's state as flat vectors: what is averaged, what is not."""
+"""A Keras model's state as flat vectors, split into averaged, local and fixed variables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,25 +19,23 @@ Vector = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelState:
-    """The variables of a compiled, built model, sorted by what averaging does with them.
+    """The variables of a compiled, built model, grouped by how averaging treats them.
 
     Attributes:
-        averaged: trainable variables, then the other floating-point state that training changes
-            (BatchNormalization statistics), then what the optimizer keeps of weights and gradients
-            (moving averages, accumulated gradients). Variables that a layer or LoRA freezes are not
-            among them: they stay bit for bit what they were.
-        updater: the rest of the optimizer's floating-point state (moments), without its
-            learning rate, which every worker computes alike.
-        counters: each worker's own state, never averaged: the iterations of the optimizers first,
-            the main one's before others', then other integers (seeds of Dropout, counters of
-            custom layers), and the loss scale, a power of 2 that is what the worker's own gradients
-            can bear.
-        fixed: what training does not change: the variables of frozen layers. A worker needs them
-            once. What preprocessing layers were adapted to is in the model's definition instead.
-        trainable: how many of the averaged variables are trainable; they come first.
-        own_updater: whether the moments, too, are each worker's own. They follow the counters.
-        clocks: how many of the counters are iterations: one of each optimizer.
-        dtype: of the vector: float64 if any variable is, else float32 (half precision is widened).
+        averaged: trainable variables, then other floating-point state that training changes
+            (BatchNormalization statistics), then the optimizer's moving averages of weights and
+            accumulated gradients. Frozen variables are excluded, so they stay bit-identical.
+        updater: the rest of the optimizer's floating-point state (moments), without the learning
+            rate, which is equal on all workers.
+        counters: local state of a worker, never averaged: the optimizers' iterations (main
+            optimizer first), then other integers (Dropout seeds, counters of custom layers) and
+            the loss scale, a power of 2 that depends on the worker's gradients.
+        fixed: variables of frozen layers, sent to a worker once. The adapted state of
+            preprocessing layers is part of the model's definition instead.
+        trainable: number of trainable variables, which come first in `averaged`.
+        own_updater: whether the moments are local as well. They then follow the counters.
+        clocks: number of counters that are iterations, one for each optimizer.
+        dtype: dtype of the vector: float64 if any variable has it, else float32.
     """
 
     averaged: Sequence[Any]
@@ -51,21 +49,21 @@ class ModelState:
     _spans: tuple["_Span", ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Work out once where each variable lies in the vector, and of which type that is."""
+        """Compute the dtype of the vector and the range of each variable."""
         wide = any(str(v.dtype) == "float64" for v in (*self.averaged, *self.updater))
         object.__setattr__(self, "dtype", np.dtype(np.float64 if wide else np.float32))
         object.__setattr__(self, "_spans", tuple(_spans([*self.averaged, *self.updater])))
 
     @classmethod
     def of(cls, model: Any, *, training: bool = True) -> "ModelState":
-        """Sort the variables of `model`, building its optimizer's state if need be.
+        """Group the variables of `model`; build the optimizer's variables if necessary.
 
         Args:
             model: a keras.Model.
-            training: whether there must be an optimizer; default True.
+            training: whether an optimizer is required; default True.
 
         Raises:
-            ConfigurationError: if the model has not been built, or for training not compiled.
+            ConfigurationError: if the model is not built, or not compiled and `training` is True.
         """
         if not model.built:
             raise ConfigurationError(
@@ -85,7 +83,7 @@ class ModelState:
         frozen = {
             id(variable)
             for layer in model._flatten_layers()
-            # Of a layer that is trained: what LoRA froze, which was made to be trained.
+            # In a trainable layer, LoRA freezes variables that were created as trainable.
             for variable in (layer._trainable_variables if layer.trainable else layer.variables)
             if not (layer.trainable and variable.trainable)
         }
@@ -93,19 +91,19 @@ class ModelState:
         untrained = [v for v in model.non_trainable_variables if id(v) not in adapted]
         others = [v for v in untrained if id(v) not in frozen]
         parts = [part for optimizer in used for part in optimizers(optimizer)]
-        # Not `iterations`: with accumulated gradients that is no variable, but computed from it.
+        # Not `iterations`: with gradient accumulation, it is computed from this variable.
         clocks = [each._iterations for each in parts if not hasattr(each, "inner_optimizer")]
         apart = {id(v) for v in clocks}
         apart |= {id(getattr(each, "_learning_rate", None)) for each in parts}
         slots = [v for optimizer in used for v in optimizer.variables if id(v) not in apart]
-        lasting = {id(v) for each in parts for v in _lasting(each)}
+        averaged_slots = {id(v) for each in parts for v in _averaged_slots(each)}
         scales = {id(getattr(each, "dynamic_scale", None)) for each in parts}
-        moments = [v for v in slots if _is_float(v) and id(v) not in lasting | scales]
+        moments = [v for v in slots if _is_float(v) and id(v) not in averaged_slots | scales]
         return cls(
             averaged=[
                 *model.trainable_variables,
                 *(v for v in others if _is_float(v)),
-                *(v for v in slots if id(v) in lasting),
+                *(v for v in slots if id(v) in averaged_slots),
             ],
             updater=moments,
             counters=[
@@ -120,41 +118,41 @@ class ModelState:
 
     @property
     def iterations(self) -> int:
-        """Minibatches that the optimizer has counted; of several, the main one."""
+        """Number of minibatches counted by the main optimizer."""
         access = variables()
         return int(access.read(access.held(self.counters[0])))
 
     def set_iterations(self, value: int) -> None:
-        """Have the optimizers go on as after `value` minibatches of the main one."""
+        """Set the main optimizer's iterations to `value`, and scale those of the others."""
         before = self.iterations
-        for clock in self.counters[: self.clocks]:  # others may step more or less often
+        for clock in self.counters[: self.clocks]:  # optimizers may step at different rates
             clock.assign(round(int(clock.numpy()) * value / before) if before else value)
 
     @property
     def averaged_size(self) -> int:
-        """Elements of the averaged variables together."""
+        """Number of elements of the averaged variables."""
         return self._spans[len(self.averaged) - 1].stop if self.averaged else 0
 
     @property
     def trainable_size(self) -> int:
-        """Elements of the trainable variables together; the first ones of the vector."""
+        """Number of elements of the trainable variables, which come first in the vector."""
         return self._spans[self.trainable - 1].stop if self.trainable else 0
 
     @property
     def updater_size(self) -> int:
-        """Elements of the optimizer's floating-point state together."""
+        """Number of elements of the optimizer's floating-point state."""
         return (self._spans[-1].stop if self._spans else 0) - self.averaged_size
 
     def read(self, *, updater: bool, out: Vector | None = None, scale: float = 1.0) -> Vector:
-        """The averaged variables, then the updater's if asked for, as one flat vector.
+        """Return the averaged variables, optionally with the optimizer's state, as a flat vector.
 
-        Variable by variable, with bare operations: a compiled concatenation copies twice, and a
-        variable's own methods take half as long again.
+        Variables are copied one by one with raw operations: a compiled concatenation copies twice,
+        and a variable's own methods take 1.5 times as long.
 
         Args:
-            updater: whether the optimizer's state follows.
-            out: where to put it; default a new vector.
-            scale: what to multiply it by on the way, which costs no pass of its own; default 1.
+            updater: whether to append the optimizer's state.
+            out: output vector; default None: a new one.
+            scale: factor applied while copying; default 1.
         """
         spans = self._spans if updater else self._spans[: len(self.averaged)]
         if out is None:
@@ -170,17 +168,17 @@ class ModelState:
         return out
 
     def is_finite(self, *, updater: bool) -> bool:
-        """Whether no averaged variable is NaN or infinite; nor any of the updater's, if asked for.
+        """Whether all averaged variables, and with `updater` the optimizer's state, are finite.
 
-        A GPU looks at its own memory. Otherwise a dot product reads a variable once and allocates
-        nothing; where it overflows, each value is looked at.
+        A GPU checks its own memory. On a CPU a dot product reads each variable once without
+        allocating; only if it is not finite, the values are checked one by one.
         """
         spans = self._spans if updater else self._spans[: len(self.averaged)]
         found = variables().are_finite([span.held for span in spans])
         if found is not None:
             return found
         for _, values in _values(spans):
-            if values.dtype.char in "fd":  # float32 and float64, which BLAS knows
+            if values.dtype.char in "fd":  # float32 and float64, supported by BLAS
                 with np.errstate(all="ignore"):
                     if np.isfinite(np.dot(values, values)):
                         continue
@@ -189,18 +187,18 @@ class ModelState:
         return True
 
     def trainable_views(self) -> list[Vector]:
-        """The trainable variables, flat, in the vector's order; without copying where possible.
+        """The trainable variables as flat arrays, in the vector's order, copied only if necessary.
 
-        On a CPU they are windows on the variables themselves: let go of them before the next step,
-        or the backend copies the variables instead of changing them in place.
+        On a CPU they are views of the variables' memory. Release them before the next step, or the
+        backend copies the variables instead of updating them in place.
         """
         values = _values(self._spans[: self.trainable])
         return [value.astype(self.dtype, copy=False) for _, value in values]
 
     def trainable_windows(self) -> list[Vector] | None:
-        """As `trainable_views`, to be changed in place; None if not all can be changed so.
+        """Writable views of the trainable variables; None if any variable has none.
 
-        A variable cannot if another one, such as its moving average, has its memory for now.
+        A variable has none while it shares memory with another one, such as its moving average.
         """
         access = variables()
         windows = [access.window(span.held) for span in self._spans[: self.trainable]]
@@ -213,37 +211,37 @@ class ModelState:
         return found if len(set(places)) == len(places) else None
 
     def write(self, vector: Vector) -> None:
-        """Set the variables from what `read` returned, or from its beginning.
+        """Assign a vector returned by `read`, or its beginning, to the variables.
 
-        Without the updater's part, or with the trainable variables alone, the others stay.
+        Variables beyond the end of the vector keep their values.
         """
         _assign([span for span in self._spans if span.stop <= vector.size], vector)
 
     def subtract(self, vector: Vector) -> None:
-        """Subtract `vector`, of the trainable variables' length, from them."""
+        """Subtract `vector`, of length `trainable_size`, from the trainable variables."""
         spans = self._spans[: self.trainable]
         parts = (vector[span.start : span.stop].reshape(span.shape) for span in spans)
         variables().subtract([span.held for span in spans], parts)
 
     def change(self, excess: Vector, average: Vector) -> None:
-        """Apply an average that comes late: trainable variables keep what they learned since.
+        """Apply a late average; trainable variables keep the updates made since it was started.
 
         Args:
-            excess: at least of the trainable variables' length; it is subtracted from them.
-            average: what `read` returns, without the updater's part, in the mean of all workers.
-                Statistics take its values, because a difference could make a variance negative.
+            excess: at least `trainable_size` elements, subtracted from the trainable variables.
+            average: mean over all workers of `read(updater=False)`. Statistics are set to its
+                values, because a difference could make a variance negative.
         """
         self.subtract(excess)
         _assign(self._spans[self.trainable : len(self.averaged)], average)
 
     def own_seeds(self, counters: Sequence[NDArray[Any]], *, worker: int) -> None:
-        """Give `worker` seeds of its own, in place: so each draws its own Dropout masks.
+        """Change the seeds in `counters` in place, so that workers draw different Dropout masks.
 
-        Worker 0 keeps those of training on one machine.
+        Worker 0 keeps the seeds of training on one machine.
 
         Args:
-            counters: as `read_counters` gives them; `read_extras` begins with them.
-            worker: its number.
+            counters: arrays returned by `read_counters` or `read_extras`.
+            worker: index of the worker.
         """
         for variable, value in zip(self.counters, counters, strict=False):
             if variable.name == "seed_generator_state":  # of shape (2,): seed, draws so far
@@ -251,37 +249,34 @@ class ModelState:
 
     @property
     def own(self) -> Sequence[Any]:
-        """Each worker's own state: the counters, and with `own_updater` the moments."""
+        """Local state of a worker: the counters, and with `own_updater` the moments."""
         return [*self.counters, *self.updater] if self.own_updater else self.counters
 
     def read_counters(self) -> list[NDArray[Any]]:
-        """Copies of each worker's own state, in order; integers as int64.
-
-        Keras' backends differ in the width of integers.
-        """
+        """Copies of the local state, in order; integers as int64, because backends differ."""
         return [_widened(variable) for variable in self.own]
 
     def read_extras(self) -> list[NDArray[Any]]:
-        """Copies of what is not averaged: each worker's own, then the fixed variables."""
+        """Copies of the state that is not averaged: local state, then fixed variables."""
         return [*self.read_counters(), *(np.array(variable.numpy()) for variable in self.fixed)]
 
     def write_extras(self, values: Sequence[NDArray[Any]]) -> None:
-        """Set each worker's own, and the fixed variables if `values` goes on with them."""
+        """Set the local state, and the fixed variables if `values` contains them."""
         for variable, value in zip((*self.own, *self.fixed), values, strict=False):
             narrow = np.asarray(value).astype(variable.numpy().dtype, copy=False)
             variable.assign(narrow.reshape(variable.shape))
 
 
 def pack_arrays(arrays: Sequence[NDArray[Any]]) -> bytes:
-    """The arrays' bytes, one after another; shapes and dtypes are known to the other side."""
+    """Concatenate the arrays' bytes, without shapes and dtypes."""
     return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
 
 
 def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The inverse of `pack_arrays`: writable arrays shaped as those of `like`.
+    """The inverse of `pack_arrays`: writable arrays with the shapes and dtypes of `like`.
 
     Raises:
-        DataError: if the sizes do not agree.
+        DataError: if `content` has another size.
     """
     ends = [0, *accumulate(array.nbytes for array in like)]
     if len(content) != ends[-1]:
@@ -295,16 +290,16 @@ def unpack_arrays(content: bytes, like: Sequence[NDArray[Any]]) -> list[NDArray[
     ]
 
 
-def _lasting(optimizer: Any) -> Iterator[Any]:
-    """State of an optimizer that is averaged with the weights, and survives `reset_updater`.
+def _averaged_slots(optimizer: Any) -> Iterator[Any]:
+    """Yield optimizer state that is averaged with the weights and kept by `reset_updater`.
 
-    Moments may be reset, because they fade. Averages of weights would be wrong from then on, and
-    gradients be missing from the next update.
+    Moments may be reset, because they decay. Resetting moving averages of weights or accumulated
+    gradients would lose updates.
     """
     yield from getattr(optimizer, "_model_variables_moving_average", ())
     yield from getattr(optimizer, "_accumulated_gradients", ())
     if type(optimizer).__name__ == "ScheduleFreeAdamW":
-        yield from optimizer._momentums  # the weights without averaging, despite the name
+        yield from optimizer._momentums  # despite the name, the weights before averaging
 
 
 def _widened(variable: Any) -> NDArray[Any]:
@@ -317,7 +312,7 @@ def _is_float(variable: Any) -> bool:
 
 
 class _Span(NamedTuple):
-    """A variable, and its part of the vector."""
+    """A variable and its range in the vector."""
 
     held: Any  # see `networks.backend.Variables`
     dtype: np.dtype[Any]
@@ -336,7 +331,7 @@ def _spans(of: Sequence[Any]) -> Iterator[_Span]:
 
 
 def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
-    """Each variable's value, flat, as it lies in memory."""
+    """Yield each span with its variable's flat value."""
     access = variables()
     joined = access.gathered([span.held for span in spans])
     for span in spans:
@@ -348,7 +343,7 @@ def _values(spans: Sequence[_Span]) -> Iterator[tuple[_Span, Vector]]:
 
 
 def _assign(spans: Sequence[_Span], vector: Vector) -> None:
-    """Set the variables of `spans` to their parts of `vector`."""
+    """Assign the ranges of `vector` to the variables of `spans`."""
     parts = (vector[span.start : span.stop].reshape(span.shape) for span in spans)
     values = (part.astype(span.dtype, copy=False) for part, span in zip(parts, spans, strict=True))
     variables().assign([span.held for span in spans], values)

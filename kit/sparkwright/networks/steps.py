@@ -1,4 +1,4 @@
-"""What a model's own class does in training: its steps, and the optimizers that they use."""
+"""Overridden methods of a model's class, and the optimizers that its `train_step` uses."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from sparkwright.errors import ConfigurationError
 from .backend import Backend, backend_name
 from .signature import Example, Signature, pack, signature_of
 
-# The optimizers that a traced `train_step` has applied.
+# Model -> optimizers that its traced `train_step` applies.
 _used: "WeakKeyDictionary[Any, list[Any]]" = WeakKeyDictionary()
 
 
 def overrides(model: Any, *names: str) -> bool:
-    """Whether the model's class replaces one of these methods of keras.Model."""
+    """Whether the model's class overrides any of these methods of keras.Model."""
     import keras
 
     kind: Any = type(model)
@@ -24,44 +24,44 @@ def overrides(model: Any, *names: str) -> bool:
 
 
 def has_own_train_step(model: Any) -> bool:
-    """Whether Keras' `train_step`, or what it calls, is replaced: each minibatch calls it."""
+    """Whether the model overrides `train_step` or the metric methods that it calls."""
     return overrides(model, "train_step", "compute_metrics", "get_metrics_result", "metrics")
 
 
 def has_own_test_step(model: Any) -> bool:
-    """Likewise of `test_step`, for evaluation and validation."""
+    """Whether the model overrides `test_step` or the metric methods that it calls."""
     return overrides(model, "test_step", "compute_metrics", "get_metrics_result", "metrics")
 
 
 def backend_for(model: Any) -> Backend:
-    """Return the backend of Keras, of this process and of workers, which must be able to train it.
+    """Return Keras' backend; check that it can train the model.
 
     Raises:
-        ConfigurationError: if that is neither TensorFlow nor JAX; on JAX, if the model has a step
-            of its own, or inputs of text.
+        ConfigurationError: if it is neither TensorFlow nor JAX; on JAX, if the model overrides
+            `train_step` or `test_step`, or has string inputs.
     """
     backend = backend_name()
     if backend == "jax" and overrides(model, "train_step", "test_step"):
         raise ConfigurationError(
-            "a `train_step` or `test_step` of the model's own needs Keras on TensorFlow. Received: "
+            "an overridden `train_step` or `test_step` needs Keras on TensorFlow. Received: "
             f"{model.name!r} ({type(model).__name__}), with Keras on JAX. Set "
             "KERAS_BACKEND=tensorflow before Keras is imported, or override `compute_loss` instead."
         )
     texts = [x.name for x in getattr(model, "inputs", None) or () if str(x.dtype) == "string"]
     if backend == "jax" and texts:
         raise ConfigurationError(
-            f"inputs of text need Keras on TensorFlow. Received: {texts} of {model.name!r}, with "
-            "Keras on JAX. Set KERAS_BACKEND=tensorflow before Keras is imported, or turn text "
-            "into numbers before training."
+            f"string inputs need Keras on TensorFlow. Received: {texts} of {model.name!r}, with "
+            "Keras on JAX. Set KERAS_BACKEND=tensorflow before Keras is imported, or convert text "
+            "to numbers before training."
         )
     return backend
 
 
 def check_loss_weights(model: Any) -> None:
-    """Refuse metrics in the place of `loss_weights`, the third argument of Keras' `compile`.
+    """Check that no metrics were passed as `loss_weights`, the third argument of `compile`.
 
     Raises:
-        ConfigurationError: showing what was given.
+        ConfigurationError: if `loss_weights` contains names or functions.
     """
     import keras
 
@@ -75,15 +75,15 @@ def check_loss_weights(model: Any) -> None:
 
 
 def takes_any_labels(model: Any) -> bool:
-    """Whether the model itself decides what labels mean, or does without."""
+    """Whether the model computes its own loss, so that labels have no fixed format."""
     return overrides(model, "train_step", "compute_loss")
 
 
 def check_example_losses(model: Any) -> None:
-    """Refuse to compute the losses of single examples of a model that computes its own.
+    """Check that losses of single examples can be computed from the compiled loss.
 
     Raises:
-        ConfigurationError: if it does; see also `check_loss_weights`.
+        ConfigurationError: if the model computes its own loss; see also `check_loss_weights`.
     """
     check_loss_weights(model)
     if overrides(model, "test_step", "compute_loss"):
@@ -95,15 +95,15 @@ def check_example_losses(model: Any) -> None:
 
 
 def label_order(signature: Signature, given: Sequence[str]) -> list[str]:
-    """The names of labels in the order of the outputs if they are the outputs', else as given."""
+    """The label names in the order of the outputs if the names match, else as given."""
     return list(signature.outputs) if set(given) == set(signature.outputs) else list(given)
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The optimizers of the model that training uses, the main one first.
+    """The optimizers that training uses, `model.optimizer` first.
 
-    Those of attributes, and of models within, count where `train_step` applies them; `trace`
-    finds out.
+    Optimizers in attributes and nested models count if `trace` found that `train_step` applies
+    them.
     """
     found, used = _candidates(model), _used.get(model)
     if not _has_others(model, found):
@@ -112,24 +112,24 @@ def optimizers_of(model: Any) -> list[Any]:
 
 
 def must_be_traced(model: Any) -> bool:
-    """Whether only a trace of `train_step` finds the optimizers that it uses."""
+    """Whether `train_step` must be traced to find the optimizers that it uses."""
     return not is_traced(model) and _has_others(model, _candidates(model))
 
 
 def is_traced(model: Any) -> bool:
-    """Whether `trace` has found the optimizers that `model` uses."""
+    """Whether `trace` was called on `model`."""
     return model in _used
 
 
 def trace(model: Any, example: Example) -> None:
-    """Trace `train_step` once, which computes nothing, to find optimizers and build their state.
+    """Trace `train_step` without running it, to find the optimizers and build their variables.
 
     Args:
-        model: built.
-        example: with the columns of the data.
+        model: a built model.
+        example: names, dtypes and shapes of features, labels and weights.
 
     Raises:
-        Whatever `train_step` raises.
+        Exception: any error that `train_step` raises.
     """
     import keras
     import tensorflow as tf
@@ -183,7 +183,7 @@ def _has_others(model: Any, found: Sequence[Any]) -> bool:
 
 
 def _candidates(model: Any) -> list[Any]:
-    """The main optimizer, and those that only the user's own `train_step` can use, in order."""
+    """The main optimizer, then those that an overridden `train_step` may use, in order."""
     import keras
 
     main = getattr(model, "optimizer", None)
@@ -197,7 +197,7 @@ def _candidates(model: Any) -> list[Any]:
 
 
 def optimizers(optimizer: Any) -> Iterator[Any]:
-    """An optimizer, then those within it, as in Loss-Scale- and MultiOptimizer; None: nothing."""
+    """Yield an optimizer and its inner ones (LossScaleOptimizer, MultiOptimizer); none for None."""
     if optimizer is not None:
         yield optimizer
         yield from optimizers(getattr(optimizer, "inner_optimizer", None))
@@ -206,7 +206,7 @@ def optimizers(optimizer: Any) -> Iterator[Any]:
 
 
 def learning_rate_of(model: Any) -> float | None:
-    """The learning rate that callbacks read and set; None: it is a schedule, or no optimizer's."""
+    """The learning rate that callbacks read and set; None for a schedule or no optimizer."""
     *_, optimizer = [None, *optimizers(getattr(model, "optimizer", None))]
     rate: Any = getattr(optimizer, "_learning_rate", None)
     return float(rate) if hasattr(rate, "assign") else None

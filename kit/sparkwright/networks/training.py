@@ -1,4 +1,4 @@
-"""Common losses and metrics, what they are for, and the defaults of a task. Pure."""
+"""Common losses and metrics, their uses, and the defaults of each task. Imports no Keras."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossKind:
-    """One loss.
+    """A loss and its requirements.
 
     Attributes:
         name: Keras' name.
-        tasks: that it is for, the most usual first.
-        labels: what the labels must be.
+        tasks: tasks that it suits, the most common first.
+        labels: required format of the labels.
         sentence: when to choose it.
-        activations: of the layer whose output it takes; empty: any.
-        least_outputs: how long the output's last axis must be.
+        activations: valid activations of the output layer; empty: any.
+        least_outputs: minimum length of the output's last axis.
     """
 
     name: str
@@ -34,11 +34,11 @@ class LossKind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricKind:
-    """One metric.
+    """A metric and the labels that it accepts.
 
     Attributes:
         name: Keras' name.
-        labels: that it takes.
+        labels: accepted formats of the labels.
         sentence: what it measures.
     """
 
@@ -74,110 +74,110 @@ def _metrics(*labels: Labels, **sentences: str) -> dict[str, MetricKind]:
     }
 
 
-# Common ones; the forms offer every other one of Keras after them.
+# Common losses; forms list the remaining ones of Keras after them.
 LOSSES: Mapping[str, LossKind] = MappingProxyType(
     _losses(
         ["classification"],
         "class numbers",
         PROBABILITIES,
         2,
-        sparse_categorical_crossentropy="One of several classes; labels are 0, 1, 2, ...",
+        sparse_categorical_crossentropy="Multi-class; labels are class numbers 0, 1, 2, ...",
     )
     | _losses(
         ["classification"],
         "one-hot",
         PROBABILITIES,
         2,
-        categorical_crossentropy="One of several classes; labels have a 1 for the class.",
-        categorical_focal_crossentropy="One of several classes, some rare; one-hot labels.",
-        kl_divergence="Labels are probabilities themselves.",
+        categorical_crossentropy="Multi-class; labels are one-hot.",
+        categorical_focal_crossentropy="Multi-class with rare classes; labels are one-hot.",
+        kl_divergence="Labels are probability distributions.",
     )
     | _losses(
         ["binary", "classification"],
         "zeros and ones",
         PROBABILITIES,
-        binary_crossentropy="Yes or no, once or for each output.",
-        binary_focal_crossentropy="Yes or no, where one of them is rare.",
+        binary_crossentropy="Binary or multi-label.",
+        binary_focal_crossentropy="Binary or multi-label with a rare class.",
     )
     | _losses(
         ["binary"],
         "-1 and 1",
         ("linear", "tanh", "softsign"),
-        hinge="Yes or no as in support vector machines.",
+        hinge="Binary, as in support vector machines.",
     )
     | _losses(
         ["regression"],
         "numbers",
-        mean_squared_error="Numbers; large errors count most.",
-        mean_absolute_error="Numbers; outliers count no more than others.",
-        huber="Numbers with some outliers.",
-        log_cosh="Numbers with some outliers; smooth everywhere.",
-        mean_absolute_percentage_error="Numbers far from 0, where relative errors count.",
-        mean_squared_logarithmic_error="Positive numbers of very different sizes.",
+        mean_squared_error="Penalizes large errors most.",
+        mean_absolute_error="Robust to outliers.",
+        huber="Quadratic for small errors, linear for outliers.",
+        log_cosh="Like huber, but smooth everywhere.",
+        mean_absolute_percentage_error="Relative errors; labels must not be near 0.",
+        mean_squared_logarithmic_error="Positive labels of very different magnitudes.",
     )
     | _losses(
         ["regression"],
         "numbers",
         ("exponential", "softplus", "relu", "sigmoid", "softmax"),
-        poisson="Counts of events.",
+        poisson="Event counts.",
     )
     | _losses(
         ["regression"],
         "numbers",
         least_outputs=2,
-        cosine_similarity="Vectors of which only the direction counts.",
+        cosine_similarity="Vectors of which only the direction matters.",
     )
 )
 
-_RIGHT = "Fraction of the examples that are right."
-_FIRST_FIVE = "Fraction of the examples whose class is among the five most likely."
+_ACCURACY = "Fraction of examples classified correctly."
+_TOP_FIVE = "Fraction of examples whose class is among the five most probable."
 METRICS: Mapping[str, MetricKind] = MappingProxyType(
-    _metrics("class numbers", "one-hot", "zeros and ones", accuracy=_RIGHT)
+    _metrics("class numbers", "one-hot", "zeros and ones", accuracy=_ACCURACY)
     | _metrics(
         "class numbers",
-        sparse_categorical_accuracy=_RIGHT,
-        sparse_top_k_categorical_accuracy=_FIRST_FIVE,
+        sparse_categorical_accuracy=_ACCURACY,
+        sparse_top_k_categorical_accuracy=_TOP_FIVE,
     )
-    | _metrics("one-hot", categorical_accuracy=_RIGHT, top_k_categorical_accuracy=_FIRST_FIVE)
-    | _metrics("zeros and ones", binary_accuracy=_RIGHT)
+    | _metrics("one-hot", categorical_accuracy=_ACCURACY, top_k_categorical_accuracy=_TOP_FIVE)
+    | _metrics("zeros and ones", binary_accuracy=_ACCURACY)
     | _metrics(
         "zeros and ones",
         "one-hot",
         auc="Area under the ROC curve: 1 is perfect, 0.5 is chance.",
-        precision="Fraction of the predicted positives that are positive.",
-        recall="Fraction of the positives that are predicted.",
+        precision="Fraction of predicted positives that are positive.",
+        recall="Fraction of positives that are predicted as positive.",
     )
     | _metrics(
         "class numbers",
         "one-hot",
-        macro_auc="Area under the ROC curve of each class against the rest; the mean of them.",
-        macro_precision="Fraction of the predictions of a class that are right; the mean of all.",
-        macro_recall="Fraction of the examples of a class that are found; the mean of all.",
+        macro_auc="Mean one-vs-rest area under the ROC curve over the classes.",
+        macro_precision="Mean precision over the classes.",
+        macro_recall="Mean recall over the classes.",
     )
     | _metrics(
         "class numbers",
         "one-hot",
         "zeros and ones",
-        f1="Precision and recall in one; with several classes the mean of all.",
+        f1="Harmonic mean of precision and recall; for several classes, the mean over them.",
     )
     | _metrics(
         "numbers",
         "zeros and ones",
         "one-hot",
         "-1 and 1",
-        mean_absolute_error="In the labels' unit.",
-        mean_squared_error="In the square of the labels' unit.",
-        root_mean_squared_error="In the labels' unit; large errors count most.",
+        mean_absolute_error="In the unit of the labels.",
+        mean_squared_error="In the squared unit of the labels.",
+        root_mean_squared_error="In the unit of the labels; penalizes large errors most.",
     )
     | _metrics(
         "numbers",
         mean_absolute_percentage_error="Relative to the label.",
-        r2_score="1 is perfect, 0 is as good as the mean.",
-        cosine_similarity="1: the same direction.",
+        r2_score="Coefficient of determination: 1 is perfect, 0 equals predicting the mean.",
+        cosine_similarity="1 means the same direction.",
     )
 )
 
-# Those that Keras lacks: name -> class in `sparkwright.networks.metrics`.
+# Metrics that Keras lacks: name -> class in `sparkwright.networks.metrics`.
 OWN_METRICS: Mapping[str, str] = MappingProxyType(
     {
         "macro_auc": "MacroAUC",
@@ -187,7 +187,7 @@ OWN_METRICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Other names that Keras accepts for the same.
+# Keras' aliases -> names.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "acc": "accuracy",
@@ -204,17 +204,17 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 def loss_kind(name: str) -> LossKind | None:
-    """The loss of that name or alias, in any case; None: it is not known here."""
+    """The loss with this name or alias, ignoring case; None if it is not listed in LOSSES."""
     return LOSSES.get(plain_name(name))
 
 
 def metric_kind(name: str) -> MetricKind | None:
-    """The metric of that name or alias, in any case; None: it is not known here."""
+    """The metric with this name or alias, ignoring case; None if it is not listed in METRICS."""
     return METRICS.get(plain_name(name))
 
 
 def plain_name(name: str) -> str:
-    """The name without aliases and capitals."""
+    """Normalize the name of a loss or metric: resolve aliases, lower case."""
     lowered = name.lower()
     if lowered in ALIASES:
         return ALIASES[lowered]
@@ -225,12 +225,12 @@ def plain_name(name: str) -> str:
 
 
 class TrainingDefaults(NamedTuple):
-    """What fits an output.
+    """Default loss, metrics and activation of an output.
 
     Attributes:
         loss: Keras' name.
         metrics: Keras' names.
-        activation: of the layer whose output it is.
+        activation: activation of the output layer.
     """
 
     loss: str
@@ -248,11 +248,11 @@ _DEFAULTS: Mapping[Task, TrainingDefaults] = {
 
 
 def defaults_for(task: Task, output_shape: Sequence[int | None] | None = None) -> TrainingDefaults:
-    """Loss, metrics and last activation that fit a task.
+    """Return the default loss, metrics and last activation for a task.
 
     Args:
-        task: what the output means.
-        output_shape: of one example, if known; classes with a single output are yes or no.
+        task: meaning of the output.
+        output_shape: shape of one example, if known; classification with one output is binary.
 
     Example:
         >>> defaults_for("classification", (10,)).loss
@@ -270,11 +270,11 @@ _SLOTS: Mapping[str, int] = MappingProxyType(
 
 
 def optimizer_slots(kind: str, options: Mapping[str, Any]) -> int:
-    """Numbers that an optimizer keeps for each trainable one, without asking Keras.
+    """Number of state values that an optimizer keeps per trainable parameter, without Keras.
 
     Args:
-        kind: its class; one that is not known counts as Adam.
-        options: its settings that differ from the defaults.
+        kind: class of the optimizer; an unknown one counts as Adam.
+        options: arguments that differ from the defaults.
     """
     name = next((known for known in _SLOTS if known.lower() == kind.lower()), kind)
     slots = _SLOTS.get(name, 2) + bool(options.get("use_ema"))
