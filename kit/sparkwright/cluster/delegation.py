@@ -53,7 +53,6 @@ def carry_tokens(context: Any) -> None:
     They cover `fs.defaultFS` and `spark.kerberos.access.hadoopFileSystems`. Without a ticket there
     are no tokens; tasks that need them raise errors.
     """
-    """
     java = getattr(context, "_jvm", None)
     if java is None or not java.org.apache.hadoop.security.UserGroupInformation.isSecurityEnabled():
         return
