@@ -61,7 +61,7 @@ def test_without_classes_rows_are_counted_all_the_same(spark, data):
 
 
 def test_a_plan_for_other_data_is_not_measured(data):
-    with pytest.raises(DataError, match="a plan fits only the data it was made for"):
+    with pytest.raises(DataError, match="the plan does not match the data"):
         measure_repartition(data, plan_repartition([1, 2], workers=2))
 
 

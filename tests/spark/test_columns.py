@@ -56,7 +56,7 @@ def test_numbers_of_a_single_input_may_be_columns_of_their_own() -> None:
         ({"x": (2,)}, [[[]]], "must not be empty"),
         ({"x": (2,)}, [["text"]], r"takes examples of shape \(2,\)"),
         ({"x": (2,)}, [[b"bytes"]], "must hold numbers or text"),
-        ({"a": (1,), "b": (1,)}, [[1.0]], "a column for each of the network's inputs"),
+        ({"a": (1,), "b": (1,)}, [[1.0]], "one column for each of the network's inputs"),
         (STEPS, [[[[1.0, 2.0], [3.0]]]], "must have one length"),
     ],
 )

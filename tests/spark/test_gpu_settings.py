@@ -46,7 +46,7 @@ def test_each_executor_of_this_machine_is_dealt_gpus_of_its_own() -> None:
     hands = [json.loads(call.stdout)["addresses"] for call in calls[:2]]
     assert hands == [["0", "1"], ["2", "3"]]
     assert calls[2].returncode == 1
-    assert "dealt out" in calls[2].stderr
+    assert "are assigned" in calls[2].stderr
     assert Path(script).stat().st_mode & 0o777 == 0o700
 
 

@@ -44,7 +44,7 @@ def test_deeplearning4js_example_of_yarn_gives_its_settings() -> None:
     assert settings["spark.executor.cores"] == "8"
     assert settings["spark.cores.max"] == "32"
     assert settings["spark.task.cpus"] == "8"
-    assert "10,240 MiB  asked for of 11,264 MiB: 1,024 MiB are free" in plan.describe()
+    assert "10,240 MiB  requested of 11,264 MiB: 1,024 MiB free" in plan.describe()
 
 
 def test_the_limit_of_python_s_address_space_is_left_alone_and_it_says_why() -> None:
@@ -158,12 +158,12 @@ def test_a_model_of_own_layers_is_counted_by_its_variables_and_outputs() -> None
     [
         ({"container": "much"}, "`container` must be an amount of memory"),
         ({"executor_memory": 0}, "`executor_memory` must be an amount of memory"),
-        ({"off_heap": "200m"}, r"`off_heap` must hold what it is for.*\(trainers\)"),
-        ({"extra": "200m"}, r"`extra` must hold what it is for.*\(JVM outside its heap\)"),
+        ({"off_heap": "200m"}, r"`off_heap` is too small.*\(trainers\)"),
+        ({"extra": "200m"}, r"`extra` is too small.*\(JVM outside its heap\)"),
         ({"cores": 3, "trainers": 2}, "`cores` must be a multiple of `trainers`"),
         ({"trainers": 0}, "`trainers` must be an integer"),
         ({"workers": 0}, "`workers` must be an integer"),
-        ({"driver_container": "1g"}, "`driver_container` must hold heap and overhead"),
+        ({"driver_container": "1g"}, "`driver_container` is too small"),
         ({"model": "lenet"}, "`model` must be a built Keras model"),
         ({"model": 0}, "`model` must be a built Keras model"),
     ],

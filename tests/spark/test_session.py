@@ -30,7 +30,7 @@ def test_the_active_session_is_respected_and_differences_are_named(
 
 def test_a_session_that_was_stopped_is_named() -> None:
     stopped = Mock(sparkContext=Mock(_jsc=None))
-    with pytest.raises(sw.ConfigurationError, match="a session that was stopped"):
+    with pytest.raises(sw.ConfigurationError, match="a stopped session"):
         sw.SparkNetwork(stopped, sw.networks.lenet()).predict([[0.0]])
 
 

@@ -89,7 +89,7 @@ def test_settings_by_which_nothing_could_ever_run_are_refused(
     monkeypatch: pytest.MonkeyPatch, master: str, settings: dict[str, Any]
 ) -> None:
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    with pytest.raises(sw.ConfigurationError, match="executors must have the cores") as refused:
+    with pytest.raises(sw.ConfigurationError, match="each executor needs the cores") as refused:
         sw.start_spark(master=master, settings=settings)
     for name, value in settings.items():
         assert f"{name}={value}" in str(refused.value)

@@ -72,7 +72,7 @@ def test_what_was_left_out_is_asked_for_before_spark_starts(monkeypatch):
     settings = sw.SparkSettings(settings={**SECRETS, "spark.a": "b"})
     again = sw.SparkSettings.from_yaml(settings.to_yaml())
     assert set(again.missing) == set(SECRETS)
-    with pytest.raises(ConfigurationError, match=r"no values of .*fs\.s3a\.secret\.key"):
+    with pytest.raises(ConfigurationError, match=r"no values for .*fs\.s3a\.secret\.key"):
         again.start()
     given = {**again.settings, **SECRETS}
     assert dataclasses.replace(again, settings=given) == settings

@@ -91,7 +91,7 @@ def test_layers_are_adapted_as_keras_adapts_them_to_all_data(spark: Any) -> None
             lambda: layers.StringLookup(vocabulary=["a"]),
             None,
             sw.ConfigurationError,
-            "given no mean, vocabulary or bin boundaries",
+            "without a given mean, vocabulary or bin boundaries",
         ),
         (lambda: layers.StringLookup(), None, sw.DataError, "`column` must name one of"),
         (lambda: layers.StringLookup(), "none", sw.DataError, "Received: 'none'"),

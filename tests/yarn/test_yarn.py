@@ -54,7 +54,7 @@ def test_sparks_jars_are_sent_once(seen: Any) -> None:
     found = seen["training"]
     (name,) = found["archives"]
     assert found["archive"].endswith(f"/.sparkwright/{name}")
-    assert sum("are being sent" in one for one in seen["warnings"]) == 1
+    assert sum("Uploading Spark's jars" in one for one in seen["warnings"]) == 1
 
 
 def test_a_model_on_the_clusters_hdfs_is_the_one_that_was_saved(seen: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(s
 
 
 def test_a_session_that_finds_no_room_is_given_up_with_yarns_words(seen: Any) -> None:
-    assert "the driver waited 3 s for YARN, which says: " in seen["no_room"]["error"]
+    assert "no container after 3 s. YARN's diagnostics: " in seen["no_room"]["error"]
     assert seen["no_room"]["left"] == {"containers": 0, "processes": []}
 
 

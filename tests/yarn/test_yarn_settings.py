@@ -94,7 +94,9 @@ def test_a_java_that_was_started_without_the_cluster_is_refused(
     system = SimpleNamespace(getenv=lambda name: None)  # pyright: ignore[reportUnknownLambdaType]
     java = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
     monkeypatch.setattr("pyspark.SparkContext._jvm", java)
-    with pytest.raises(ConfigurationError, match=r"conf' here, None there\. Restart the kernel"):
+    with pytest.raises(
+        ConfigurationError, match=r"conf', but the JVM has None\. Restart the kernel"
+    ):
         yarn_settings({"spark.master": "yarn"})
 
 

@@ -1,1 +1,1 @@
-"""What every package needs of Spark: jobs, task slots, errors, the engine on executors."""
+"""Shared Spark helpers: jobs, task slots, error translation, shipping the package to executors."""

@@ -1,10 +1,10 @@
-"""Spark Connect: a SparkContext's operations, on DataFrames of one binary column.
+"""Spark Connect: the operations of a SparkContext, on DataFrames of one binary column.
 
-A session of Spark Connect has neither RDDs nor a JVM to reach. What the kit asks of them is little,
-and a job of `mapInArrow` can do it: tasks, partitions, their order and their results are the same.
-`context_of` gives the real SparkContext where there is one, so other modules need not know.
+A Spark Connect session has neither RDDs nor an accessible JVM. Jobs of `mapInArrow` replace the few
+RDD operations that Sparkwright needs, with the same tasks, partitions, order and results.
+`context_of` returns the SparkContext where available, so other modules need no distinction.
 
-Functions and elements are pickled as PySpark pickles those of an RDD: within the user's session.
+As with an RDD, functions and elements are pickled within the user's session.
 """
 
 import collections
@@ -23,24 +23,24 @@ from weakref import WeakKeyDictionary, proxy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A message of Spark Connect may have 128 MB; larger elements are sent in several rows.
+# Spark Connect limits messages to 128 MB; larger elements are split into several rows.
 _ROW_BYTES = 16 << 20
-# Data of a closure beyond this travels as a file.
+# Closure data larger than this is sent as a file.
 _CLOSURE_BYTES = 1 << 20
 _SCHEMA = "value binary, more boolean"
-# (index of the partition, elements) -> elements
+# (partition index, elements) -> elements
 Step = Callable[[int, Iterable[Any]], Iterable[Any]]
 
 _contexts: "WeakKeyDictionary[Any, ConnectContext]" = WeakKeyDictionary()
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether `spark` is a session of Spark Connect."""
+    """Return whether `spark` is a Spark Connect session."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def context_of(spark: "SparkSession") -> Any:
-    """Return the session's SparkContext, or what takes its place over Spark Connect."""
+    """Return the session's SparkContext, or a `ConnectContext` for Spark Connect."""
     if not is_connect(spark):
         return spark.sparkContext
     if spark not in _contexts:
@@ -49,7 +49,7 @@ def context_of(spark: "SparkSession") -> Any:
 
 
 def chunks_of(frame: "DataFrame") -> Any:
-    """Return the RDD of bytes in the only column of a DataFrame."""
+    """Return an RDD of bytes from the only column of a DataFrame."""
     if not is_connect(frame.sparkSession):
         return frame.rdd.map(lambda row: bytes(row[0]))
 
@@ -60,38 +60,40 @@ def chunks_of(frame: "DataFrame") -> Any:
 
 
 class ConnectContext:
-    """The part of SparkContext that the kit uses, over Spark Connect."""
+    """The subset of SparkContext that Sparkwright uses, over Spark Connect."""
 
     def __init__(self, spark: "SparkSession") -> None:
         """Use `context_of`."""
-        self._spark = proxy(spark)  # `_contexts` holds a context as long as its session lives
+        self._spark = proxy(
+            spark
+        )  # a weak reference, so that `_contexts` does not keep the session alive
 
     def address(self) -> str:
-        """This machine's address in the network that leads to the server."""
+        """Return this machine's address on the route to the server."""
         return address_towards(self._spark.client.host.strip("[]"))
 
     @property
     def master(self) -> str:
-        """The URL of the cluster's master, as the server knows it."""
+        """The URL of the cluster's master, from the server."""
         return self.getConf().get("spark.master") or "connect"
 
     @property
     def applicationId(self) -> str:
-        """The server's application."""
+        """The server's application ID."""
         return self.getConf().get("spark.app.id") or "connect"
 
     @property
     def defaultParallelism(self) -> int:
-        """Default number of partitions: the cores of all executors that have come."""
+        """Default number of partitions: the cores of all registered executors."""
         numbers = self._spark.range(1 << 16)
         return numbers.selectExpr("spark_partition_id() AS place").distinct().count()
 
     def getConf(self) -> Any:
-        """The settings: `get` and `getAll`."""
+        """Return the settings, with `get` and `getAll`."""
         return _Settings(self._spark)
 
     def parallelize(self, elements: Iterable[Any], slices: int | None = None) -> "FrameRDD":
-        """Distribute elements of this process as evenly as SparkContext does."""
+        """Distribute elements of this process evenly, as SparkContext does."""
         found = list(elements)
         count = slices or self.defaultParallelism
         edges = [len(found) * i // count for i in range(count + 1)]
@@ -102,7 +104,7 @@ class ConnectContext:
             given = [_Here(part) for part in parts]
 
         def of_partition(index: int, batches: Iterable[Any]) -> Iterable[Any]:
-            collections.deque(batches, 0)  # Spark ends Python workers that leave rows unread
+            collections.deque(batches, 0)  # Spark kills Python workers that do not read all rows
             return given[index].value
 
         return FrameRDD(self, self._spark.range(0, count, 1, count), (of_partition,), count)
@@ -118,7 +120,7 @@ class ConnectContext:
         return FileBroadcast(name)
 
     def accumulator(self, _value: Any, _param: Any = None) -> "_Ignored":
-        """Return an accumulator that stays empty: tasks reach the driver by their results alone."""
+        """Return an accumulator that stays empty: tasks can only return results to the driver."""
         return _Ignored()
 
     def addPyFile(self, path: str) -> None:
@@ -126,7 +128,7 @@ class ConnectContext:
         self._spark.addArtifacts(path, pyfile=True)
 
     def keys_of_partitions(self, count: int) -> list[int]:
-        """Return for each of `count` partitions a key that Spark's hash puts there."""
+        """Return, for each of `count` partitions, a key that Spark hashes to it."""
         numbers = self._spark.range(64 * count + 256)
         rows = numbers.selectExpr("id", f"pmod(hash(id), {count}) AS place").collect()
         keys = {row.place: row.id for row in rows}
@@ -151,10 +153,10 @@ class ConnectContext:
 
 
 class FrameRDD:
-    """The part of an RDD that the kit uses, over Spark Connect; lazy, and in order.
+    """The subset of RDD that Sparkwright uses, over Spark Connect; lazy and ordered.
 
     Attributes:
-        context: where it is computed.
+        context: the `ConnectContext`.
     """
 
     def __init__(
@@ -166,14 +168,14 @@ class FrameRDD:
         *,
         barrier: bool = False,
     ) -> None:
-        """Take a DataFrame.
+        """Create an RDD from a DataFrame.
 
         Args:
-            context: where it is computed.
-            frame: rows of `_SCHEMA`, or of anything that the first of `steps` does not look at.
-            steps: are applied to each partition.
-            count: partitions; default None: a job counts them.
-            barrier: all tasks start together, or not at all.
+            context: the `ConnectContext`.
+            frame: rows of `_SCHEMA`, or any rows that the first of `steps` ignores.
+            steps: functions applied to each partition.
+            count: number of partitions; default None: a job counts them.
+            barrier: start all tasks together, or none.
         """
         self.context = context
         self._frame, self._steps, self._count = frame, steps, count
@@ -181,7 +183,7 @@ class FrameRDD:
         self._cached: Any = None
 
     def mapPartitionsWithIndex(self, function: Step, preservesPartitioning: bool = False) -> Any:
-        """Apply (index, elements) -> elements to each partition."""
+        """Map each partition by a function of (index, elements)."""
         del preservesPartitioning
         if self._cached is not None:
             return FrameRDD(self.context, self._cached, (_decoded, function), self._count)
@@ -190,7 +192,7 @@ class FrameRDD:
         )
 
     def mapPartitions(self, function: Callable[[Iterable[Any]], Iterable[Any]]) -> "FrameRDD":
-        """Apply elements -> elements to each partition."""
+        """Map each partition by a function of its elements."""
         return self.mapPartitionsWithIndex(lambda _, elements: function(elements))
 
     def map(self, function: Callable[[Any], Any]) -> "FrameRDD":
@@ -198,30 +200,30 @@ class FrameRDD:
         return self.mapPartitions(lambda elements: map(function, elements))
 
     def flatMap(self, function: Callable[[Any], Iterable[Any]]) -> "FrameRDD":
-        """Apply element -> elements to each element."""
+        """Map each element to several."""
         return self.mapPartitions(lambda found: (each for one in found for each in function(one)))
 
     def filter(self, function: Callable[[Any], bool]) -> "FrameRDD":
-        """Keep the elements that the function accepts."""
+        """Keep the elements for which the function returns true."""
         return self.mapPartitions(lambda elements: filter(function, elements))
 
     def values(self) -> "FrameRDD":
-        """Keep of pairs (key, value) the values."""
+        """Return the values of (key, value) pairs."""
         return self.map(operator.itemgetter(1))
 
     def union(self, other: "FrameRDD") -> "FrameRDD":
-        """Append the partitions of `other`, of which there must be as many: see `frame`."""
+        """Append the partitions of `other`, which must have the same number; see `frame`."""
         count = self.getNumPartitions()
         if other.getNumPartitions() != count:
             raise ValueError(
-                "RDDs in a union must have as many partitions over Spark Connect. Received: "
+                "a union over Spark Connect needs equal numbers of partitions. Received: "
                 f"{count} and {other.getNumPartitions()}."
             )
         joined = self.frame().union(other.frame())
         return FrameRDD(self.context, joined, (_decoded,), 2 * count)
 
     def coalesce(self, count: int) -> "FrameRDD":
-        """Join neighboring partitions to fewer, by a shuffle."""
+        """Merge neighboring partitions by a shuffle."""
         had = self.getNumPartitions()
 
         def numbered(index: int, elements: Iterable[Any]) -> Iterator[Any]:
@@ -233,7 +235,7 @@ class FrameRDD:
         return moved.values()
 
     def partitionBy(self, count: int, place: Callable[[Any], int] = operator.index) -> "FrameRDD":
-        """Move pairs (key, value) to the partition `place(key)`."""
+        """Move (key, value) pairs to the partition `place(key)`."""
         keys = self.context.keys_of_partitions(count)
 
         def keyed(_: int, pairs: Iterable[Any]) -> Iterator[Any]:
@@ -246,7 +248,7 @@ class FrameRDD:
     def repartitionAndSortWithinPartitions(
         self, count: int, place: Callable[[Any], int] = operator.index
     ) -> "FrameRDD":
-        """Move pairs (key, value) to the partition `place(key)`, sorted by their keys."""
+        """Move (key, value) pairs to the partition `place(key)`, sorted by key."""
         moved = self.partitionBy(count, place)
         return moved.mapPartitions(lambda pairs: sorted(pairs, key=operator.itemgetter(0)))
 
@@ -255,26 +257,26 @@ class FrameRDD:
         return FrameRDD(self.context, self._frame, self._steps, self._count, barrier=True)
 
     def withResources(self, _profile: Any) -> "FrameRDD":
-        """Return itself: GPUs are the server's to give."""
+        """Return this RDD: the server assigns GPUs."""
         return self
 
     @property
     def is_cached(self) -> bool:
-        """Whether it is persisted."""
+        """Whether the RDD is persisted."""
         return self._cached is not None
 
     def getStorageLevel(self) -> Any:
-        """Where it is persisted."""
+        """Return the storage level."""
         return self.frame().storageLevel if self._cached is None else self._cached.storageLevel
 
     def persist(self, level: Any) -> "FrameRDD":
-        """Keep the elements on the executors, once computed."""
+        """Keep the elements on the executors once they are computed."""
         if self._cached is None:
             self._cached = self.frame().persist(level)
         return self
 
     def unpersist(self, blocking: bool = False) -> "FrameRDD":
-        """Keep the elements no longer."""
+        """Release the persisted elements."""
         if self._cached is not None:
             self._cached.unpersist(blocking)
             self._cached = None
@@ -283,26 +285,26 @@ class FrameRDD:
     # -- actions ----------------------------------------------------------------------------
 
     def getNumPartitions(self) -> int:
-        """The number of partitions; a job counts them the first time, if nobody knows."""
+        """Return the number of partitions; if unknown, a job counts them once."""
         if self._count is None:
             one = FrameRDD(self.context, self._frame, (lambda index, _: [index],))
             self._count = len(one.collect())
         return self._count
 
     def collect(self) -> list[Any]:
-        """All elements, in the order of the partitions."""
+        """Return all elements, in the order of the partitions."""
         return list(_values(self.frame().collect()))
 
     def partition(self, index: int) -> list[Any]:
-        """The elements of one partition; tasks of the others end at once."""
+        """Return the elements of one partition; tasks of other partitions return immediately."""
         return list(_values(self.frame(only=index).collect()))
 
     def take(self, count: int) -> list[Any]:
-        """The first elements."""
+        """Return the first `count` elements."""
         return self.mapPartitions(lambda elements: _first(elements, count)).collect()[:count]
 
     def treeReduce(self, function: Callable[[Any, Any], Any], depth: int = 2) -> Any:
-        """Reduce each partition on the executors, then their results here."""
+        """Reduce each partition on the executors, then their results on the driver."""
         del depth
         parts = self.mapPartitions(lambda elements: _reduced(function, elements))
         return functools.reduce(function, parts.collect())
@@ -314,7 +316,7 @@ class FrameRDD:
         merge: Callable[[Any, Any], Any],
         depth: int = 2,
     ) -> Any:
-        """Aggregate each partition on the executors, then their results here."""
+        """Aggregate each partition on the executors, then their results on the driver."""
         del depth
         parts = self.mapPartitions(lambda elements: [functools.reduce(add, elements, zero)])
         return functools.reduce(merge, parts.collect(), zero)
@@ -322,13 +324,13 @@ class FrameRDD:
     def frame(self, *, only: int | None = None, schema: str = _SCHEMA) -> "DataFrame":
         """Return the elements as rows of `schema`.
 
-        A task knows its partition's number in the job's last RDD only. As unions have two parts of
-        one size, and all else that joins partitions shuffles, the number in this RDD is the rest of
-        a division.
+        A task only knows its partition's index in the job's last RDD. A union has two parts of
+        equal size, and every other operation that combines partitions shuffles. So the index in
+        this RDD is the remainder after division by `count`.
 
         Args:
-            only: compute this partition alone; default None: all.
-            schema: `_SCHEMA`, or with a column "key" before it: of pairs (key, element).
+            only: index of the only partition to compute; default None: all.
+            schema: `_SCHEMA`; or `_SCHEMA` after a column "key", for (key, element) pairs.
         """
         steps, count = self._steps, self._count
         keyed = schema != _SCHEMA
@@ -350,10 +352,10 @@ class FrameRDD:
 
 
 class FileBroadcast:
-    """A value that tasks read from a file of the session, once a process."""
+    """A value that each task process reads once from a file of the session."""
 
     def __init__(self, name: str) -> None:
-        """Name the file."""
+        """Store the name of the file."""
         self._name = name
 
     @property
@@ -375,7 +377,7 @@ def _read(name: str) -> Any:
 
 
 class _Here:
-    """A value in the closure."""
+    """A value pickled into the closure."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -395,7 +397,7 @@ class _Ignored:
 
 
 class _Settings:
-    """Settings of the server, in the form of SparkConf."""
+    """The server's settings, with the interface of SparkConf."""
 
     def __init__(self, spark: Any) -> None:
         self._conf = spark.conf
@@ -405,12 +407,12 @@ class _Settings:
         return self._conf.get(name, default)
 
     def getAll(self) -> list[tuple[str, str]]:
-        """Return all settings that the server shows."""
+        """Return all settings visible on the server."""
         return list(self._conf.getAll.items())
 
 
 def _decoded(_: int, batches: Iterable[Any]) -> Iterator[Any]:
-    """Elements of Arrow batches with the columns of `_SCHEMA`."""
+    """Yield the elements of Arrow batches with the columns of `_SCHEMA`."""
     rows = (
         (value, more)
         for batch in batches
@@ -433,7 +435,7 @@ def _joined(rows: Iterable[tuple[Any, bool]]) -> Iterator[Any]:
 
 
 def _encoded(elements: Iterable[Any], *, keyed: bool) -> Iterator[Any]:
-    """Arrow batches of the elements; `keyed`: of pairs (key, element), with a column of keys."""
+    """Yield Arrow batches of the elements; with `keyed`, of (key, element) pairs."""
     import cloudpickle
     import pyarrow as pa
 
@@ -462,9 +464,9 @@ def _encoded(elements: Iterable[Any], *, keyed: bool) -> Iterator[Any]:
 
 
 def address_towards(host: str) -> str:
-    """Return this machine's IPv4 address in the network that leads to `host`."""
+    """Return this machine's IPv4 address on the route to `host`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.connect((host, 9))  # sends nothing: only a route is chosen
+        sock.connect((host, 9))  # for UDP, this only selects a route
         return str(sock.getsockname()[0])
 
 

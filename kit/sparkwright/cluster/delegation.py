@@ -1,4 +1,4 @@
-"""Kerberos: delegation tokens of HDFS for the tasks of a job, obtained as Spark obtains them."""
+"""Kerberos: HDFS delegation tokens for the tasks of a job."""
 
 import base64
 import contextlib
@@ -15,24 +15,24 @@ from weakref import WeakKeyDictionary
 
 from sparkwright.errors import ConfigurationError
 
-# A job's local property: the tokens in Hadoop's own format, as base64.
+# Local property of a job: tokens in Hadoop's format, as base64.
 TOKENS = "spark.sparkwright.hadoopTokens"
 _FILE = "HADOOP_TOKEN_FILE_LOCATION"
 _log = logging.getLogger(__name__)
 _KEYTAB, _PRINCIPAL = "spark.kerberos.keytab", "spark.kerberos.principal"
 _NAMENODE_PORT = 8020
-# By default a NameNode accepts a token that is not renewed for one day.
+# By default, a NameNode accepts an unrenewed token for one day.
 _NEW_AFTER_S = 3600.0
 _obtaining = threading.Lock()
-# Spark context -> (when they were obtained, tokens as base64).
+# Spark context -> (time obtained, tokens as base64).
 _obtained: WeakKeyDictionary[Any, tuple[float, str]] = WeakKeyDictionary()
 
 
 def use_keytab(settings: Mapping[str, str]) -> bool:
-    """Have HDFS' client in this process log in by a keytab; whether a session's settings name one.
+    """Log this process' HDFS client in by the keytab in `settings`; return whether there is one.
 
     Raises:
-        ConfigurationError: if there is no such file, or no principal.
+        ConfigurationError: if the file or the principal is missing.
     """
     if (given := settings.get(_KEYTAB)) is None:
         return False
@@ -40,7 +40,7 @@ def use_keytab(settings: Mapping[str, str]) -> bool:
     principal = settings.get(_PRINCIPAL)
     if principal is None or not os.access(keytab, os.R_OK):
         raise ConfigurationError(
-            f"`{_KEYTAB}` must be a file that this process may read, and `{_PRINCIPAL}` its "
+            f"`{_KEYTAB}` must be a readable file, and `{_PRINCIPAL}` its "
             f"principal. Received: {given!r} and {principal!r}. Set both."
         )
     os.environ.setdefault("KRB5_CLIENT_KTNAME", os.path.abspath(keytab))
@@ -48,10 +48,10 @@ def use_keytab(settings: Mapping[str, str]) -> bool:
 
 
 def carry_tokens(context: Any) -> None:
-    """Have this thread's next jobs carry tokens, an hour old at most, if Hadoop uses Kerberos.
+    """Attach tokens, at most an hour old, to the next jobs of this thread, if Hadoop uses Kerberos.
 
-    They are for the file systems of `fs.defaultFS` and `spark.kerberos.access.hadoopFileSystems`.
-    Without a ticket there are none: the tasks that need them say so.
+    They cover `fs.defaultFS` and `spark.kerberos.access.hadoopFileSystems`. Without a ticket there
+    are no tokens; tasks that need them raise errors.
     """
     java = getattr(context, "_jvm", None)
     if java is None or not java.org.apache.hadoop.security.UserGroupInformation.isSecurityEnabled():
@@ -64,7 +64,7 @@ def carry_tokens(context: Any) -> None:
                 _obtained[context] = time.monotonic(), tokens
             except Exception as error:
                 _log.warning("No new delegation tokens for this job: %s", error)
-    # Spark hides a setting of this name in its event log, if there is one in its configuration.
+    # Spark redacts the property in its event log if the configuration has a setting of its name.
     context._jsc.sc().conf().set(TOKENS, "")
     context.setLocalProperty(TOKENS, tokens)
 
@@ -82,14 +82,14 @@ def _new_tokens(context: Any, java: Any) -> str:
     if not credentials.numberOfTokens():
         return ""
     if context.master.startswith(("spark://", "local-cluster")):
-        # Only there Spark itself sends executors none, for its own readers. A private method.
+        # For these masters, Spark does not send tokens to executors. A private method.
         with contextlib.suppress(Exception):
             scala.schedulerBackend().updateDelegationTokens(out.toByteArray())
     return base64.b64encode(out.toByteArray()).decode()
 
 
 def _name_by_host(credentials: Any, uri: Any, scala: Any, hadoop: Any) -> None:
-    """Java names a token by the NameNode's IP address, our client looks for the URL's host."""
+    """Add a token under the URL's host: Java uses the NameNode's IP address, our client the host."""
     if uri.getScheme() != "hdfs":
         return
     text = hadoop.io.Text
@@ -104,7 +104,7 @@ def _name_by_host(credentials: Any, uri: Any, scala: Any, hadoop: Any) -> None:
 
 
 def use_tokens_of_job() -> None:
-    """Within a task whose job carries tokens, have this process' client of HDFS use them."""
+    """In a task whose job carries tokens, configure this process' HDFS client to use them."""
     if "pyspark" not in sys.modules:
         return
     from pyspark import TaskContext
@@ -116,8 +116,8 @@ def use_tokens_of_job() -> None:
 
 @functools.lru_cache(maxsize=1)
 def _use(text: str) -> None:
-    # The client reads a file at each connection. This one is in memory, and ends with the process;
-    # processes that this one starts find it, too.
+    # The client reads a file at each connection. This one is in memory, exists as long as the
+    # process, and is visible to child processes.
     descriptor = os.memfd_create("hadoop-tokens")
     os.write(descriptor, base64.b64decode(text))
     os.environ[_FILE] = f"/proc/{os.getpid()}/fd/{descriptor}"

@@ -1,4 +1,4 @@
-"""The engine's own sources: their fingerprint, and a ZIP of them that Python imports from.
+"""The package's own sources: their fingerprint, and an importable ZIP of them.
 
 python -m sparkwright.shipping [FOLDER]
 """
@@ -13,16 +13,16 @@ from typing import Any
 from sparkwright._version import __version__
 
 PACKAGE = "sparkwright"
-# ZIP's earliest date: the same sources make the same bytes.
+# ZIP's earliest date, so that equal sources give equal bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 Look = dict[str, Any]
 
 
 def engine_finder() -> Callable[[str], Look]:
-    """A function that looks for the engine where it is called, without importing it.
+    """Return a function that locates the package on an executor without importing it.
 
-    Spark carries it to executors that may have no engine, or another one. So it is made inside
-    this function, which has it pickled whole, and uses nothing but the standard library.
+    The executor may have no copy of the package, or another version. So the function is local,
+    which makes Spark pickle it by value, and uses only the standard library.
     """
 
     def find(package: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def engine_finder() -> Callable[[str], Look]:
         spec = importlib.util.find_spec(package)
         if spec is None or spec.loader is None or not spec.origin:
             return {"where": "", "version": "", "fingerprint": "", "files": {}}
-        # Of a folder and of a ZIP alike; `importlib.resources.files` would import the package.
+        # Works for folders and ZIPs; `importlib.resources.files` would import the package.
         loader: Any = spec.loader
         pending = [(f"{package}/", loader.get_resource_reader(spec.name).files())]
         files: dict[str, bytes] = {}
@@ -62,32 +62,32 @@ def engine_finder() -> Callable[[str], Look]:
 
 @functools.cache
 def own_engine() -> Look:
-    """The engine that this process runs, as `engine_finder` describes it; read once."""
+    """Return `engine_finder`'s description of this process' package; cached."""
     found = engine_finder()(PACKAGE)
     return {**found, "version": __version__}
 
 
 def archive_name() -> str:
-    """Of the ZIP; the same for the same sources, and only for these."""
+    """Return the file name of the ZIP, which is a function of the sources."""
     return f"{PACKAGE}-{own_engine()['fingerprint']}.zip"
 
 
 def archive_bytes() -> bytes:
-    """The ZIP: the same bytes for the same sources."""
+    """Return the bytes of the ZIP; equal sources give equal bytes."""
     files: dict[str, bytes] = own_engine()["files"]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as target:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            # Readable by all: on YARN another user's process may read it.
+            # World-readable: on YARN, a process of another user may read it.
             entry.external_attr = 0o644 << 16
             target.writestr(entry, files[name])
     return buffer.getvalue()
 
 
 def write_archive(folder: str | Path) -> Path:
-    """Write the ZIP into `folder`, which is made if need be; returns its path."""
+    """Write the ZIP into `folder`, creating the folder if missing; return the file's path."""
     target = Path(folder) / archive_name()
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(archive_bytes())

@@ -1,4 +1,4 @@
-"""Brings the engine to executors that do not have it, and makes sure that they run the same."""
+"""Ship the package to executors that lack it, and check that all run the same sources."""
 
 import importlib
 import logging
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 SHIP = "spark.sparkwright.ship"
 _log = logging.getLogger(__name__)
 _LOOK_TIMEOUT_S = 20.0
-# Two: executors may be long in coming, and shipping need not wait for them.
+# Two locks: the comparison may wait for executors, and shipping must not.
 _shipping, _comparing = threading.Lock(), threading.Lock()
-# Spark contexts whose executors get the engine, or have it; those whose executors were asked.
+# Spark contexts whose executors receive or have the package; contexts whose executors were checked.
 _shipped: WeakSet[Any] = WeakSet()
 _compared: WeakSet[Any] = WeakSet()
 
 
 def ship_engine(spark: "SparkSession") -> None:
-    """Have Spark send this process's engine to the executors; once a session, later calls return.
+    """Ship this process' package to the executors, once per session.
 
-    On this machine nothing is sent if the executors' Python finds the same files by itself. The
-    setting `spark.sparkwright.ship` says otherwise: "auto" (default), "always" or "never".
+    On this machine, nothing is sent if the executors' Python imports the same files. The setting
+    `spark.sparkwright.ship` is "auto" (default), "always" or "never".
 
     Raises:
-        ConfigurationError: if the setting is none of these.
+        ConfigurationError: if the setting is invalid.
     """
     context: Any = context_of(spark)
     with _shipping:
@@ -62,7 +62,7 @@ def ship_engine(spark: "SparkSession") -> None:
             return
         if choice == "auto" and not is_connect(spark) and _finds_the_same(context):
             _shipped.add(context)
-            _compared.add(context)  # the very same files
+            _compared.add(context)  # the same files
             return
         if is_connect(spark):
             with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
@@ -73,10 +73,10 @@ def ship_engine(spark: "SparkSession") -> None:
 
 
 def ensure_engine(spark: "SparkSession") -> None:
-    """Ship the engine, then compare what the executors run with it: one small job a session.
+    """Ship the package and check the executors' version by one small job per session.
 
     Raises:
-        ConfigurationError: if an executor runs another engine, or none; both are named.
+        ConfigurationError: if an executor has another version or none; names both.
     """
     ship_engine(spark)
     context: Any = context_of(spark)
@@ -90,10 +90,10 @@ def ensure_engine(spark: "SparkSession") -> None:
 
 
 def check_same(own: Look, answers: Iterable[Look]) -> None:
-    """Compare the driver's engine with what executors found.
+    """Compare the driver's package with the answers of executors.
 
     Raises:
-        ConfigurationError: naming both, and the host.
+        ConfigurationError: if they differ; names both and the host.
     """
     for answer in answers:
         if answer["fingerprint"] == own["fingerprint"]:
@@ -102,8 +102,8 @@ def check_same(own: Look, answers: Iterable[Look]) -> None:
         raise ConfigurationError(
             f"executors must run the driver's {PACKAGE}. Received: driver {_told(own)}, executor "
             f"on {answer['host']} {found}. Start the session without `{SHIP}=never`, so that the "
-            f"driver sends its own; or install {PACKAGE} {own['version']} there from the same "
-            "sources. If the code has changed meanwhile: `spark.stop()`, and start again."
+            f"driver ships it; or install {PACKAGE} {own['version']} there from the same "
+            "sources. If the code has changed in the meantime, call `spark.stop()` and restart."
         )
 
 
@@ -124,25 +124,25 @@ def _asking(package: str) -> Callable[[Iterable[int]], Iterator[Look]]:
 
 
 def _add(context: Any) -> None:
-    # Spark's own folder for the session, which the JVM removes: executors that join later are
-    # sent the file from there.
+    # Spark's folder for the session, which the JVM deletes: executors that join later get the file
+    # from there.
     archive = write_archive(context._temp_dir)
     before = list(sys.path)
     context.addPyFile(str(archive))
-    # Spark puts it first for the driver too, whose own copy is compiled and stays.
+    # Spark also puts it first on the driver's path; keep the driver's own compiled copy.
     sys.path[:] = before
     _log.info("executors get %s %s", PACKAGE, archive.name)
 
 
 def _finds_the_same(context: Any) -> bool:
-    """Whether the executors' Python is of this machine and imports the driver's own files."""
+    """Return whether the executors' Python is local and imports the driver's own files."""
     if not str(context.master).startswith("local"):
         return False
     code = (
         "import importlib.util as u; "
         f"s = u.find_spec({PACKAGE!r}); print(s.origin if s and s.origin else '')"
     )
-    # -P: executors are started elsewhere, so what lies in this folder does not count.
+    # -P: ignore the current folder, because executors start in another one.
     command = [context.pythonExec, "-P", "-c", code]
     try:
         done = subprocess.run(
@@ -160,19 +160,19 @@ def _finds_the_same(context: Any) -> bool:
 
 
 def send_by_value(*modules: ModuleType) -> None:
-    """Send what these modules define whole, wherever a network or a function mentions it.
+    """Pickle everything that these modules define by value.
 
-    Layers, losses and functions defined in a notebook travel by themselves. Those of a module that
-    lies beside it are sent by name, and an executor that cannot import the module fails. After this
-    call they are sent like a notebook's own; a change counts from the next run on, if the module is
-    reloaded. A function that itself imports such a module when called still needs it there: use
-    `spark.sparkContext.addPyFile` for these.
+    Layers, losses and functions defined in a notebook are pickled by value. Those of a module next
+    to it are pickled by name, so an executor that cannot import the module fails. This call makes
+    Spark pickle them by value too; changes apply from the next run if the module is reloaded. A
+    function that imports such a module when called still needs it on the executor: use
+    `spark.sparkContext.addPyFile`.
 
     Args:
-        modules: imported modules or packages; a package with all that is below it.
+        modules: imported modules or packages; a package includes its submodules.
 
     Raises:
-        ConfigurationError: if one is no module, or the engine itself, which goes by other ways.
+        ConfigurationError: if an argument is not a module, or is sparkwright itself.
 
     Example:
         import my_layers
@@ -181,15 +181,15 @@ def send_by_value(*modules: ModuleType) -> None:
     for module in modules:
         if not isinstance(module, ModuleType):
             raise ConfigurationError(
-                "`send_by_value` takes imported modules. Received: "
-                f"{type(module).__name__} {module!r}. Import it, and give the module."
+                "`send_by_value` needs imported modules. Received: "
+                f"{type(module).__name__} {module!r}. Import the module and pass it."
             )
         if module.__name__.partition(".")[0] == "sparkwright":
             raise ConfigurationError(
-                f"the engine goes to executors by itself. Received: {module.__name__}. Name your "
-                "own modules only."
+                f"sparkwright is shipped automatically. Received: {module.__name__}. Pass only your "
+                "own modules."
             )
-    # Spark's closures and the engine's requests are pickled by two copies of the same library.
+    # Spark's closures and sparkwright's requests use two copies of cloudpickle.
     for name in ("cloudpickle", "pyspark.cloudpickle"):
         library = importlib.import_module(name)
         for module in modules:

@@ -1,4 +1,4 @@
-"""Why a task or an executor failed, as an error that a user can act on."""
+"""Translate failures of tasks and executors into actionable errors."""
 
 import contextlib
 import logging
@@ -33,7 +33,7 @@ _NEWS_TIMEOUT_S = 1.0
 
 
 def translated(error: BaseException, *, because: str | None = None) -> BaseException:
-    """A failed task's own exception instead of py4j's; anything else unchanged."""
+    """Return a failed task's own exception in place of py4j's; other errors unchanged."""
     is_java = type(error).__module__.startswith(("py4j", "pyspark"))
     if isinstance(error, SparkwrightError) or not is_java:
         return error
@@ -45,7 +45,7 @@ def translated(error: BaseException, *, because: str | None = None) -> BaseExcep
         return error
     trace = traces[-1].strip()
     last = trace.splitlines()[-1]
-    if ours := _WORKER.fullmatch(last):  # in words already; where it was raised is of no interest
+    if ours := _WORKER.fullmatch(last):  # already a message; its traceback is not useful
         return WorkerError(worker=int(ours[1] or -1), host=ours[2], reason=ours[3])
     name, _, message = last.partition(": ")
     known: Any = getattr(errors, name.rpartition(".")[2], None)
@@ -55,11 +55,11 @@ def translated(error: BaseException, *, because: str | None = None) -> BaseExcep
         except TypeError:
             pass
     host = _host(text)
-    # Most are met when the engines are compared; an executor may join later, though.
+    # Usually found earlier, when engines are compared; but executors can join later.
     if last.startswith("ModuleNotFoundError: No module named 'sparkwright"):
         return ConfigurationError(
-            f"executors must run the driver's sparkwright. Received: {last} on {host}. Start the "
-            "session without `spark.sparkwright.ship=never`, so that the driver sends its own."
+            f"executors need the driver's version of sparkwright. Received: {last} on {host}. Start "
+            "the session without `spark.sparkwright.ship=never`, so that the driver ships it."
         )
     return WorkerError(worker=-1, host=host, reason=advised(last), worker_traceback=trace)
 
@@ -70,31 +70,31 @@ def _host(text: str) -> str:
 
 
 def memory_kill(reason: str, settings: Mapping[str, str | None], *, who: str = "") -> str | None:
-    """One sentence for a user whose executor was ended for its memory; None for other reasons.
+    """Explain why an executor was killed for its memory; None for other reasons.
 
     Example:
         >>> text = "Container killed by YARN for exceeding physical memory limits. 1.2 GB of 1 GB"
         >>> memory_kill(text, {"spark.executor.memory": "512m"})  # doctest: +ELLIPSIS
-        'an executor must fit its container. Received: an executor took 1.2 GB of 1 GB, and ...
+        'an executor exceeded its container. Received: an executor took 1.2 GB of 1 GB, and ...
     """
     if found := _VIRTUAL.search(reason):
         return (
-            "an executor must fit what its container may address. Received: "
-            f"{who or 'an executor'} reserved {_amounts(found)}, and YARN ended it. TensorFlow "
-            "reserves addresses that it never uses: have yarn.nodemanager.vmem-check-enabled set "
-            "to false on the cluster, or yarn.nodemanager.vmem-pmem-ratio raised."
+            "an executor exceeded its container's address space. Received: "
+            f"{who or 'an executor'} reserved {_amounts(found)}, and YARN killed it. TensorFlow "
+            "reserves addresses that it never uses: set yarn.nodemanager.vmem-check-enabled "
+            "to false on the cluster, or raise yarn.nodemanager.vmem-pmem-ratio."
         )
     if found := _PHYSICAL.search(reason):
-        took = f"took {_amounts(found)}, and YARN ended it"
+        took = f"took {_amounts(found)}, and YARN killed it"
     elif _KILLED.search(reason):
-        took = "was killed from outside (exit code 137), as is done when memory runs out"
+        took = "was killed externally (exit code 137), usually for lack of memory"
     else:
         return None
     known = ", ".join(f"{name}={settings[name]}" for name in _SETTINGS if settings.get(name))
     return (
-        f"an executor must fit its container. Received: {who or 'an executor'} {took}"
-        f"{f' ({known})' if known else ''}. Raise spark.executor.memoryOverhead, where TensorFlow "
-        "has its memory; `sw.spark.plan_memory(model)` tells how much it takes."
+        f"an executor exceeded its container. Received: {who or 'an executor'} {took}"
+        f"{f' ({known})' if known else ''}. Raise spark.executor.memoryOverhead, which TensorFlow "
+        "uses; `sw.spark.plan_memory(model)` computes the amount."
     )
 
 
@@ -103,14 +103,14 @@ def _amounts(found: re.Match[str]) -> str:
 
 
 class LostExecutors:
-    """Looks, during a `with`, for executors that were ended for their memory, and warns of each.
+    """Context manager that watches for executors killed for their memory, and warns of each.
 
-    Spark itself says so in the driver's log, at a level that notebooks do not show. On YARN and
-    Kubernetes only: elsewhere nobody watches over memory.
+    Spark only logs them on the driver, below the level that notebooks show. It watches on YARN and
+    Kubernetes only: other cluster managers do not limit memory.
     """
 
     def __init__(self, spark: "SparkSession") -> None:
-        """Prepare it."""
+        """Prepare the watch."""
         self._context: Any = context_of(spark)
         self._watched = not is_connect(spark) and self._context.master.startswith(("yarn", "k8s:"))
         self._known: set[str] = set()
@@ -123,7 +123,7 @@ class LostExecutors:
         )
 
     def __enter__(self) -> "LostExecutors":
-        """Begin; who is gone already is no news."""
+        """Start watching; executors lost earlier are ignored."""
         if self._watched:
             self._look(news=False)
             self._thread.start()
@@ -135,16 +135,15 @@ class LostExecutors:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End."""
+        """Stop watching."""
         self._ended.set()
         if self._watched:
             self._thread.join(_END_TIMEOUT_S)
 
     def reason(self) -> str | None:
-        """Why the last of them was ended, as one sentence; None if none was.
+        """Return why the last of them was killed, as one sentence; None if none was.
 
-        What ends a run is news of the last moment, which Spark writes down a little later: looks
-        on for a second.
+        Spark records the loss of an executor slightly later than the failure: waits up to a second.
         """
         deadline_s = time.monotonic() + _NEWS_TIMEOUT_S
         while self._watched:
@@ -159,7 +158,7 @@ class LostExecutors:
             self._look(news=True)
 
     def _look(self, *, news: bool) -> None:
-        # A context that is being stopped answers with all kinds of errors.
+        # A context that is stopping raises various errors.
         with self._looking, contextlib.suppress(Exception):
             store = self._context._jsc.sc().statusStore()
             everyone = store.executorList(False)

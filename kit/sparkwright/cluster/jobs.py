@@ -1,8 +1,8 @@
-"""Spark actions that can be interrupted, each in a job group of its own.
+"""Interruptible Spark actions, each in a separate job group.
 
-py4j must not be interrupted: a KeyboardInterrupt inside it makes other threads' actions run twice,
-and leaves the interrupted job running. So actions run on a thread of their own, the calling thread
-waits on a plain event, and an interrupt cancels the job group.
+py4j must not be interrupted: a KeyboardInterrupt inside it can run other threads' actions twice,
+and does not stop the interrupted job. So each action runs on a separate thread while the calling
+thread waits for an event; an interrupt cancels the job group.
 """
 
 import operator
@@ -30,7 +30,7 @@ Element = TypeVar("Element")
 
 
 class SparkJob:
-    """An action on a thread and in a job group of its own."""
+    """A Spark action on a separate thread and in a separate job group."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class SparkJob:
         ended: Callable[["SparkJob"], None] | None = None,
         needs_engine: bool = True,
     ) -> None:
-        """Start `action`; `ended` is called on its thread afterwards.
+        """Start `action`; call `ended` on its thread afterwards.
 
-        With `needs_engine`, executors must have the driver's engine.
+        With `needs_engine`, first ensure that executors have the driver's version of sparkwright.
         """
         self._spark, self._context = spark, context_of(spark)
         self.group = f"sparkwright-{uuid.uuid4().hex[:8]}"
@@ -60,12 +60,12 @@ class SparkJob:
         thread.start()
 
     def wait(self, error: Callable[[], BaseException | None] = lambda: None) -> Any:
-        """The action's result.
+        """Wait for the action and return its result.
 
         Raises:
             The error that `error` returns.
-            Whatever the action raises; what a task raised, as that error; why executors were ended,
-            if that was the end of it.
+            The exception of the action or of a task, or the reason why executors were killed if
+            that caused it.
         """
         with LostExecutors(self._spark) as lost:
             while not self._over.wait(0.5):
@@ -74,7 +74,7 @@ class SparkJob:
                     raise found
             self._thread.join(5.0)
             if self.error is not None:
-                # Who cancels a job knows why its executors end.
+                # A cancelled job explains the end of its executors.
                 because = None if self._cancelled else lost.reason()
                 raise translated(self.error, because=because) from None
         return self.value
@@ -85,7 +85,7 @@ class SparkJob:
         self._context.cancelJobGroup(self.group)
 
     def cancel_on_thread(self) -> None:
-        """Cancel the job by a thread: an interrupt must not meet the calling thread in py4j."""
+        """Cancel the job on a thread: an interrupt must not hit the calling thread in py4j."""
         canceller = threading.Thread(target=self.cancel, daemon=True)
         canceller.start()
         canceller.join(5.0)
@@ -103,8 +103,8 @@ class SparkJob:
             if self._needs_engine:
                 ensure_engine(self._spark)
             carry_tokens(context)
-            if self._cancelled:  # before Spark knew of a job that it could cancel
-                raise SparkwrightError(f"cancelled before it began: {self._description}.")
+            if self._cancelled:  # Spark could not cancel a job before its start
+                raise SparkwrightError(f"cancelled before its start: {self._description}.")
             self.value = self._action()
         except BaseException as error:
             self.error = error
@@ -115,9 +115,9 @@ class SparkJob:
 
 
 def run_partition(rdd: Any, partition: int) -> list[Any]:
-    """The elements of one partition of `rdd`, as a job of one task.
+    """Compute one partition of `rdd` by a job of one task, and return its elements.
 
-    `SparkContext.runJob` would make, and serialize, a new RDD for each partition.
+    `SparkContext.runJob` would create and serialize a new RDD for each partition.
     """
     if isinstance(rdd, FrameRDD):
         return rdd.partition(partition)
@@ -151,13 +151,13 @@ def run_job(
 
 
 def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> list[Element]:
-    """The elements of `rdd`, as `run_job` collects them; a DataError is raised at once.
+    """Collect `rdd` by `run_job`, and raise a DataError as soon as it occurs.
 
-    A task that meets a DataError returns it and ends well, so Spark does not run it three times
-    more. An accumulator brings the error to the driver while other tasks still run.
+    A task with a DataError returns it and succeeds, so that Spark does not retry it. An accumulator
+    sends the error to the driver while other tasks are still running.
 
     Raises:
-        DataError: the first one that a task has met.
+        DataError: the first one of any task.
         Whatever `run_job` raises.
     """
     met = accumulator(context_of(spark), list[DataError], operator.add)
@@ -174,7 +174,7 @@ def collect(spark: "SparkSession", rdd: "RDD[Element]", *, description: str) -> 
 
 
 def accumulator(context: Any, empty: Callable[[], Any], added: Callable[[Any, Any], Any]) -> Any:
-    """An accumulator of Spark's that begins with `empty()` and adds by `added`."""
+    """Create a Spark accumulator that starts with `empty()` and adds by `added`."""
     from pyspark import AccumulatorParam
 
     class Added(AccumulatorParam[Any]):
@@ -188,7 +188,7 @@ def accumulator(context: Any, empty: Callable[[], Any], added: Callable[[Any, An
 
 
 def storage_level(name: str) -> Any:
-    """PySpark's StorageLevel of that name; "_SER" is dropped, its data is always serialized."""
+    """Return PySpark's StorageLevel by name; "_SER" is ignored, as Python data is serialized."""
     from pyspark import StorageLevel
 
     levels = {n: v for n, v in vars(StorageLevel).items() if isinstance(v, StorageLevel)}
@@ -198,7 +198,7 @@ def storage_level(name: str) -> Any:
 
 
 def inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:
-    """A thread with the local properties of the calling one."""
+    """Create a thread that inherits the calling thread's local properties."""
     import inspect
 
     from pyspark import InheritableThread
@@ -210,7 +210,7 @@ def inheriting_thread(target: Callable[[], None], spark: "SparkSession") -> Any:
 
 
 def _elements_from(socket_info: Any, deserializer: Any) -> list[Any]:
-    """The elements that Spark sends to a socket of the driver."""
+    """Return the elements that Spark sends to a socket of the driver."""
     try:
         from pyspark.util import _load_from_socket  # pyright: ignore[reportPrivateUsage]
     except ImportError:  # PySpark 3.5

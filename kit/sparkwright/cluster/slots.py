@@ -1,4 +1,4 @@
-"""Count the tasks that Spark can run at once, and wait for the executors that a run needs."""
+"""Count Spark's task slots, and wait for the executors of a run."""
 
 import logging
 import os
@@ -14,11 +14,11 @@ from .connect import context_of, is_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# With dynamic allocation only executors that are started to train have GPUs: how many each.
+# Dynamic allocation: GPUs of each executor that is started for training. Others have none.
 GPUS_OF_TRAINING = "spark.sparkwright.gpusPerExecutor"
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _INSTANCES = "spark.executor.instances"
-# What YARN and Kubernetes start if no setting says how many.
+# Spark's default number of executors on YARN and Kubernetes.
 _DEFAULT_EXECUTORS = 2
 TIMEOUT_SETTING = "spark.sparkwright.slotTimeout"
 _TIMEOUT_S = 120.0
@@ -27,39 +27,39 @@ _log = logging.getLogger(__name__)
 
 
 class Settings(Protocol):
-    """Settings by name: a mapping, or a SparkConf."""
+    """Settings by name: a mapping or a SparkConf."""
 
     def get(self, key: str, /) -> str | None:
-        """The value; None if it is not set."""
+        """Return the value; None if unset."""
         ...
 
 
 class LocalCluster(NamedTuple):
-    """What "local-cluster[2,1,1024]" says: Workers, and the cores of each."""
+    """Number of workers, and cores of each, in a master URL such as "local-cluster[2,1,1024]"."""
 
     workers: int
     cores: int
 
 
 def local_cluster(master: str) -> LocalCluster | None:
-    """The cluster on this machine that a master's URL describes; None for other masters."""
+    """Parse a local-cluster URL; None for other masters."""
     match = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master)
     return None if match is None else LocalCluster(int(match[1]), int(match[2]))
 
 
 def is_dynamic(settings: Settings) -> bool:
-    """Whether executors come and go as stages need them."""
+    """Return whether dynamic allocation is enabled."""
     return settings.get(_DYNAMIC) == "true"
 
 
 def gpus_of_executor(settings: Settings) -> int:
-    """GPUs that Spark gives each executor that trains."""
+    """Return the number of GPUs of each training executor."""
     names = ("spark.executor.resource.gpu.amount", GPUS_OF_TRAINING)
     return max(_number(settings, name, 0) for name in names)
 
 
 def slots_at_most(master: str, settings: Settings) -> int | None:
-    """Tasks that can ever run at once by these settings; None if they set no bound.
+    """Return the maximum number of concurrent tasks by these settings; None if unbounded.
 
     Example:
         >>> slots_at_most("local-cluster[2,3,1024]", {"spark.task.cpus": "2"})
@@ -92,14 +92,14 @@ def slots_at_most(master: str, settings: Settings) -> int | None:
 
 
 def slots_now(spark: "SparkSession") -> int:
-    """Slots to train in, of the executors that have come; busy ones among them."""
+    """Return the number of training slots of the registered executors, including busy ones."""
     found, gpus = _tasks_now(spark), gpus_of_executor(context_of(spark).getConf())
-    # Tasks of other kinds may need no GPU; those that train do.
+    # Training tasks need a GPU even if other tasks do not.
     return min(found, gpus * executor_count(spark)) if gpus else found
 
 
 def task_slots(spark: "SparkSession") -> int | None:
-    """Tasks that can train at once; None where that can still change (dynamic allocation)."""
+    """Return the number of training slots; None with dynamic allocation, where it varies."""
     master, settings = str(context_of(spark).master), context_of(spark).getConf()
     if master.startswith("local"):
         return slots_at_most(master, settings)
@@ -109,36 +109,36 @@ def task_slots(spark: "SparkSession") -> int | None:
 
 
 def tasks_to_ask(spark: "SparkSession") -> int:
-    """Tasks that reach all executors, if there are no others in their way."""
+    """Return the number of tasks that reaches all executors of an otherwise idle cluster."""
     master, settings = str(context_of(spark).master), context_of(spark).getConf()
-    # A cluster on this machine has a session before it has executors.
+    # A local cluster's session is ready before its executors are.
     found = slots_at_most(master, settings) if is_local(spark) else _tasks_now(spark)
     return found or 1
 
 
 def executor_count(spark: "SparkSession") -> int:
-    """Executors that are there, or that a master on this machine will start."""
+    """Return the number of registered executors, or of those that a local master will start."""
     master = str(context_of(spark).master)
     if (local := local_cluster(master)) is not None:
         return local.workers
     if master.startswith("local"):
         return 1
     if is_connect(spark):
-        return 1  # at least; the server does not tell
+        return 1  # a lower bound: the server does not expose the number
     context: Any = context_of(spark)
-    # The driver has a block manager as well.
+    # The driver also has a block manager.
     return context._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
 def executor_resources(spark: "SparkSession") -> dict[str, Any]:
-    """What `SharedTrainingMaster.worker_count` wants to know of the executors."""
+    """Return the arguments of `SharedTrainingMaster.worker_count` about executors."""
     settings, master = context_of(spark).getConf(), str(context_of(spark).master)
     if (local := local_cluster(master)) is not None:
         executors, cores = local.workers, local.cores
     elif master.startswith("local"):
         return {"executors": None}
     else:
-        # A standalone cluster does not know the first of these settings.
+        # Standalone clusters ignore `spark.executor.instances`.
         wanted = 0 if master.startswith("spark:") else _number(settings, _INSTANCES, 0)
         executors = wanted or max(1, executor_count(spark))
         cores = _number(settings, "spark.executor.cores", 1)
@@ -147,31 +147,31 @@ def executor_resources(spark: "SparkSession") -> dict[str, Any]:
 
 
 def check_slots(workers: int, slots: int | None, master: str) -> None:
-    """Refuse more workers than can run at once: they would wait for one another for ever.
+    """Raise if there are more workers than task slots: they would wait for each other forever.
 
     Raises:
-        SlotsError: naming both numbers and the settings to change.
+        SlotsError: with both numbers and the settings to change.
     """
     if slots is not None and workers > slots:
         raise SlotsError(
-            "all workers of a run must have a task slot at the same time: a core, and a GPU where "
-            "executors have any. Received: "
+            "all workers of a run need a task slot at the same time: a core, and a GPU if "
+            "executors have GPUs. Received: "
             f"workers={workers}, slots={slots} (master {master}). Use `workers={slots}`, or start "
-            f"Spark with more: `start_spark(workers={workers})`, or `spark.executor.instances` "
-            "and `spark.executor.cores` on a cluster."
+            f"Spark with more slots: `start_spark(workers={workers})`, or on a cluster "
+            "`spark.executor.instances` and `spark.executor.cores`."
         )
 
 
 def is_local(spark: "SparkSession") -> bool:
-    """Whether all of Spark runs on this machine."""
+    """Return whether all of Spark runs on this machine."""
     context: Any = context_of(spark)
     if is_connect(spark) and context.address() != "127.0.0.1":
-        return False  # a server's executors may be on its machine, which is another one
+        return False  # a remote server, even if its executors are local to it
     return str(context.master).startswith("local")
 
 
 def _tasks_now(spark: "SparkSession") -> int:
-    """Tasks of the session's own profile that its executors can run at once."""
+    """Return the concurrent tasks of the session's default resource profile."""
     context: Any = context_of(spark)
     if is_connect(spark):
         return context.defaultParallelism
@@ -187,13 +187,13 @@ def _number(settings: Settings, name: str, default: int) -> int:
 def wait_for_slots(
     spark: "SparkSession", workers: int, *, cancelled: Callable[[], bool] = lambda: False
 ) -> int | None:
-    """Wait until the executors that have come can run `workers` tasks at once.
+    """Wait until the registered executors can run `workers` tasks at the same time.
 
-    Spark itself would wait for ever for executors that no machine can give it.
+    Spark itself would wait forever for executors that the cluster cannot provide.
 
     Raises:
-        SlotsError: after the seconds of `spark.sparkwright.slotTimeout`, default 120, or when
-            `cancelled`; with what was asked for and found.
+        SlotsError: after `spark.sparkwright.slotTimeout` seconds, default 120, or when
+            `cancelled`; with the requested and the available slots.
     """
     conf = context_of(spark).getConf()
     if is_dynamic(conf):
@@ -202,7 +202,7 @@ def wait_for_slots(
     deadline_s, told = time.monotonic() + timeout_s, False
     while (slots := slots_now(spark)) < workers:
         if cancelled():
-            raise SlotsError(f"cancelled while {slots} of {workers} task slots had come.")
+            raise SlotsError(f"cancelled with {slots} of {workers} task slots available.")
         if time.monotonic() > deadline_s:
             gpus = gpus_of_executor(conf)
             place, size, remedy = "", "", ", or use fewer workers."
@@ -213,13 +213,13 @@ def wait_for_slots(
                     "`start_spark(gpus_per_executor=0)`."
                 )
             raise SlotsError(
-                f"each worker of a run must have a task slot of its own{place}. Received: "
+                f"each worker of a run needs its own task slot{place}. Received: "
                 f"workers={workers}; the driver waited {timeout_s:g} s for Spark "
                 f"({context_of(spark).master}) and has {slots} slots in {executor_count(spark)} "
-                f"executors{size}. See whether the cluster has so much free{remedy}"
+                f"executors{size}. Check that the cluster has free resources{remedy}"
             )
         if not told:
-            _log.info("waiting for Spark's executors: %d of %d slots are there", slots, workers)
+            _log.info("waiting for Spark's executors: %d of %d slots available", slots, workers)
             told = True
         time.sleep(_LOOK_AGAIN_S)
     return slots

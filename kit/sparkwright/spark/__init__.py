@@ -1,4 +1,4 @@
-"""Everything that talks to Spark."""
+"""Training, evaluation and prediction on Spark, and Spark sessions."""
 
 from sparkwright.cluster.engine_shipping import send_by_value as send_by_value
 

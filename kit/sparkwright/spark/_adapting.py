@@ -1,4 +1,4 @@
-"""Keras' preprocessing layers, adapted to distributed data in one pass."""
+"""Adapt Keras preprocessing layers to distributed data in one pass."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,24 +16,24 @@ from ._inference import Inference, InferenceSession
 
 
 def adapt(layer: Any, data: Any, column: str | None = None) -> None:
-    """Adapt preprocessing layers to all of the data in one pass, as `layer.adapt` does to arrays.
+    """Adapt preprocessing layers to distributed data in one pass.
 
-    Vocabularies are exactly those of `layer.adapt(all examples)`; mean and variance equal its to
-    1e-6; the bins of a Discretization hold shares of the examples that differ from equal ones by
-    0.01 at most, Keras' own default tolerance. Trainer processes run the layer's own code.
+    Vocabularies equal those of `layer.adapt(all examples)`; mean and variance agree to 1e-6. Each
+    bin of a Discretization holds an equal share of the examples to within 0.01, Keras' default
+    tolerance. Trainer processes run the layer's own code.
 
     Args:
         layer: a Normalization, StringLookup, IntegerLookup, TextVectorization or Discretization,
-            also one that is part of a model; or input name -> such a layer, for several at once; or
-            a `keras.utils.FeatureSpace`, whose features are matched by name.
-        data: a DistributedDataSet or Spark DataFrame, or a DataSet, for which nothing is
-            distributed. Each example is one document. Masks do not count.
-        column: for one layer: the input, or the DataFrame's column, to adapt it to. Default None:
-            the only one there is.
+            possibly part of a model; a dict from input name to layer; or a
+            `keras.utils.FeatureSpace`, whose features are matched by name.
+        data: a DistributedDataSet, a Spark DataFrame or a DataSet (adapted locally). Each example
+            is one document. Masks are ignored.
+        column: for a single layer, the input or DataFrame column to adapt to. Default None: the
+            only one.
 
     Raises:
         ConfigurationError: if a layer has nothing to adapt.
-        DataError: if there are no examples or no such column; for text where a layer takes numbers.
+        DataError: if there are no examples, a column is missing, or a numeric layer gets text.
 
     Example:
         words = keras.layers.TextVectorization(max_tokens=20_000)
@@ -43,7 +43,7 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
     from pyspark.sql import DataFrame
 
     space: Any = layer if issubclass(type(layer), keras.utils.FeatureSpace) else None
-    # Input, or None for the only one -> its layer.
+    # Input name -> layer; the name None is the only input.
     layers: dict[str | None, Any] = {column: layer}
     if space is not None:
         layers = {name: space.preprocessors[name] for name in space._list_adaptable_preprocessors()}
@@ -68,7 +68,7 @@ def adapt(layer: Any, data: Any, column: str | None = None) -> None:
     else:
         raise DataError(
             "`data` must be a DistributedDataSet, a Spark DataFrame or a DataSet. Received: "
-            f"{type(data).__name__}. To arrays a layer adapts by itself: `layer.adapt(array)`."
+            f"{type(data).__name__}. For arrays, call `layer.adapt(array)`."
         )
     if space is not None:
         space._is_adapted = True
@@ -85,13 +85,13 @@ def _check(layer: Any) -> None:
     if is_fixed or not hasattr(layer, "adapt"):
         raise ConfigurationError(
             "`layer` must be a Normalization, StringLookup, IntegerLookup, TextVectorization or "
-            "Discretization that was given no mean, vocabulary or bin boundaries. Received: "
-            f"{type(layer).__name__} {getattr(layer, 'name', '')!r}. Others need no `adapt`."
+            "Discretization without a given mean, vocabulary or bin boundaries. Received: "
+            f"{type(layer).__name__} {getattr(layer, 'name', '')!r}. Other layers need no `adapt`."
         )
 
 
 def _described(layer: Any) -> Inference:
-    """The layer in place of a network; it has no weights and no outputs."""
+    """Return an Inference of the layer, without weights and outputs."""
     definition, secret = ModelDefinition.of_layer(layer), driver_secret()
     sizes: dict[str, Any] = {"batch_size": 1, "workers": None, "outputs": ()}
     return Inference(definition=definition, weights=None, digest="", secret=secret, **sizes)
@@ -100,7 +100,7 @@ def _described(layer: Any) -> Inference:
 def _summaries(
     chunk: DataSet, partition: int, start: int, *, layers: Mapping[str | None, Inference]
 ) -> dict[str | None, Summary]:
-    """Input -> a summary for its layer; in a Spark task."""
+    """Summarize a chunk for each layer, by input name; runs in a Spark task."""
     del partition, start
     return {
         name: InferenceSession(layer).run(DataSet(_array(chunk, name)), Adapting())
@@ -125,7 +125,5 @@ def _array(data: DataSet, name: str | None) -> Any:
 
 def _only(names: list[str]) -> str:
     if len(names) != 1:
-        raise DataError(
-            f"`column` must name one of {names}, to adapt the layer to. Received: column=None."
-        )
+        raise DataError(f"`column` must name one of {names}. Received: column=None.")
     return names[0]

@@ -1,4 +1,4 @@
-"""Settings from elsewhere: Spark's file of defaults, `spark-submit`, an earlier session."""
+"""Settings from spark-defaults.conf, `spark-submit` and earlier sessions."""
 
 import os
 import re
@@ -6,16 +6,15 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-# Names that Java got as it was started: they are its system properties, from which each SparkConf
-# begins.
+# Settings given to the JVM at its start, as system properties; each new SparkConf contains them.
 _given: set[str] = set()
-# The script's own file name, and what `start_spark` reads for itself.
+# Not taken from `spark-submit`: the script's file name, and the master, read by `start_spark`.
 _LEFT = {"spark.app.name", "spark.master"}
 
 
 def spark_home() -> Path:
-    """The folder of the Spark that PySpark starts."""
-    # PySpark has no public function for it, and SPARK_HOME is not set by every way to start.
+    """Return the installation folder of the Spark that PySpark starts."""
+    # PySpark has no public function for this, and SPARK_HOME is not always set.
     from pyspark.find_spark_home import (
         _find_spark_home,  # pyright: ignore[reportPrivateUsage]
     )
@@ -24,7 +23,7 @@ def spark_home() -> Path:
 
 
 def default_settings(home: Path) -> dict[str, str]:
-    """All settings in spark-defaults.conf; none if there is no such file."""
+    """Return all settings of spark-defaults.conf; {} if there is no such file."""
     file = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     found: dict[str, str] = {}
@@ -36,15 +35,14 @@ def default_settings(home: Path) -> dict[str, str]:
 
 
 def forget_earlier_settings(names: Collection[str]) -> None:
-    """Take from Java what the session that started it chose; called before each session.
+    """Reset the JVM's properties from an earlier session; call this before each session.
 
-    A later session would otherwise keep the cores, GPUs or addresses of the first, wherever it does
-    not say something else itself.
+    Otherwise a later session would keep cores, GPUs or addresses of the first unless it sets them.
     """
     import pyspark
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return  # `spark-submit` has started Java, and what it was told counts for all sessions
+        return  # settings of `spark-submit` apply to all sessions
     context: Any = pyspark.SparkContext
     java = context._jvm
     if java is None:
@@ -60,18 +58,18 @@ def forget_earlier_settings(names: Collection[str]) -> None:
 
 
 def submitted_settings() -> dict[str, str]:
-    """All settings that came from `spark-submit`; none in a notebook or a plain Python process."""
+    """Return the settings from `spark-submit`; {} in a notebook or a plain Python process."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
 
-    # Connects to the JVM that runs this script; without one SparkConf knows no settings.
+    # Connect to the JVM of this script: without it, SparkConf is empty.
     SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]
     return dict(SparkConf().getAll())
 
 
 def over(chosen: dict[str, str], submitted: dict[str, str]) -> dict[str, str]:
-    """Settings that suit training, and what `spark-submit` was told in place of them.
+    """Return training settings overridden by those of `spark-submit`.
 
     Example:
         >>> over({"spark.task.maxFailures": "4"}, {"spark.task.maxFailures": "9"})

@@ -1,6 +1,6 @@
-"""Evaluations, scores and worst examples of distributed data: one fold over its partitions.
+"""Evaluations, scores and worst examples of distributed data.
 
-Each task folds the blocks of its partition, Spark adds up the tasks' results.
+Each task folds the blocks of its partition; Spark combines the results of the tasks.
 """
 
 import operator
@@ -31,7 +31,7 @@ from .gpus import on_gpus
 if TYPE_CHECKING:
     from pyspark import RDD
 
-# What users may give: one evaluation, several, or either by output name.
+# Accepted arguments: one evaluation, several, or either by output name.
 Some = AbstractEvaluation | Sequence[AbstractEvaluation]
 Evaluations = Some | Mapping[str, Some]
 
@@ -39,17 +39,17 @@ Evaluations = Some | Mapping[str, Some]
 def by_output(
     evaluations: Evaluations, outputs: Sequence[str]
 ) -> dict[str, tuple[AbstractEvaluation, ...]]:
-    """Output name -> evaluations, as `SparkNetwork.do_evaluation` takes them.
+    """Return evaluations by output name, from the argument of `SparkNetwork.do_evaluation`.
 
     Raises:
-        ConfigurationError: if there is no such output, outputs are not named and there are several,
-            or something is no evaluation.
+        ConfigurationError: if an output is unknown, a network with several outputs needs output
+            names, or a value is not an evaluation.
     """
     if not isinstance(evaluations, Mapping):
         if len(outputs) != 1:
             raise ConfigurationError(
-                f"evaluations of a network with the outputs {list(outputs)} must say which one "
-                "they are for. Received: no name. Give a dict {output: evaluations}, or `output=`."
+                f"evaluations of a network with the outputs {list(outputs)} need output names. "
+                "Received: no name. Pass a dict {output: evaluations}, or `output=`."
             )
         evaluations = {outputs[0]: evaluations}
     wrong = sorted(set(evaluations) - set(outputs))
@@ -65,8 +65,8 @@ def by_output(
             )
         if each.examples:
             raise ConfigurationError(
-                "evaluations must be given without data. Received: one that has counted "
-                f"{each.examples} examples. Give a new one, and add the two (`a + b`)."
+                "evaluations must be empty. Received: one that has already counted "
+                f"{each.examples} examples. Pass a new one, and add the two (`a + b`)."
             )
     if not any(found.values()):
         raise ConfigurationError("`do_evaluation` needs at least one evaluation. Received: none.")
@@ -74,7 +74,7 @@ def by_output(
 
 
 def in_given_form(evaluations: Evaluations, found: Counted) -> Any:
-    """The results in the form in which `evaluations` were given."""
+    """Return the results in the form of the `evaluations` argument."""
     if isinstance(evaluations, Mapping):
         return {name: _alike(some, found[name]) for name, some in evaluations.items()}
     return _alike(evaluations, next(iter(found.values())))
@@ -92,10 +92,10 @@ class _Folded(NamedTuple):
     """The result of one or several partitions.
 
     Attributes:
-        result: what their blocks add up to; None where there were no examples.
-        partition: the first one.
-        error: the error there; one that another attempt would only repeat is not raised
-            in the task, where Spark would try three times more.
+        result: the combined result of the blocks; None without examples.
+        partition: index of the first partition.
+        error: a DataError of that partition. It is returned instead of raised, because Spark
+            would retry the task three times with the same error.
     """
 
     result: Any
@@ -103,7 +103,7 @@ class _Folded(NamedTuple):
     error: Exception | None = None
 
 
-# (session, block, partition, first row) -> what the block adds.
+# (session, block, partition, first row) -> the result of the block.
 Visit = Callable[[InferenceSession, "Block[DataSet]", int, int], Any]
 
 
@@ -114,7 +114,7 @@ def evaluate(
     *,
     normalizer: Normalizer | None,
 ) -> Counted:
-    """Count all of `data` into the prototypes of each output, in one pass.
+    """Evaluate all of `data` with the prototypes of each output, in one pass.
 
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
@@ -142,7 +142,7 @@ def evaluate(
 def score(
     inference: Inference, data: DistributedDataSet, *, normalizer: Normalizer | None
 ) -> LossSum:
-    """The loss over all of `data`, features and labels normalized.
+    """Compute the loss over all of `data`, with normalized features and labels.
 
     Raises:
         DataError: if the data does not fit the network or has no labels, or is empty.
@@ -166,11 +166,11 @@ def worst_examples(
     normalizer: Normalizer | None,
     class_names: Mapping[str, tuple[str, ...]],
 ) -> WorstExamples:
-    """The `count` examples with the highest loss.
+    """Return the `count` examples with the highest loss.
 
-    Each task keeps `count` examples, and predicts these alone; the driver gets `count` of each
-    pair of tasks at a time. The loss leaves regularization out, which is the same for all. What
-    the network sees is normalized; the examples returned are not.
+    Each task keeps `count` examples and predicts only these. A reduction combines pairs of
+    tasks. The loss excludes regularization, which is the same for all examples. The network gets
+    normalized examples; the returned examples are not normalized.
 
     Raises:
         ConfigurationError: if `count` is no integer of at least 1.
@@ -222,7 +222,7 @@ def _folded(
     finished: Callable[[Any], Any] = lambda result: result,
     verb: str = "Counted",
 ) -> "RDD[_Folded]":
-    """The results of the partitions, lazily; `seen` makes of examples what the network sees."""
+    """Return the partitions' results, lazily; `seen` turns raw examples into network inputs."""
 
     def task(partition: int, chunks: Iterable[bytes]) -> list[_Folded]:
         result: Any = None
@@ -244,10 +244,10 @@ def _folded(
 
 
 def _total(parts: "RDD[_Folded]", added: Callable[[Any, Any], Any], needs: str) -> Any:
-    """The sum of the partitions; a Spark job.
+    """Return the sum of the partitions' results; runs a Spark job.
 
     Raises:
-        DataError: the first partition's, or if there are no examples.
+        DataError: of the first failed partition, or if there are no examples.
     """
 
     def add(one: _Folded, other: _Folded) -> _Folded:
@@ -280,7 +280,7 @@ def _added_losses(one: LossSum, other: LossSum) -> LossSum:
 def _predicted(
     inference: Inference, worst: WorstExamples, normalizer: Normalizer | None
 ) -> Iterator[dict[str, Any]]:
-    """The outputs for the examples kept; neighbors of one layout at a time."""
+    """Yield the outputs for the kept examples, batching neighbors of the same layout."""
     pieces = ((None, with_normalized_features(normalizer, _alone(each))) for each in worst)
     for _, outputs in mapped_pieces(inference, Predicting(normalizer=normalizer), pieces):
         yield {name: array[0] for name, array in outputs.items()}
@@ -299,7 +299,7 @@ def _alone(example: WorstExample) -> DataSet:
 def _without_many_rows(
     counts: "RDD[_Folded]", evaluations: Mapping[str, tuple[AbstractEvaluation, ...]]
 ) -> Counted:
-    """Add up on the driver what is small; exact ROCs of many rows stay on the cluster."""
+    """Add up small results on the driver; exact ROCs of many rows stay on the cluster."""
     from pyspark import StorageLevel
 
     counts = counts.persist(StorageLevel.MEMORY_AND_DISK)
@@ -326,7 +326,7 @@ def _added_or_digested(
     examples: int,
     scores: int,
 ) -> AbstractEvaluation:
-    """Exact ROCs of all parts, or their digest if the driver should not hold so many scores."""
+    """Return an exact ROC, or its digest if there are too many scores for the driver."""
     parts = counts.filter(lambda part: part.result is not None).map(
         lambda part: part.result[name][number]
     )
@@ -336,7 +336,7 @@ def _added_or_digested(
 
 
 def _small(part: _Folded) -> _Folded:
-    """The result of a partition, with sizes instead of evaluations that grow."""
+    """Return a partition's result, with counts in place of evaluations that grow with the data."""
     small = part.result and {
         name: tuple(
             np.array([each.examples, each.scores_kept]) if each.keeps_rows else each

@@ -1,7 +1,7 @@
-"""Exact ROCs of more rows than the driver should hold, computed by ranges of scores.
+"""Exact ROCs of more rows than fit on the driver, computed by ranges of scores.
 
-Each partition has counted an exact `ROC`. The driver receives a sample of the scores, the counts
-of each range and summaries of the ranges; `sparkwright.evaluation.roc_digest` computes these.
+Each partition has an exact `ROC`. The driver receives a sample of the scores, and counts and
+summaries of the ranges; `sparkwright.evaluation.roc_digest` computes these.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from sparkwright.evaluation.roc_digest import (
 if TYPE_CHECKING:
     from pyspark import RDD
 
-# Scores of an exact evaluation that are collected on the driver: eight megabytes.
+# Maximum number of scores collected on the driver: eight megabytes.
 SCORES_ON_DRIVER = 1_000_000
-# Rows of a range, which one task sorts and holds.
+# Rows of a range; one task sorts and holds them.
 _ROWS_PER_RANGE = 4_000_000
 _POINTS = 10_000
 
@@ -37,31 +37,31 @@ def digested(
     examples: int,
     rows_per_range: int = _ROWS_PER_RANGE,
 ) -> AbstractEvaluation:
-    """The exact evaluation of all parts, without their rows.
+    """Compute the exact evaluation of all parts without collecting their rows.
 
     Args:
         kind: the prototype: `ROC()`, `ROCBinary()` or `ROCMultiClass()`.
-        parts: results of the partitions; read three times, so it should be persisted.
-        examples: of all parts.
-        rows_per_range: rows that one task holds; default four million.
+        parts: results of the partitions; read three times, so persist it.
+        examples: number of examples in all parts.
+        rows_per_range: maximum number of rows per task; default four million.
 
     Raises:
-        DataError: if such an evaluation cannot do without its rows.
+        DataError: if this kind of evaluation requires its rows.
     """
     if isinstance(kind, ROC):
         return _digests(parts.map(lambda part: (part,)), rows_per_range)[0]
     if not isinstance(kind, RocColumns):
         raise DataError(
-            f"{type(kind).__name__} with exact ROCs takes {SCORES_ON_DRIVER:,} scores at most. "
-            f"Received: more, of {examples:,} examples. Give it thresholds, or evaluate "
-            "`ROCBinary()` beside it."
+            f"{type(kind).__name__} with exact ROCs takes at most {SCORES_ON_DRIVER:,} scores. "
+            f"Received: more, from {examples:,} examples. Set `thresholds`, or evaluate "
+            "`ROCBinary()` as well."
         )
     columns = parts.map(lambda part: part.rocs).filter(bool)
     return replace(kind, rocs=tuple(_digests(columns, rows_per_range)), rows=examples)
 
 
 def _digests(parts: "RDD[tuple[ROC, ...]]", rows_per_range: int) -> list[ROCDigest]:
-    """A digest of each column; `parts` are the columns' ROCs in each part."""
+    """Return a digest of each column; `parts` are the columns' ROCs in each part."""
     step = max(rows_per_range // (8 * parts.getNumPartitions()), 1)
     samples = parts.map(lambda rocs: [score_sample(roc, step) for roc in rocs]).collect()
     limits = [range_boundaries(c, rows_per_range, step) for c in zip(*samples, strict=True)]
@@ -80,7 +80,7 @@ def _digests(parts: "RDD[tuple[ROC, ...]]", rows_per_range: int) -> list[ROCDige
         points = max(4, _POINTS // len(counts[column]))
         return column, summarize(roc, counts[column], number, points=points)
 
-    # Ranges of few rows share a task, which holds about as many rows as it may.
+    # Small ranges share a task, up to about `rows_per_range` rows.
     starts = np.cumsum([0, *map(len, counts)])
     rows = np.concatenate(counts).sum(axis=1)
     task_of = (rows.cumsum() - rows) // rows_per_range

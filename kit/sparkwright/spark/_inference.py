@@ -1,7 +1,7 @@
-"""A network that tasks can run: its weights in a broadcast, a trainer of their machine to do it.
+"""Inference in Spark tasks: the weights are broadcast, and a trainer on the machine runs the model.
 
-Examples go to the trainer in blocks of a few megabytes, so neither a task nor a trainer ever holds
-a partition.
+Examples go to the trainer in blocks of a few megabytes; neither tasks nor trainers hold a whole
+partition.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from .gpus import device_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Large enough that asking costs little, small enough that a task's memory stays small.
+# Large enough to amortize a request, small enough to limit a task's memory.
 BLOCK_BYTES = 8 << 20
 What = Evaluating | Scoring | Predicting | Adapting
 Tag = TypeVar("Tag")
@@ -43,17 +43,17 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inference:
-    """What a task needs to run the network; travels in the task's closure.
+    """Everything a task needs to run the network; part of the task's closure.
 
     Attributes:
         definition: the network.
         weights: a Spark broadcast of the weights' bytes.
-        digest: SHA-256 of these.
-        batch_size: examples a call.
-        workers: copies of the network at work at a time on an executor's machine; None: as many
-            as there are tasks.
-        outputs: (dtype, shape of one example) of each output; None stands for any length.
-        secret: the driver's, for the trainers.
+        digest: SHA-256 of these bytes.
+        batch_size: examples per call.
+        workers: maximum number of concurrent copies of the network per machine; None: no limit
+            below the number of tasks.
+        outputs: (dtype, shape of one example) of each output; None is any length.
+        secret: the driver's secret for the trainers.
     """
 
     definition: ModelDefinition
@@ -68,11 +68,11 @@ class Inference:
     def of(
         cls, spark: "SparkSession", model: Any, *, batch_size: int, workers: int | None = None
     ) -> "Inference":
-        """Describe `model` as it is now, and broadcast its weights.
+        """Create an Inference from the current state of `model`, and broadcast its weights.
 
         Raises:
-            ConfigurationError: if a number is below 1, or the model cannot be described.
-            SlotsError: if no executor comes, with a GPU where tasks need one.
+            ConfigurationError: if a number is below 1, or the model cannot be serialized.
+            SlotsError: if no executor with the required resources registers.
         """
         check_count("batch_size", batch_size)
         check_count("eval_workers", workers, optional=True)
@@ -80,7 +80,7 @@ class Inference:
         outputs = tuple(output_types(model).values())
         definition = ModelDefinition.of(model)
         wait_for_slots(spark, 1)
-        ship_engine(spark)  # a lazy result is computed by an action of the user's own
+        ship_engine(spark)  # the user's later actions may compute the result
         content = state.read(updater=False).tobytes() + pack_arrays(state.read_extras())
         return cls(
             definition=definition,
@@ -93,11 +93,11 @@ class Inference:
         )
 
     def close(self) -> None:
-        """Remove the weights from executors and driver: nothing will ask for them any more."""
+        """Destroy the broadcast of the weights on executors and driver."""
         self.weights.destroy()
 
     def cut(self, dataset: DataSet) -> Iterator[DataSet]:
-        """Consecutive pieces that are small, together with what the network makes of them."""
+        """Yield consecutive pieces whose features and outputs are small."""
         if len(dataset):
             row_bytes = self._size_bytes(dataset) // len(dataset)
             yield from dataset.batches(max(1, BLOCK_BYTES // max(1, row_bytes)))
@@ -105,10 +105,10 @@ class Inference:
     def blocks(
         self, pieces: Iterable[tuple[Tag, DataSet]], *, size_bytes: int = BLOCK_BYTES
     ) -> "Iterator[Block[Tag]]":
-        """Join pieces to blocks of about `size_bytes`, outputs included, in order.
+        """Join pieces into blocks of about `size_bytes`, outputs included, in order.
 
-        A piece of another layout, as sequences of another length are, begins a new block. Pieces
-        without examples are left out.
+        A piece with another layout, such as another sequence length, starts a new block. Empty
+        pieces are skipped.
         """
         waiting: list[tuple[Tag, DataSet]] = []
         waiting_bytes = 0
@@ -125,7 +125,7 @@ class Inference:
             yield _joined(waiting)
 
     def _size_bytes(self, dataset: DataSet) -> int:
-        """Of the examples and of their outputs."""
+        """Return the size of the examples and of their outputs."""
         lengths = [array.shape[1] for array in dataset.features.values() if array.ndim > 1]
         steps = max(lengths, default=1)
         row_bytes = sum(
@@ -136,17 +136,17 @@ class Inference:
 
 
 class InferenceSession:
-    """Runs a network inside a Spark task, block after block.
+    """Runs a network in a Spark task, block by block.
 
-    A trainer of the machine is borrowed for each block and given back: a task may predict with
-    several networks, one after the other's outputs, and must not wait for what it holds itself.
+    Each block borrows a trainer and returns it. A task may predict with several networks in a
+    chain, so keeping a trainer could deadlock.
 
     Attributes:
         inference: the network.
     """
 
     def __init__(self, inference: Inference) -> None:
-        """Find this machine's trainers."""
+        """Connect to the trainer pool of this machine."""
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
@@ -158,11 +158,11 @@ class InferenceSession:
         self._pool = TrainerPool(owner=os.getppid(), secret=inference.secret)
 
     def run(self, dataset: DataSet, what: What, records: list[Any] | None = None) -> Any:
-        """What `run_inference` makes of the examples.
+        """Return the result of `run_inference` for the examples.
 
         Raises:
-            DataError: if they do not fit the network.
-            WorkerError: if the network, or the trainer, fails.
+            DataError: if the examples do not fit the network.
+            WorkerError: if the network or the trainer fails.
         """
         request = InferRequest(
             definition=self.inference.definition,
@@ -203,11 +203,11 @@ def _error_of(answer: Answer) -> Exception:
 
 
 class Block(NamedTuple, Generic[Tag]):
-    """Neighboring pieces of one layout, joined.
+    """Joined neighboring pieces of one layout.
 
     Attributes:
-        dataset: their examples.
-        parts: each piece's tag, and which of the examples are its own.
+        dataset: the examples.
+        parts: tag and rows of each piece.
     """
 
     dataset: DataSet
@@ -230,13 +230,13 @@ def mapped_pieces(
     *,
     called: Callable[[Tag], str] | None = None,
 ) -> Iterator[tuple[Tag, Any]]:
-    """Each piece's tag and outputs, or losses, inside a Spark task.
+    """Yield each piece's tag and result, in a Spark task.
 
     Args:
         inference: the network.
-        what: what to do with the outputs.
+        what: the request.
         pieces: tagged examples.
-        called: what an error calls a piece; default None: nothing.
+        called: function from a tag to its name in error messages; default None: no names.
     """
     session = InferenceSession(inference)
     for block in inference.blocks(pieces):
@@ -256,10 +256,10 @@ def mapped_pieces(
 
 
 def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> DataSet:
-    """`data` with the features that the network sees, and with its labels as they are.
+    """Return `data` with normalized features and unchanged labels.
 
     Raises:
-        DataError: if the names are not those that the normalizer was fitted to.
+        DataError: if the names differ from those the normalizer was fitted to.
     """
     if normalizer is None:
         return data
@@ -274,13 +274,13 @@ def with_normalized_features(normalizer: Normalizer | None, data: DataSet) -> Da
 
 
 def normalized(normalizer: Normalizer | None, data: DataSet) -> DataSet:
-    """`data` as training sees it.
+    """Return `data` with normalized features and labels.
 
-    A single input, or output, may have another name than the normalizer was fitted to; which of
-    several is which, names must say.
+    A single input or output may have a different name than in the fitted data; several are
+    matched by name.
 
     Raises:
-        DataError: if they do not.
+        DataError: if names do not match.
     """
     if normalizer is None:
         return data
@@ -299,7 +299,7 @@ def normalized(normalizer: Normalizer | None, data: DataSet) -> DataSet:
 def _renamed(
     group: str, given: Mapping[str, Any], fitted: tuple[str, ...] | None
 ) -> dict[str, str]:
-    """Flat name of the only array of `group` -> the one that was fitted."""
+    """Map the flat name of the only array of `group` to the fitted name."""
     if fitted is None or len(given) != 1 or len(fitted) != 1:
         return {}
     (name,), (known,) = given, fitted

@@ -1,4 +1,4 @@
-"""Starts Spark's JVM so that it writes errors only, unless the user has configured its log."""
+"""Start Spark's JVM with logging at level ERROR, unless the user has configured logging."""
 
 import os
 import re
@@ -14,12 +14,12 @@ _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _LEVEL = "spark.log.level"
-# Java itself writes it for a module that Spark's own options add.
+# The JVM prints this for a module that Spark's own options add.
 _NOTICES = re.compile(rb"WARNING: Using incubator modules: ")
 
 
 def configures_log(settings: Mapping[str, str]) -> bool:
-    """Whether the user has chosen what Spark's driver logs: by a setting, an option or a file."""
+    """Return whether the user configured the driver's log by a setting, an option or a file."""
     home = spark_home()
     found = {**default_settings(home), **settings}
     options = [found.get(name, "") for name in _OPTIONS]
@@ -30,10 +30,10 @@ def configures_log(settings: Mapping[str, str]) -> bool:
 
 
 def start_java(settings: Mapping[str, str]) -> None:
-    """Start the JVM with its log at errors; does nothing if there is one, or the user's log counts.
+    """Start the JVM with logging at level ERROR; no-op if it runs or the user configured logging.
 
     Args:
-        settings: of the session that is about to start.
+        settings: settings of the session to start.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -48,9 +48,9 @@ def start_java(settings: Mapping[str, str]) -> None:
     name = "SPARK_SUBMIT_OPTS"
     before = os.environ.get(name)
     source, target = os.pipe()
-    # By this process, so that nothing that Java writes after its end reaches the terminal.
+    # Filter in this process, so that no output of the JVM reaches the terminal after it ends.
     pass_on(source, _NOTICES, 2)
-    # Not as a setting: the session's settings are the user's.
+    # An environment variable leaves the session's settings unchanged.
     os.environ[name] = f"-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()} {before or ''}"
     try:
         gateway = launch_gateway(conf, {"stderr": target})

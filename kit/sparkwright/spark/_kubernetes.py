@@ -1,4 +1,4 @@
-"""Kubernetes: Spark's settings for executors in pods, and for a driver in a pod."""
+"""Spark settings for Kubernetes: executors in pods, and optionally the driver in a pod."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ _ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class PodFacts(NamedTuple):
-    """The pod that this process runs in; `namespace` is that of its service account, or ""."""
+    """The pod of this process; `namespace` is that of its service account, or ""."""
 
     name: str
     address: str
@@ -37,25 +37,26 @@ def kubernetes_settings(
     node_selector: Mapping[str, str] | None = None,
     python: str | None = None,
 ) -> dict[str, str]:
-    """Settings for `start_spark(master="k8s://…")` with the driver in a notebook.
+    """Return settings for `start_spark(master="k8s://…")` with the driver in a notebook.
 
     Args:
-        image: of executors; with Spark, this Python, TensorFlow and the packages of the network.
-        namespace: of the pods; default None: that of the notebook's own pod, or "default".
-        service_account: which the driver acts as; it may make, list, watch and delete pods and
-            config maps. Default None: that of the notebook's pod, or of the kubeconfig.
-        driver_host: the name or address by which executors reach the driver, such as that of a
-            headless service; default None: the address of the notebook's pod.
-        driver_port: where the driver listens; default None: any free port. A service needs it.
-        block_manager_port: likewise, for Spark's data; default None: any free port.
+        image: image of the executors, with Spark, this version of Python, TensorFlow and the
+            network's packages.
+        namespace: namespace of the pods; default None: that of the notebook's pod, or "default".
+        service_account: the driver's account. It must be allowed to create, list, watch and delete
+            pods and config maps. Default None: that of the notebook's pod or the kubeconfig.
+        driver_host: host name or address of the driver for executors, such as a headless service;
+            default None: the address of the notebook's pod.
+        driver_port: port of the driver, required by a service; default None: any free port.
+        block_manager_port: port of the driver's block manager; default None: any free port.
         shared_memory_mb: size of /dev/shm in executors, MiB; part of their memory. Default None:
-            the container runtime's, often 64 MiB, which is too little for NCCL with several GPUs.
-        pull_secret: name of the secret that the image's registry asks for; default None.
-        node_selector: labels that executors' machines must have; default None: any.
-        python: the executors' Python; default None: "python3" of the image.
+            the container runtime's, often 64 MiB, which is too small for NCCL with several GPUs.
+        pull_secret: name of the secret for the image registry; default None.
+        node_selector: node labels required for executors; default None: any node.
+        python: Python of the executors; default None: "python3" of the image.
 
     Raises:
-        ConfigurationError: if the image has no name, or a port or size is none.
+        ConfigurationError: if `image` is empty, or a port or size is invalid.
 
     Example:
         >>> kubernetes_settings("registry/train:1", namespace="ml")
@@ -63,8 +64,8 @@ def kubernetes_settings(
     """
     if not image.strip():
         raise ConfigurationError(
-            f"`image` must name an image for executors. Received: image={image!r}. Name one with "
-            "Spark, Python and TensorFlow."
+            f"`image` must name an image for executors. Received: image={image!r}. Use an image "
+            "with Spark, Python and TensorFlow."
         )
     for name, number in (("driver_port", driver_port), ("block_manager_port", block_manager_port)):
         check_count(name, number, maximum=65_535, optional=True)
@@ -76,7 +77,7 @@ def kubernetes_settings(
         f"{account}.serviceAccountName": service_account,
         f"{account}.driver.serviceAccountName": service_account,
         "spark.driver.host": driver_host,
-        # A service's name is no address of this machine.
+        # The driver cannot bind to the name of a service.
         "spark.driver.bindAddress": None if driver_host is None else "0.0.0.0",
         "spark.driver.port": driver_port,
         "spark.driver.blockManager.port": block_manager_port,
@@ -95,25 +96,25 @@ def kubernetes_settings(
 def pod_settings(
     chosen: Mapping[str, str], pod: PodFacts | None, *, elsewhere: Collection[str] = ()
 ) -> dict[str, str]:
-    """What a session on Kubernetes takes from the driver's own pod; none for another master.
+    """Return Kubernetes settings derived from the driver's pod; {} for other masters.
 
-    `elsewhere` names settings that Spark finds by itself.
+    `elsewhere` names settings from Spark's own configuration.
 
     Raises:
-        ConfigurationError: if no image is named.
+        ConfigurationError: if no image is set.
     """
     if not chosen.get("spark.master", "").startswith("k8s:"):
         return {}
     known = set(chosen) | set(elsewhere)
     if not {_IMAGE, _EXECUTOR_IMAGE} & known:
         raise ConfigurationError(
-            "on Kubernetes executors are made of an image. Received: no "
-            f'{_IMAGE}. Name one: `settings=sw.spark.kubernetes_settings("registry/image:tag")`.'
+            "executors on Kubernetes need an image. Received: no "
+            f'{_IMAGE}. Set it: `settings=sw.spark.kubernetes_settings("registry/image:tag")`.'
         )
     if pod is None:
         return {}
     found = {
-        # Executors go with the pod that they belong to, whatever becomes of the driver.
+        # Kubernetes deletes executors with the pod that owns them, even if the driver crashes.
         "spark.kubernetes.driver.pod.name": pod.name,
         "spark.driver.host": pod.address,
         "spark.driver.bindAddress": "0.0.0.0",
@@ -123,7 +124,7 @@ def pod_settings(
 
 
 def pod_facts() -> PodFacts | None:
-    """The pod that this process runs in; None outside Kubernetes."""
+    """Return facts of this process' pod; None outside Kubernetes."""
     if "KUBERNETES_SERVICE_HOST" not in os.environ:
         return None
     name = os.environ.get("HOSTNAME") or socket.gethostname()

@@ -1,4 +1,4 @@
-"""Lays training data out over the workers: counts, repartitions, exports, joins validation."""
+"""Layout of training data over the workers: count, repartition, export, join validation data."""
 
 import logging
 import os
@@ -30,11 +30,11 @@ Run = Callable[[Callable[[], Any], str], Any]
 
 
 class DataLayout:
-    """The data of one run, laid out as the master wants it.
+    """The data of a run, laid out for the training master.
 
     Attributes:
-        plan: what each partition holds before and after.
-        elements: RDD of `Element`s with one partition a worker.
+        plan: the examples of each partition before and after.
+        elements: RDD of `Element`s with one partition per worker.
     """
 
     def __init__(
@@ -47,21 +47,21 @@ class DataLayout:
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
         enter: Callable[[PhaseCode], None],
     ) -> None:
-        """Count (a Spark job unless the counts are known) and describe the rest lazily.
+        """Count the examples (a Spark job unless known) and define the rest lazily.
 
         Args:
             data: the training data.
-            validation: data for the loss after each epoch; None for none.
+            validation: data for the loss after each epoch; None: none.
             master: repartition mode, strategy, storage level.
-            workers: partitions to make.
-            export: writes minibatches and returns their paths; None to train directly.
-            enter: told of each phase as it begins.
+            workers: number of partitions.
+            export: writes minibatches and returns their paths; None: train directly.
+            enter: called with each phase as it starts.
 
         Raises:
             DataError: if there are no examples.
         """
         self._persisted: list[RDD[Any]] = []
-        # Kept only if it is read twice: to be counted, then to be trained on.
+        # Persist only data that is read twice: for counting and for training.
         level = None if data.is_counted else master.storage_level
         source = self._persist(data.rdd, level)
         counts = _counted(data, enter)
@@ -104,14 +104,14 @@ def without_training_data(
     workers: int,
     enter: Callable[[PhaseCode], None],
 ) -> "RDD[Element]":
-    """Elements of workers that draw their examples themselves: those to validate with, if any."""
+    """Return elements with only validation data, for workers that load their own examples."""
     if validation is None:
         return context_of(spark).parallelize(list[Any](), workers)
     return _spread(validation, workers, enter).mapPartitionsWithIndex(_tagged("validation"))
 
 
 def _counted(data: DistributedDataSet, enter: Callable[[PhaseCode], None]) -> tuple[int, ...]:
-    """Examples in each partition; the phase is the layout afterwards."""
+    """Return the number of examples in each partition; leaves the phase at LAYOUT."""
     if not data.is_counted:
         enter(PhaseCode.COUNT)
     counts = data.partition_counts()
@@ -134,7 +134,7 @@ def _check_examples(data: DistributedDataSet, counts: Sequence[int]) -> None:
         )
     skipped = data.skipped_so_far()
     if skipped.total:
-        _log.warning("training goes on without what the data's source skipped. %s", skipped)
+        _log.warning("training continues without the skipped examples. %s", skipped)
 
 
 def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
@@ -146,7 +146,7 @@ def _tagged(kind: str) -> Callable[[int, Iterable[bytes]], Iterator[Element]]:
 
 
 def _joined(train: "RDD[bytes]", validation: "RDD[bytes]", workers: int) -> "RDD[Element]":
-    """Partition i of both, in partition i; PySpark cannot zip partitions, so by a shuffle."""
+    """Join partition i of both RDDs by a shuffle; PySpark cannot zip partitions."""
     both: Any = train.mapPartitionsWithIndex(_tagged("train")).union(
         validation.mapPartitionsWithIndex(_tagged("validation"))
     )
@@ -155,10 +155,10 @@ def _joined(train: "RDD[bytes]", validation: "RDD[bytes]", workers: int) -> "RDD
 
 
 class Exports:
-    """The exported minibatches of one network's runs."""
+    """The minibatches exported by the runs of a network."""
 
     def __init__(self, spark: "SparkSession") -> None:
-        """None so far."""
+        """Start without exports."""
         self._spark = spark
         self._folders: list[str] = []
 
@@ -169,11 +169,12 @@ class Exports:
 
         Args:
             rdd: chunks of examples.
-            directory: a URL that all executors see; None: a temporary folder of this machine.
-            batch_size: examples a file.
+            directory: a URL that all executors can access; None: a temporary folder of this
+                machine.
+            batch_size: examples per file.
 
         Raises:
-            ConfigurationError: if the executors do not see the directory.
+            ConfigurationError: if the executors cannot access the directory.
         """
         parent = absolute(os.fspath(directory or tempfile.mkdtemp(prefix="sparkwright-export-")))
         folder = join(parent, uuid.uuid4().hex[:12])
@@ -187,7 +188,7 @@ class Exports:
         return context.parallelize(paths, len(paths)).flatMap(lambda partition: partition)
 
     def delete(self) -> bool:
-        """Remove everything exported so far; True, also when there was nothing."""
+        """Delete all exports; return True, also if there were none."""
         while self._folders:
             remove_tree(self._folders[-1])
             self._folders.pop()
@@ -197,11 +198,11 @@ class Exports:
 def data_facts(
     plan: RepartitionPlan, data: DistributedDataSet, validation: DistributedDataSet | None
 ) -> dict[str, Any]:
-    """JSON-able: `data` by set (rows, partitions, fingerprint, …) and the plan as `partitions`.
+    """Return JSON-able facts: `data` by set (rows, partitions, …) and the plan as `partitions`.
 
     Args:
-        plan: of the training data; it has been counted.
-        data: what is trained on.
+        plan: the plan of the training data.
+        data: the training data.
         validation: data for the loss after each epoch; None: none.
     """
     sets = {"train": data} | ({} if validation is None else {"validation": validation})
@@ -228,12 +229,12 @@ def _facts(data: DistributedDataSet) -> dict[str, Any]:
 
 
 def first_layout(data: DistributedDataSet) -> Mapping[str, Any]:
-    """`DataSet.layout` of the first examples; a Spark job.
+    """Return `DataSet.layout` of the first examples; runs a Spark job.
 
     Raises:
         DataError: if there are no examples.
     """
-    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="look at one chunk")
+    chunks = run_job(data.spark, lambda: data.rdd.take(1), description="read the layout")
     if not chunks:
         raise DataError("the data has no examples. Received: only empty partitions.")
     return from_bytes(chunks[0]).layout

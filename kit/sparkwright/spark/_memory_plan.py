@@ -1,4 +1,4 @@
-"""How a container's memory is divided between JVM, Python and TensorFlow; pure."""
+"""Division of a container's memory between JVM, Python and TensorFlow; pure functions."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,30 +24,30 @@ from .memory_parts import (
 _LEAST_HEAP_MIB = 1024
 _BATCH_SIZE = 32
 _NO_LIMIT = (
-    "spark.executor.pyspark.memory stays unset: divided by the executor's cores it becomes a limit "
-    "of address space (RLIMIT_AS) for each Python worker, which trainers inherit and may not "
-    "lift. TensorFlow reserves 2.2 GiB of addresses where it uses 0.65; under a limit of 1 or "
-    "2 GiB it does not start."
+    "spark.executor.pyspark.memory stays unset. Spark divides it by the executor's cores into an "
+    "address space limit (RLIMIT_AS) for each Python worker; trainers inherit the limit and cannot "
+    "raise it. TensorFlow reserves 2.2 GiB of addresses but uses 0.65 GiB; it does not start under "
+    "a limit of 1 or 2 GiB."
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class MemoryPlan:
-    """What executors and driver are given, and what goes where; made by `plan_memory`.
+    """The memory of executors and driver and its use; created by `plan_memory`.
 
     Attributes:
-        workers: executors.
-        cores: of each.
-        trainers: processes with TensorFlow on each executor, one for each task slot.
-        container_mib: the most that the cluster gives an executor, MiB; None: no limit is known.
+        workers: number of executors.
+        cores: cores of each executor.
+        trainers: TensorFlow processes per executor, one for each task slot.
+        container_mib: memory limit of an executor, MiB; None: unknown.
         heap_mib: `spark.executor.memory`, MiB.
         overhead_mib: `spark.executor.memoryOverhead`, MiB: everything but the heap.
-        parts: what the executor's memory is for, the heap first.
-        driver_container_mib: the most that the cluster gives the driver, MiB; None: no limit.
+        parts: uses of the executor's memory, the heap first.
+        driver_container_mib: memory limit of the driver, MiB; None: unknown.
         driver_heap_mib: `spark.driver.memory`, MiB.
-        driver_overhead_mib: `spark.driver.memoryOverhead`, MiB; counts if the cluster runs the
-            driver (`--deploy-mode cluster`).
-        driver_parts: what the driver's memory is for, the heap first.
+        driver_overhead_mib: `spark.driver.memoryOverhead`, MiB; applies if the driver runs on the
+            cluster (`--deploy-mode cluster`).
+        driver_parts: uses of the driver's memory, the heap first.
     """
 
     workers: int
@@ -63,10 +63,10 @@ class MemoryPlan:
     driver_parts: tuple[MemoryPart, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit.
+        """Raise if the parts exceed the containers.
 
         Raises:
-            ConfigurationError: with the sum written out.
+            ConfigurationError: with the sum in the message.
         """
         for name in ("workers", "cores", "trainers"):
             check_count(name, getattr(self, name))
@@ -82,20 +82,20 @@ class MemoryPlan:
 
     @property
     def total_mib(self) -> int:
-        """What an executor asks the cluster for, MiB."""
+        """Memory requested for each executor, MiB."""
         return self.heap_mib + self.overhead_mib
 
     @property
     def driver_total_mib(self) -> int:
-        """What a driver on the cluster asks for, MiB."""
+        """Memory requested for a driver on the cluster, MiB."""
         return self.driver_heap_mib + self.driver_overhead_mib
 
     def settings(self) -> dict[str, str]:
-        """Spark's settings by name, for `start_spark` or any builder of sessions."""
+        """Return Spark settings by name, for `start_spark` or `SparkSession.builder`."""
         return {
             "spark.executor.instances": str(self.workers),
             "spark.executor.cores": str(self.cores),
-            # A standalone cluster counts cores instead of executors; others do not look at it.
+            # Standalone clusters count cores instead of executors; other clusters ignore this.
             "spark.cores.max": str(self.workers * self.cores),
             "spark.task.cpus": str(self.cores // self.trainers),
             "spark.executor.memory": f"{self.heap_mib}m",
@@ -106,7 +106,7 @@ class MemoryPlan:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The plan as arguments of `start_spark`: `sw.start_spark(master="yarn", **arguments)`."""
+        """The plan as arguments: `sw.start_spark(master="yarn", **plan.arguments)`."""
         return {
             "workers": self.workers,
             "cores_per_worker": self.cores,
@@ -121,12 +121,12 @@ class MemoryPlan:
         master: str = "yarn",
         deploy_mode: Literal["client", "cluster"] = "cluster",
     ) -> str:
-        """The command that runs `script` with this plan, for a shell.
+        """Return the shell command that runs `script` with this plan.
 
         Args:
-            script: Python file, and its arguments if there are any.
-            master: Spark's address.
-            deploy_mode: where the driver runs; default on the cluster.
+            script: Python file, with its arguments if any.
+            master: URL of the Spark master.
+            deploy_mode: where the driver runs; default "cluster".
         """
         words = ["spark-submit", "--master", shlex.quote(master), "--deploy-mode", deploy_mode]
         lines = [" ".join(words)]
@@ -134,7 +134,7 @@ class MemoryPlan:
         return " \\\n".join([*lines, f"  {script}"])
 
     def describe(self) -> str:
-        """Tables of executor and driver: MiB, what for, and the arithmetic."""
+        """Return tables of the executor's and the driver's memory: MiB, use and arithmetic."""
         what = f"{self.workers} executor{'s' if self.workers > 1 else ''} x {self.cores} cores"
         slots = f"{self.trainers} trainer{'s' if self.trainers > 1 else ''} on each"
         return "\n".join(
@@ -152,15 +152,15 @@ class MemoryPlan:
     __repr__ = describe
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         return {"name": type(self).__name__, **asdict(self)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Create a plan from the result of `to_dict`.
 
         Raises:
-            ConfigurationError: if it is no plan, or one that does not fit.
+            ConfigurationError: if the fields are not those of a plan, or exceed the containers.
         """
         given = dict(fields)
         wanted = set(cls.__dataclass_fields__)
@@ -190,31 +190,32 @@ def plan_memory(
 ) -> MemoryPlan:
     """Divide the memory of executors and driver between JVM, Python and TensorFlow.
 
-    Amounts are text such as "11g" or "512m", or whole MiB; Spark's g is 1,024 MiB.
+    Amounts are strings such as "11g" or "512m", or whole MiB. As in Spark, g is 1,024 MiB.
 
     Args:
-        model: a built `keras.Model`, a `NetworkSpec`, or how many parameters there are. Of a mere
-            number the minibatch is not counted, and the optimizer is taken to be Adam.
-        container: the most that the cluster gives one executor, such as YARN's
+        model: a built `keras.Model`, a `NetworkSpec`, or the number of parameters. For a number,
+            the minibatch is not counted, and the optimizer is assumed to be Adam.
+        container: memory limit of an executor, such as YARN's
             `yarn.scheduler.maximum-allocation-mb`; default None: no limit.
-        workers: executors; default 2.
-        cores: of each; default 1.
-        trainers: workers of a training on each executor, by which `cores` must be divisible;
-            default 1. Each has a process with TensorFlow and `cores / trainers` cores.
-        master: gives the size of a minibatch and what is exchanged; default None: averaging, with
-            the optimizer's state, of minibatches of 32.
+        workers: number of executors; default 2.
+        cores: cores of each executor, divisible by `trainers`; default 1.
+        trainers: training workers per executor; default 1. Each is a TensorFlow process with
+            `cores / trainers` cores.
+        master: determines the minibatch size and the exchanged state; default None: averaging with
+            the optimizer state, and minibatches of 32.
         executor_memory: heap of an executor; default None: a quarter of the container, at least
             1 GiB.
-        off_heap: for all trainers of an executor; default None: what they are estimated to take.
-        extra: for the rest outside the heap, JVM and Python workers; default None: likewise.
-        data: examples of one trainer, as arrays; they lie in mapped files, which YARN counts as
-            the trainer's memory. Default None: not counted.
+        off_heap: memory of all trainers of an executor; default None: the estimate.
+        extra: other memory outside the heap, for the JVM and Python workers; default None: the
+            estimate.
+        data: examples of one trainer, as arrays. They are in mapped files, which YARN counts as the
+            trainer's memory. Default None: not counted.
         driver_memory: heap of the driver; default 1 GiB.
-        driver_container: the most that the cluster gives the driver; default None: no limit.
+        driver_container: memory limit of the driver; default None: no limit.
 
     Raises:
-        ConfigurationError: if something does not fit, with the sum written out, or an argument
-            cannot be meant.
+        ConfigurationError: if the parts exceed a limit, with the sum in the message, or an argument
+            is invalid.
 
     Example:
         >>> plan = plan_memory(
@@ -230,7 +231,7 @@ def plan_memory(
         return None if given is None else parse_mib(name, given)
 
     limit, driver_heap = mib("container", container), parse_mib("driver_memory", driver_memory)
-    # A heap that nobody chose is a quarter of the container.
+    # The default heap is a quarter of the container.
     heap = mib("executor_memory", executor_memory) or max(_LEAST_HEAP_MIB, (limit or 0) // 4)
     averages = isinstance(master, ParameterAveragingTrainingMaster) or master is None
     kind: Master = "averaging" if averages else "sharing"
@@ -275,9 +276,9 @@ def _given_or_needed(
     mib = parse_mib(name, given)
     if mib < needed:
         raise ConfigurationError(
-            f"`{name}` must hold what it is for. Received: {name}={given!r}, that is "
+            f"`{name}` is too small. Received: {name}={given!r}, that is "
             f"{mib_text(mib)}; needed are {_sum_text(chosen)} = {mib_text(needed)}. Raise it, or "
-            "leave it out for what is needed."
+            "omit it to use the estimate."
         )
     return mib
 
@@ -294,7 +295,7 @@ def _refuse_misfit(
         "a smaller heap, " if parts[0].size_mib > _LEAST_HEAP_MIB else "",
     ]
     raise ConfigurationError(
-        f"`{name}` must hold heap and overhead. Received: {name} of {mib_text(limit)}; needed are "
+        f"`{name}` is too small. Received: {name} of {mib_text(limit)}; needed are "
         f"{_sum_text(parts)}{room} = {mib_text(total)}, {mib_text(total - limit)} more. Ask the "
         f"cluster for more, or choose {''.join(remedies)}smaller minibatches or another network."
     )
@@ -307,12 +308,12 @@ def _sum_text(parts: Sequence[MemoryPart]) -> str:
 def _table(parts: Sequence[MemoryPart], total: int, limit: int | None) -> list[str]:
     free = total - sum(part.size_mib for part in parts)
     if free:
-        parts = [*parts, MemoryPart("more overhead", "JVM", free, 1, "As asked for.")]
+        parts = [*parts, MemoryPart("more overhead", "JVM", free, 1, "Given beyond the estimate.")]
     width = max(len(part.name) for part in parts)
     lines = [
         f"  {part.size_mib:>9,} MiB  {part.name:<{width}}  "
         f"{f'{part.sum_text}: ' if part.count > 1 else ''}{part.sentence}"
         for part in parts
     ]
-    known = "" if limit is None else f" of {mib_text(limit)}: {mib_text(limit - total)} are free"
-    return [*lines, f"  {total:>9,} MiB  asked for{known}."]
+    known = "" if limit is None else f" of {mib_text(limit)}: {mib_text(limit - total)} free"
+    return [*lines, f"  {total:>9,} MiB  requested{known}."]

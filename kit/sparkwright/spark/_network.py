@@ -1,4 +1,4 @@
-"""SparkNetwork: a Keras model together with a Spark cluster and a way to train on it."""
+"""SparkNetwork: a Keras model with a Spark session and a training master."""
 
 import copy
 import itertools
@@ -63,11 +63,11 @@ class SparkNetwork(EvaluatingNetwork):
     Attributes:
         spark: the session.
         model: the keras.Model; training changes it in place.
-        master: how to train; None: evaluation only.
-        normalizer: applied to all data that goes through the network; None: none.
-        class_names: output name -> names of its classes, of the data last trained on, or as saved.
-        schema: how a table became the data last trained on, or as saved: `from_csv` and the like
-            read other files the same way with it. None: it came from no table.
+        master: the training master; None: evaluation only.
+        normalizer: applied to all training, evaluation and prediction data; None: none.
+        class_names: output name -> class names, from the latest training data or the saved file.
+        schema: the `TableSchema` of the latest training data or the saved file. Pass it to
+            `from_csv` and similar to read other files the same way. None: not from a table.
 
     Example:
         network = SparkNetwork(spark, model, ParameterAveragingTrainingMaster())
@@ -83,21 +83,21 @@ class SparkNetwork(EvaluatingNetwork):
         *,
         normalizer: Normalizer | None = None,
     ) -> None:
-        """Take a keras.Model.
+        """Create a network from a Keras model.
 
         Args:
             spark: the session.
-            model: the model; or a function without arguments that builds and compiles it, for a
-                model that Keras cannot describe by a configuration. Workers call the function, too:
-                it travels in Spark's closure, and is never written to a file.
-            master: how to train; default None: evaluation only.
-            normalizer: applied on the executors to everything that is trained on, evaluated or
-                scored, and saved with the model. Default None: data is taken as it is.
+            model: a compiled keras.Model, or a function without arguments that builds and compiles
+                one, for a model without a Keras configuration. Workers also call the function.
+                Spark ships it in a closure; it is never written to a file.
+            master: the training master; default None: evaluation only.
+            normalizer: applied on the executors to training, evaluation and scoring data, and saved
+                with the model. Default None: no normalization.
 
         Raises:
-            ConfigurationError: if `model` is no Keras model and builds none, `master` no training
-                master or `normalizer` no normalizer; or if `model` holds one already, as Keras
-                alone reads it from a file that has it inside.
+            ConfigurationError: if `model` is not a Keras model and does not build one; if `master`
+                or `normalizer` has the wrong type; or if `normalizer` is given and `model` already
+                contains one, as a model that Keras loaded from a file with its normalizer does.
         """
         model = model_of(model)
         if master is not None and not isinstance(master, TrainingMaster):
@@ -127,33 +127,34 @@ class SparkNetwork(EvaluatingNetwork):
 
     @takes_fit_options
     def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
-        """Train and return the model, which is changed in place; blocks.
+        """Train the model in place and return it; blocks until training ends.
 
         Args:
-            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (files
-                of another format: `fit_paths`), an RDD of DataSets or (features, label) pairs, a
-                Spark DataFrame (with columns `features` and `label`, or see `label` below), a
-                pandas DataFrame, a DataSet, what `data.read_csv` and the like return, a
+            data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (for
+                other file formats see `fit_paths`), an RDD of DataSets or (features, label) pairs,
+                a Spark DataFrame (with columns `features` and `label`, or see the `label` option),
+                a pandas DataFrame, a DataSet, the result of `data.read_csv` or similar, a
                 `data.TfData`, or a tuple (features, labels) or (features, labels, weights) of NumPy
-                arrays, pandas' DataFrames and Series, or dicts of arrays by name.
-            y: labels of features that are given as `data`: `fit(x, y)` is `fit((x, y))`. Default
-                None: `data` has them.
+                arrays, pandas DataFrames or Series, or dicts of arrays by name.
+            y: labels for the features in `data`: `fit(x, y)` equals `fit((x, y))`. Default None:
+                `data` contains the labels.
             **options: see `sparkwright.runs.FitOptions`.
 
         Raises:
             RunInterrupted: on an interrupt; the last average is kept, see `TrainingRun.wait`.
-            SlotsError, DataError, WorkerError, NetworkError, RunTimeoutError: what went wrong.
+            SlotsError: if there are fewer task slots than workers.
+            DataError, WorkerError, NetworkError, RunTimeoutError: if training fails.
         """
         with interrupts_held():
             return self.start(data, y, **options).wait()
 
     @takes_fit_options
     def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
-        """Begin to train and return at once; see `fit` for the arguments.
+        """Start training and return the run without waiting; see `fit` for the arguments.
 
         Raises:
-            ConfigurationError: without a master, while another run of this network goes on, or if
-                an option cannot be meant.
+            ConfigurationError: if there is no master, another run of this network is active, or an
+                option is invalid.
             SlotsError: if there are fewer task slots than workers.
         """
 
@@ -225,21 +226,20 @@ class SparkNetwork(EvaluatingNetwork):
         on_error: OnError = "raise",
         **options: Unpack[FitOptions],
     ) -> Any:
-        """`fit(data.from_minibatches(spark, where, …))`: train from files of minibatches.
+        """Train from files of minibatches: `fit(data.from_minibatches(spark, where, …))`.
 
-        The files' sizes need not be those of the training: minibatches of
-        `batch_size_per_worker` examples are made anew.
+        The files' minibatch sizes may differ from `batch_size_per_worker`; examples are rebatched.
 
         Args:
             where: as for `sparkwright.data.from_minibatches`, which also takes `loader` and
                 `on_error`: an export, a folder, a pattern, a list or RDD of URLs, a text file.
-            loader: file -> DataSet; default None: files that `export` wrote.
-            on_error: "raise" (default) or "skip" files that cannot be used.
+            loader: function from a file to a DataSet; default None: files written by `export`.
+            on_error: "raise" (default) or "skip" invalid files.
             **options: as for `fit`; `validation` as `where`, with the same loader, or a
                 DistributedDataSet or DataSet.
 
         Raises:
-            Exception: as `from_minibatches` and `fit`.
+            Exception: as for `from_minibatches` and `fit`.
         """
         validation = options.get("validation")
         if not (validation is None or isinstance(validation, (DistributedDataSet, DataSet))):
@@ -248,11 +248,11 @@ class SparkNetwork(EvaluatingNetwork):
 
     @property
     def history(self) -> Any:
-        """Keras' `History` of the last run, see `TrainingRun.epoch_history`; None before one."""
+        """The Keras `History` of the last run (`TrainingRun.epoch_history`); None before a run."""
         return None if self._active is None else self._active.epoch_history
 
     def delete_temp_files(self) -> bool:
-        """Remove the minibatches that runs of this network exported; True when nothing is left."""
+        """Delete the minibatches exported by runs of this network; return whether all are gone."""
         return self._exports.delete()
 
     # -- storage ----------------------------------------------------------------------------
@@ -270,23 +270,23 @@ class SparkNetwork(EvaluatingNetwork):
     ) -> None:
         """Write the model to `url`, atomically; see `save_model`.
 
-        The normalizer, the names of classes and the schema of the table, with the categories of
-        text, go into the same file, which Keras reads as ever; so does how the model was trained.
-        `load` returns the network as it is now, with the normalizer.
+        The file also contains the normalizer, the class names, the table schema with its text
+        categories, and a summary of the training. Keras can still load the file. `load` restores
+        the network with its normalizer.
 
         Args:
-            url: where to.
-            save_updater: with the optimizer's state (default True), so that training can go on.
-            metrics: JSON-able results by name, for `model_info`; default none.
-            title: a few words, likewise.
-            comment: more of them.
-            saved_by: who; default "auto": user and machine. None: not kept.
-            normalizer: "inside" (default): also as Keras' own layers around the model, so that
-                `keras.saving.load_model` gives a model of raw features, and of outputs in the units
-                of the labels. "beside": Keras alone gets the model without it.
+            url: destination.
+            save_updater: include the optimizer state (default True), so that training can continue.
+            metrics: JSON-able results by name, shown by `model_info`; default none.
+            title: a short title, shown by `model_info`.
+            comment: a longer comment, shown by `model_info`.
+            saved_by: author; default "auto": user and host name. None: not saved.
+            normalizer: "inside" (default): also save it as Keras layers around the model, so that
+                `keras.saving.load_model` returns a model that takes raw features and predicts in
+                the units of the labels. "beside": Keras loads the model without the normalizer.
 
         Raises:
-            Exception: as `save_model`.
+            Exception: as for `save_model`.
         """
         notes: dict[str, Any] = {}
         if self.class_names:
@@ -320,10 +320,10 @@ class SparkNetwork(EvaluatingNetwork):
         safe_mode: bool = True,
         build_model: Builder | None = None,
     ) -> "SparkNetwork":
-        """A network with all that `save` kept at `url`; see `load_model`.
+        """Load a network with everything that `save` wrote to `url`; see `load_model`.
 
-        Without a `master`, that of a Keras HDF5 file with `distributed_config` is taken, if it is
-        one; see `load_distributed_model`. With `safe_mode=False`, code in the file is EXECUTED.
+        Without a `master`, the `distributed_config` of a Keras HDF5 file provides one, if present;
+        see `load_distributed_model`. With `safe_mode=False`, code in the file is EXECUTED.
         """
         if master is None:
             master = distributed_master(url)
@@ -361,7 +361,7 @@ class SparkNetwork(EvaluatingNetwork):
         return train, validation
 
     def _layout_of(self, data: Any, options: CheckedOptions) -> Mapping[str, tuple[Any, Any]]:
-        """Names, dtypes and shapes of the data that is trained, for a model that is not built."""
+        """Return names, dtypes and shapes of the training data, to build an unbuilt model."""
         options = {**options, "class_weight": None}
         train, _ = self._parts(data, options, seed=0, checked=False)
         found = self._normalized(train)
@@ -370,7 +370,7 @@ class SparkNetwork(EvaluatingNetwork):
     def _require_master(self) -> TrainingMaster:
         if self.master is None:
             raise ConfigurationError(
-                "training needs a training master. Received: master=None. Give one: "
+                "training needs a training master. Received: master=None. Pass one: "
                 "`SparkNetwork(spark, model, ParameterAveragingTrainingMaster())`."
             )
         if self._active is not None and not self._active.finished:

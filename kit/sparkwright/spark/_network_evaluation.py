@@ -1,4 +1,4 @@
-"""Evaluation and scoring: how good a network is, found out on the executors."""
+"""Distributed evaluation and scoring of a network."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _of_files(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method `method` on files of minibatches."""
+    """Return a variant of `method` that reads files of minibatches."""
 
     def of_files(
         self: PredictingNetwork,
@@ -43,8 +43,8 @@ def _of_files(method: Callable[..., Any]) -> Callable[..., Any]:
 
     of_files.__name__ = f"{method.__name__}_paths"
     of_files.__doc__ = (
-        f"`{method.__name__}` with its `options` on files of minibatches; see `fit_paths` for "
-        "these."
+        f"`{method.__name__}` with its `options` on files of minibatches; see "
+        "`fit_paths` for the file arguments."
     )
     return of_files
 
@@ -63,21 +63,21 @@ class EvaluatingNetwork(PredictingNetwork):
         """Run several evaluations in one pass over the data, on the executors.
 
         Args:
-            data: as for `fit`, with labels. Where the normalizer scales labels, evaluations see
-                labels and predictions in the labels' own units.
-            evaluations: an evaluation without data, such as `ROC()`; a list of them; or output
-                name -> one or a list, for a network with several outputs.
-            batch_size: examples a call; default 64.
-            eval_workers: copies of the network at work at a time on an executor's machine; tasks
-                beyond that wait for their turn. Default None: one for each task slot.
+            data: as for `fit`, with labels. If the normalizer scales labels, evaluations use labels
+                and predictions in the original units.
+            evaluations: an evaluation without data, such as `ROC()`; a list of them; or a dict from
+                output name to one or a list, for a network with several outputs.
+            batch_size: examples per call; default 64.
+            eval_workers: maximum number of concurrent copies of the network per machine; further
+                tasks wait. Default None: one per task slot.
 
         Returns:
-            The evaluations of all the data, in the form in which they were given. Outputs without
-            names get those of the label columns, else that of the network's output.
+            The evaluations of all the data, in the form of the argument. Unnamed outputs get the
+            names of the label columns, or the name of the network's output.
 
         Raises:
-            ConfigurationError: if there is no such output, or outputs are not named and there are
-                several.
+            ConfigurationError: if an output is unknown, or a network with several outputs needs
+                output names.
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         wanted = by_output(evaluations, output_names(self.model))
@@ -107,12 +107,12 @@ class EvaluatingNetwork(PredictingNetwork):
 
         Args:
             data: as for `fit`, with labels.
-            y: labels of features that are given as `data`, as for `fit`; default None.
-            batch_size: examples a call; default 64.
-            class_names: names of the classes; default None: the data's own, or
-                those of the data trained on.
-            top_n: also count how often the class is among the `top_n` most probable; default 1.
-            output: name of the network's output to look at; default None: the only one.
+            y: labels for the features in `data`, as for `fit`; default None.
+            batch_size: examples per call; default 64.
+            class_names: names of the classes; default None: those of the data, or those of the
+                training data.
+            top_n: also compute top-n accuracy; default 1.
+            output: name of the network's output to evaluate; default None: the only one.
             eval_workers: as for `do_evaluation`.
 
         Returns:
@@ -134,12 +134,12 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> ROC | ROCDigest:
-        """ROC and precision-recall of a classifier with two classes; arguments as for `evaluate`.
+        """Compute ROC and precision-recall of a binary classifier; see `evaluate` for arguments.
 
-        With thresholds=0, the default, it is exact, at every score that occurs. Above a million
-        rows the cluster sorts them, and the driver gets a digest: exact areas, and a curve of some
-        thousand exact points. With thresholds=n it counts at n + 1 thresholds from 0 to 1, in
-        constant memory.
+        With thresholds=0 (default) the curves are exact, with a point at each distinct score. Above
+        a million rows, the cluster sorts the scores and the driver receives a digest: exact areas
+        and some thousand exact points of the curve. With thresholds=n, scores are counted at n + 1
+        thresholds from 0 to 1, in constant memory.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -157,7 +157,7 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> ROCMultiClass:
-        """ROC of each class against the rest; arguments as for `evaluate_roc`.
+        """Compute the ROC of each class against the rest; see `evaluate_roc` for arguments.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -176,11 +176,11 @@ class EvaluatingNetwork(PredictingNetwork):
         output: str | None = None,
         eval_workers: int | None = None,
     ) -> RegressionEvaluation:
-        """Errors, correlation and R² of each predicted number; arguments as for `evaluate`.
+        """Compute errors, correlation and R² of each predicted number; see `evaluate`.
 
-        `names` are those of the numbers; default None: the label columns, else the name of the
-        network's output. Where a normalizer scaled the
-        labels, errors are in the labels' own units.
+        `names` are the names of the numbers; default None: those of the label columns, else the
+        name of the network's output. If a normalizer scaled the labels, errors are in the original
+        units.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -200,9 +200,9 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> float:
-        """The loss over `data`, regularization included; other arguments as for `evaluate`.
+        """Compute the loss over `data`, with regularization; see `evaluate` for other arguments.
 
-        It is the mean over the examples; with average=False their sum.
+        Returns the mean over the examples, or their sum with average=False.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
@@ -224,18 +224,18 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> "RDD[Any]":
-        """The loss that each example has by itself; other arguments as for `evaluate`.
+        """Compute the loss of each example; see `evaluate` for other arguments.
 
-        With keyed=True `data` is an RDD of (key, DataSet of one example) or (key, (features,
-        label)). With regularization=False the network's regularization terms, the same for every
-        example, are left out.
+        With keyed=True, `data` is an RDD of (key, DataSet of one example) or (key, (features,
+        label)). With regularization=False, the regularization terms, the same for every example,
+        are excluded.
 
         Returns:
             A lazy RDD of floats in the order of the data, or of (key, float).
 
         Raises:
             DataError: when the RDD is computed, if the data does not fit the network, has no
-                labels, or a key not exactly one example.
+                labels, or a key has more or less than one example.
         """
         check_example_losses(self.model)
         inference = self._lasting_inference(batch_size, eval_workers)
@@ -251,13 +251,13 @@ class EvaluatingNetwork(PredictingNetwork):
         batch_size: int = 64,
         eval_workers: int | None = None,
     ) -> WorstExamples:
-        """The `count` examples with the highest loss; other arguments as for `evaluate`.
+        """Return the `count` examples with the highest loss; see `evaluate` for other arguments.
 
-        It takes one pass, and memory for `count` examples.
+        This takes one pass over the data, and memory for `count` examples.
 
         Returns:
-            The worst one first, with features and labels as the data holds them, what the network
-            said, and where they lie; of equally bad ones the first in the data.
+            Examples in order of decreasing loss, with unnormalized features and labels, outputs,
+            partition and row. Examples of equal loss are in data order.
 
         Raises:
             ConfigurationError: if `count` is no integer of at least 1.
@@ -279,18 +279,18 @@ class EvaluatingNetwork(PredictingNetwork):
     def _names_of_classes(
         self, given: Sequence[str] | None, data: DistributedDataSet, output: str | None
     ) -> tuple[str, ...] | None:
-        """The names given, else the data's own, else those of the data trained on."""
+        """Return the class names given, else those of the data, else of the training data."""
         if given:
             return tuple(given)
         known, outputs = data.class_names or self.class_names, output_names(self.model)
         name = outputs[0] if output is None and len(outputs) == 1 else output
         if name in known:
             return known[name]
-        # Labels of a network with one output may have a name of their own.
+        # The labels of a network with one output may have a different name.
         return next(iter(known.values())) if len(known) == len(outputs) == 1 else None
 
     def _names_of_numbers(self, data: DistributedDataSet, output: str) -> tuple[str, ...]:
-        """The label columns of an output, else its own name and places; empty: not known."""
+        """Return the label columns of an output, else its indexed name; empty if unknown."""
         types = output_types(self.model)
         width = types[output][1][-1] if types[output][1] else 1
         labels = {} if data.schema is None else data.schema.labels
@@ -299,7 +299,7 @@ class EvaluatingNetwork(PredictingNetwork):
         if width is None or len(columns) == width:
             return columns
         if alone and _is_generated(self.model, output):
-            return ()  # evaluations of networks that are built alike can be added
+            return ()  # so that evaluations of networks of the same architecture add up
         return (output,) if width == 1 else tuple(f"{output}[{place}]" for place in range(width))
 
     def _evaluate_one(
@@ -316,7 +316,7 @@ class EvaluatingNetwork(PredictingNetwork):
 
 
 def _is_generated(model: Any, name: str) -> bool:
-    """Whether Keras made up the name of a layer, such as "dense_3"."""
+    """Return whether Keras generated the layer's name, such as "dense_3"."""
     kinds = [type(layer).__name__.lower() for layer in model.layers if layer.name == name]
     return re.sub(r"_\d+$", "", name).replace("_", "") in kinds
 

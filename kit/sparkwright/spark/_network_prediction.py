@@ -1,4 +1,4 @@
-"""A network on Spark and its predictions for any kind of data, computed on the executors."""
+"""Distributed prediction with a network, for every kind of data."""
 
 import contextlib
 import os
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class PredictingNetwork:
-    """A network on Spark and what is known of its data: the part of `SparkNetwork` that predicts.
+    """The part of `SparkNetwork` that predicts: a model, its normalizer and its metadata.
 
     Attributes:
         spark: the session.
         model: the keras.Model.
-        normalizer: applied to all data that goes through the network; None: none.
-        class_names: output name -> names of its classes, of the data last trained on, or as saved.
-        schema: how a table became the data last trained on, or as saved; None: it came from none.
+        normalizer: applied to all training, evaluation and prediction data; None: none.
+        class_names: output name -> class names, from the latest training data or the saved file.
+        schema: `TableSchema` of the latest training data or the saved file; None: not from a table.
     """
 
     def __init__(self, spark: "SparkSession", model: Any, *, normalizer: Normalizer | None) -> None:
@@ -60,36 +60,36 @@ class PredictingNetwork:
         output_column: str = "prediction",
         eval_workers: int | None = None,
     ) -> Any:
-        """What the network says, computed on the executors; of the kind that was given.
+        """Compute the network's outputs on the executors; returns the kind of data given.
 
-        Labels that a normalizer scaled are predicted in their own units. Order and keys are kept.
-        Sequences may differ in length from one example to the next where the network allows it.
+        Outputs are in the original units of the labels if a normalizer scaled them. Order and keys
+        are kept. Sequences may differ in length between examples if the network allows it.
 
         Args:
             data: one of
 
-                - a DistributedDataSet, also of files: gives one whose features are the outputs, by
-                  output name; labels and weights stay beside them. Lazy.
-                - a DataFrame: gives the DataFrame with one column more. Lazy.
-                - an RDD of (key, features): gives (key, outputs). Features are an array of one
-                  example, or of several with one more axis in front, which then the outputs have as
-                  well; for several inputs a dict of names or a list in order; with masks a tuple
-                  (features, masks), or a DataSet. Outputs are an array, or a dict by output name if
+                - a DistributedDataSet, also of files: returns one whose features are the outputs,
+                  by output name, with the same labels and weights. Lazy.
+                - a Spark DataFrame: returns the DataFrame with an additional column. Lazy.
+                - an RDD of (key, features): returns an RDD of (key, outputs). Features are an array
+                  of one example, or of several with a batch axis, which the outputs then also have;
+                  for several inputs a dict by name or a list in order; with masks a tuple
+                  (features, masks) or a DataSet. Outputs are an array, or a dict by output name if
                   there are several. Lazy.
-                - an array, a dict input name -> array, or a pandas DataFrame: gives an array, or a
-                  dict by output name. At once.
-                - a DataSet: gives a DataSet, as the first. At once.
-            batch_size: examples a call; default 64.
-            features: for a DataFrame: its columns, one an input or, for a single input, its
-                numbers. Default None: those of the table trained on if it has all of them,
-                otherwise `features`; in pandas, otherwise all.
-            output_column: for a DataFrame: the new column. An output of one number is a number,
-                others are arrays; several outputs are a struct with their names. Default
-                "prediction".
+                - an array, a dict from input name to array, or a pandas DataFrame: returns an
+                  array, or a dict by output name. Computed immediately.
+                - a DataSet: returns a DataSet whose features are the outputs. Computed immediately.
+            batch_size: examples per call; default 64.
+            features: columns of a DataFrame, one per input or, for a single input, one per number.
+                Default None: the columns of the training table if all exist; otherwise `features`,
+                or all columns in pandas.
+            output_column: name of the new column of a Spark DataFrame. It holds a number if the
+                output has one number, otherwise an array; several outputs are a struct by name.
+                Default "prediction".
             eval_workers: as for `do_evaluation`.
 
         Raises:
-            DataError: if the data does not fit the network; for lazy kinds when it is computed.
+            DataError: if the data does not fit the network; for lazy results, on computation.
         """
         from pyspark import RDD
         from pyspark.sql import DataFrame
@@ -98,7 +98,7 @@ class PredictingNetwork:
             return self._predict_frame(data, batch_size, features, output_column, eval_workers)
         if output_column != "prediction" or not (features is None or is_pandas(data)):
             raise ConfigurationError(
-                "`features` is for DataFrames, `output_column` for those of Spark. Received: "
+                "`features` needs a DataFrame, and `output_column` a Spark DataFrame. Received: "
                 f"{type(data).__name__}."
             )
         if isinstance(data, RDD):
@@ -122,22 +122,22 @@ class PredictingNetwork:
         return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
     def as_udf(self, *, batch_size: int = 64, eval_workers: int | None = None) -> Any:
-        """The network as a function of Spark SQL, with the weights that it has now.
+        """Return the network with its current weights as a Spark SQL function.
 
-        For a network trained on a table (`from_csv` and the like, see `schema`) the arguments are
-        that table's feature columns, in its order, texts included. Otherwise they are one column an
-        input, numbers or arrays; or for a single input its numbers, one a column. Spark ML's
-        vectors go through `pyspark.ml.functions.vector_to_array`. Missing values are an error,
-        unless that table was read with `missing` as a number, mean or median.
+        For a network trained on a table (`from_csv` and similar, see `schema`), the arguments are
+        the table's feature columns in order, including text columns. Otherwise, pass one column of
+        numbers or arrays per input, or for a single input one column per number. Convert Spark ML
+        vectors with `pyspark.ml.functions.vector_to_array`. Missing values raise an error, unless
+        the table was read with `missing` as a number, "mean" or "median".
 
         Args:
-            batch_size: examples a call; default 64.
+            batch_size: examples per call; default 64.
             eval_workers: as for `do_evaluation`.
 
         Returns:
-            A function of columns, for `select` and `withColumn`, or `spark.udf.register(name, …)`
-            for queries. Its value is a number where an example's output is one; otherwise an array,
-            nested like the output; for several outputs a struct of them by name.
+            A function of columns, for `select`, `withColumn` or `spark.udf.register(name, …)`. It
+            returns a number if an example's output is one number; otherwise a nested array; for
+            several outputs, a struct of them by name.
 
         Example:
             spark.udf.register("survives", network.as_udf())
@@ -148,7 +148,7 @@ class PredictingNetwork:
     # -- private ----------------------------------------------------------------------------
 
     def _features_of(self, data: Any, features: str | Sequence[str] | None) -> DataSet:
-        """What is in memory, to predict from."""
+        """Convert data in memory to a DataSet of features."""
         if not (is_pandas(data) or isinstance(data, tuple)):
             return data if isinstance(data, DataSet) else DataSet(data)
         chosen = FrameColumns(
@@ -170,15 +170,15 @@ class PredictingNetwork:
         chosen: FrameColumns | None = None,
         schema: TableSchema | None = None,
     ) -> DistributedDataSet:
-        """Any data on Spark; columns of a DataFrame as `chosen`, else by `schema`."""
+        """Distribute data; DataFrame columns are selected by `chosen`, else by `schema`."""
         from pyspark import RDD
         from pyspark.sql import DataFrame
 
-        # PySpark's `stop` sets it to None.
+        # PySpark's `stop` sets `_jsc` to None.
         if getattr(getattr(self.spark, "sparkContext", ""), "_jsc", "") is None:
             raise ConfigurationError(
-                "a network needs a running Spark session. Received: a session that was stopped. "
-                "Start another with `start_spark()`, and create data and network with it."
+                "a network needs a running Spark session. Received: a stopped session. Start "
+                "another with `start_spark()`, and create the data and the network with it."
             )
         if isinstance(data, DistributedDataSet):
             return data
@@ -208,7 +208,7 @@ class PredictingNetwork:
         return from_minibatches(self.spark, where, loader=loader, on_error=on_error)
 
     def _normalized(self, data: Any) -> Any:
-        """A DistributedDataSet or TfData with the normalizer applied when it is read."""
+        """Return a DistributedDataSet or TfData that is normalized when it is read."""
         if self.normalizer is None:
             return data
         if isinstance(data, TfData):
@@ -216,12 +216,12 @@ class PredictingNetwork:
         return self.normalizer.transform(data)
 
     def _lasting_inference(self, batch_size: int, workers: int | None) -> Inference:
-        """The network as it is now, for results that are computed later, if ever."""
+        """Return a snapshot of the network, for results that are computed later, if ever."""
         return Inference.of(self.spark, self.model, batch_size=batch_size, workers=workers)
 
     @contextlib.contextmanager
     def _inference(self, batch_size: int, workers: int | None) -> "Generator[Inference]":
-        """The network as it is now, for results that are computed within the block."""
+        """Provide a snapshot of the network for results that are computed within the block."""
         inference = self._lasting_inference(batch_size, workers)
         try:
             yield inference
@@ -244,8 +244,8 @@ class PredictingNetwork:
         ]
         if same:
             raise ConfigurationError(
-                "`output_column` must be a new one. Received: "
-                f"output_column={output_column!r}, and the DataFrame has {same[0]!r} already."
+                "`output_column` must be a new column. Received: "
+                f"output_column={output_column!r}, but the DataFrame already has {same[0]!r}."
             )
         schema, names = None, ["features"] if features is None else features
         if features is None and self.schema is not None:

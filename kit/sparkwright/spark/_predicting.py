@@ -1,4 +1,4 @@
-"""Outputs of a network, and losses of single examples, for data of any kind: lazily, in order."""
+"""Lazy predictions and losses of single examples, in order, for every kind of data."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,18 +28,18 @@ def predict_dataset(
     *,
     normalizer: Normalizer | None,
 ) -> DistributedDataSet:
-    """A data set whose features are the network's outputs; labels and weights are those of `data`.
+    """Return a data set whose features are the network's outputs, with labels and weights.
 
     Args:
         inference: the network.
         data: the examples.
-        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+        normalizer: applied to features; outputs are converted to the labels' units. None: none.
     """
     what = Predicting(normalizer=normalizer)
 
     @errors_as_chunks
     def with_outputs(chunks: Iterable[bytes]) -> Iterator[bytes]:
-        # As its own tag each piece keeps what belongs to it.
+        # Each piece is its own tag, which keeps its labels and weights.
         known = map(from_bytes, chunks)
         pieces = (
             (piece, _features_of(normalizer, piece))
@@ -61,12 +61,12 @@ def predict_dataset(
         step=f"prediction {inference.digest}",
         counts=data.partition_counts() if data.is_counted else None,
     )
-    predicted.schema = None  # its features are no columns of the table any more
+    predicted.schema = None  # its features are not columns of the table
     return predicted
 
 
 class _Key(NamedTuple):
-    """Whose examples these are, and whether the value was a single one."""
+    """The key of examples, and whether the value was a single example."""
 
     key: Any
     single: bool
@@ -79,13 +79,13 @@ def predict_keyed(
     inputs: Mapping[str, int],
     normalizer: Normalizer | None,
 ) -> "RDD[Any]":
-    """(key, outputs) for (key, features); see `SparkNetwork.predict`.
+    """Map (key, features) to (key, outputs); see `SparkNetwork.predict`.
 
     Args:
         inference: the network.
         pairs: RDD of (key, features).
-        inputs: input name -> axes of one example.
-        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+        inputs: input name -> number of axes of one example.
+        normalizer: applied to features; outputs are converted to the labels' units. None: none.
     """
     what = Predicting(normalizer=normalizer)
 
@@ -102,7 +102,7 @@ def predict_keyed(
 
 
 def _features_of(normalizer: Normalizer | None, data: DataSet) -> DataSet:
-    """What the network sees of examples whose labels do not matter."""
+    """Return the network's inputs, without labels."""
     features = DataSet(data.features, features_masks=data.features_masks)
     return with_normalized_features(normalizer, features)
 
@@ -122,8 +122,8 @@ def _keyed(record: Any, inputs: Mapping[str, int]) -> tuple[_Key, DataSet]:
     axes = {name: array.ndim - inputs[name] for name, array in arrays.items()}
     if set(axes.values()) - {0, 1} or len(set(axes.values())) != 1:
         raise DataError(
-            "features of a key must be one example, or several with one more axis in front; for "
-            f"all inputs alike. Received: key={key!r} with shapes "
+            "features of a key must be one example, or several with a batch axis, the same for "
+            f"all inputs. Received: key={key!r} with shapes "
             f"{ {name: array.shape for name, array in arrays.items()} } for inputs whose examples "
             f"have {dict(inputs)} axes."
         )
@@ -139,20 +139,20 @@ def _keyed(record: Any, inputs: Mapping[str, int]) -> tuple[_Key, DataSet]:
 def _require_examples(count: int, key: Any) -> None:
     if not count:
         raise DataError(
-            f"each key must have at least one example. Received: none for key={key!r}. Leave such "
-            "keys out."
+            f"each key must have at least one example. Received: none for key={key!r}. Remove such "
+            "keys."
         )
 
 
 def _by_input(value: Any, inputs: Mapping[str, int], key: Any) -> dict[str, Any]:
-    """Arrays by the name of the input: a dict, a list in the order of inputs, or the only one."""
+    """Return arrays by input name, from a dict, a list in the order of inputs, or one array."""
     if isinstance(value, Mapping):
         found = {str(name): np.asarray(array) for name, array in value.items() if array is not None}
         if len(inputs) == 1 and len(found) == 1:
             return {next(iter(inputs)): next(iter(found.values()))}
         if not set(found) <= set(inputs):
             raise DataError(
-                f"names must be those of the network's inputs {list(inputs)}. Received: "
+                f"names must be the network's inputs {list(inputs)}. Received: "
                 f"{list(found)} for key={key!r}."
             )
         return found
@@ -162,7 +162,7 @@ def _by_input(value: Any, inputs: Mapping[str, int], key: Any) -> dict[str, Any]
         pairs = zip(inputs, value, strict=True)
         return {name: np.asarray(array) for name, array in pairs if array is not None}
     raise DataError(
-        f"features for the inputs {list(inputs)} must be a dict of names, or a list in this order. "
+        f"features for the inputs {list(inputs)} must be a dict by name or a list in this order. "
         f"Received: {type(value).__name__} for key={key!r}."
     )
 
@@ -174,7 +174,7 @@ def score_examples(
     normalizer: Normalizer | None,
     regularization: bool,
 ) -> "RDD[float]":
-    """The loss of each example, in order."""
+    """Return the loss of each example, in order."""
     what = Scoring(each=True, regularization=regularization)
 
     def losses(chunks: Iterable[bytes]) -> Iterator[float]:
@@ -193,7 +193,7 @@ def score_keyed(
     normalizer: Normalizer | None,
     regularization: bool,
 ) -> "RDD[Any]":
-    """(key, loss) for (key, DataSet of one example) or (key, (features, label))."""
+    """Map (key, DataSet of one example) or (key, (features, label)) to (key, loss)."""
     what = Scoring(each=True, regularization=regularization)
 
     def losses(records: Iterable[Any]) -> Iterator[tuple[Any, float]]:

@@ -1,4 +1,4 @@
-"""Runs training by Spark alone: one job per averaging, for executors that may not open ports."""
+"""Training with Spark jobs only, one per averaging, for executors that cannot open ports."""
 
 import threading
 import time
@@ -36,23 +36,25 @@ if TYPE_CHECKING:
     from sparkwright.timeline.clocks import ClockState
     from sparkwright.timeline.spans import SpanBlock
 
-# A vector travels through the JVM as one byte array, and is pickled by Spark on the way.
+# The JVM holds a vector as one byte array, and Spark pickles it.
 _LARGEST_VECTOR_BYTES = 1 << 30
 
 
 class SparkRoundsEngine:
-    """One run with `communication="spark"`: broadcast, train a round, tree-aggregate.
+    """A run with `communication="spark"`: broadcast, train a round, tree-aggregate.
 
-    The same minibatches in the same order as the ring's, so the same result up to rounding.
+    It uses the same minibatches in the same order as the ring: results agree up to rounding.
     """
 
     def __init__(
         self, spark: "SparkSession", launcher: SparkLauncher, beginning: RunBeginning
     ) -> None:
-        """Prepare; nothing starts before `run`. There are no scores to judge by here."""
+        """Prepare the run; `run` starts it."""
         self._spark, self._run, self._launcher = spark, beginning.id, launcher
         master = beginning.master
-        assert isinstance(master, ParameterAveragingTrainingMaster)  # the only one that can
+        assert isinstance(
+            master, ParameterAveragingTrainingMaster
+        )  # the only master with Spark rounds
         self._master, self._definition = master, beginning.definition
         self._start, self._epochs, self._model = beginning.start, beginning.epochs, beginning.model
         self._judged, self._callbacks = beginning.judged, beginning.callbacks
@@ -65,7 +67,7 @@ class SparkRoundsEngine:
         self._job: SparkJob | None = None
 
     def run(self, record: RunRecord) -> Outcome:
-        """Train; returns what was learned, and what went wrong if anything did."""
+        """Train and return the outcome, including the error if there was one."""
         launcher, master = self._launcher, self._master
         vector = self._start.vector()
         if vector.nbytes > _LARGEST_VECTOR_BYTES:
@@ -130,20 +132,20 @@ class SparkRoundsEngine:
         return outcome if self._judged is None else self._judged.settle(outcome)
 
     def stop(self) -> None:
-        """End with the current averaging, or before the first one at once."""
+        """Stop after the current averaging; before the first one, immediately."""
         self._stopping.set()
         if self._job is None:
             self._launcher.cancel()
 
     def cancel(self) -> None:
-        """End at once; the current round does not count."""
+        """Stop immediately and discard the current round."""
         self._stopping.set()
         self._launcher.cancel()
         if self._job is not None:
             self._job.cancel()
 
     def request_histograms(self) -> bool:
-        """Take histograms after the next averaging; False if nothing is trained yet."""
+        """Request histograms after the next averaging; return False before training starts."""
         if self._job is not None:
             self._histograms_asked.set()
         return self._job is not None
@@ -169,7 +171,7 @@ class SparkRoundsEngine:
     def _round(
         self, record: RunRecord, elements: Any, vector: Any, extras: bytes, progress: Progress
     ) -> tuple[Any, Progress, bytes]:
-        """One job; returns the average, the progress after it and worker 0's counters."""
+        """Run one Spark job; return the average, the progress and worker 0's counters."""
         context = context_of(self._spark)
         template = RoundRequest(
             definition=self._definition,
@@ -211,7 +213,7 @@ class SparkRoundsEngine:
             state.destroy()
         heard_s = time.monotonic()
         ends_s = [times.returned(*each, asked_s=asked_s, heard_s=heard_s) for each in total.spans]
-        # What Spark does after the last task is over is to add up.
+        # After the last task, Spark only aggregates.
         mapped_s = min(heard_s, max(ends_s, default=heard_s))
         times.ran(PhaseCode.MAP_PARTITIONS, asked_s, mapped_s)
         times.ran(PhaseCode.AGGREGATE, mapped_s, heard_s)
@@ -261,7 +263,7 @@ class SparkRoundsEngine:
         progress: Progress,
         done: Mapping[int, tuple[int, int]],
     ) -> None:
-        """Take histograms if they are due: here, where both averages are."""
+        """Record histograms on the driver if they are due."""
         step, options = progress.steps[0] + done.get(0, (0, 0))[0], self._histograms
         if not self._schedule.is_due(step, asked=self._histograms_asked.is_set()):
             return
@@ -283,7 +285,7 @@ class SparkRoundsEngine:
 
 
 class _Sum(NamedTuple):
-    """The aggregate of a round: the sum of n_w x_w, and what each worker reports."""
+    """The aggregate of a round: the sum of n_w x_w, and the reports of the workers."""
 
     vector: Any = 0.0
     fields: tuple[dict[str, Any], ...] = ()
@@ -293,7 +295,7 @@ class _Sum(NamedTuple):
 
     @staticmethod
     def add(dtype: Any) -> Any:
-        """The function that takes one worker's answer into the aggregate."""
+        """Return a function that adds one worker's answer to the aggregate."""
 
         def add(total: "_Sum | None", answer: Any) -> "_Sum | None":
             if (failure := answer.failure(worker=-1)) is not None:
@@ -301,7 +303,10 @@ class _Sum(NamedTuple):
             else:
                 fields, cut = answer.fields, answer.fields["vector_bytes"]
                 raw, counters = answer.payload[:cut], answer.payload[cut:]
-                place, count = fields["place"], fields["weight"]  # 0 for a part that is not finite
+                place, count = (
+                    fields["place"],
+                    fields["weight"],
+                )  # 0 if the parameters are not finite
                 process = place["host"], place["pid"]
                 found = _Sum(
                     vector=np.frombuffer(raw, dtype) * dtype.type(count) if count else 0.0,
@@ -317,7 +322,7 @@ class _Sum(NamedTuple):
 
     @staticmethod
     def merge(one: "_Sum | None", other: "_Sum | None") -> "_Sum | None":
-        """Both together; None is the aggregate of nobody."""
+        """Combine two aggregates; None is the empty aggregate."""
         if one is None or other is None:
             return other if one is None else one
         pairs: Any = zip(one, other, strict=True)

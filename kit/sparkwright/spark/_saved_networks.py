@@ -1,4 +1,4 @@
-"""What a saved network holds beside its weights: how it was trained, and its training master."""
+"""Training metadata of a saved network: its training summary and its training master."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def load_distributed_model(
     """Read a Keras HDF5 file with the attribute `distributed_config`.
 
     Args:
-        url: where from. A local path counts as a URL.
+        url: URL or local path of the file.
         custom_objects: as for `load_model`.
         safe_mode: as for `load_model`.
 
@@ -26,21 +26,21 @@ def load_distributed_model(
         The keras.Model, and the training master that the attribute describes.
 
     Raises:
-        OSError: whatever the store says, naming the URL.
-        DataError: if the file is damaged or no model, has no such attribute, or an unknown key or a
-            value there that cannot be; names the URL, the key and the value.
+        OSError: if reading fails; names the URL.
+        DataError: if the file is damaged, is not a model or has no `distributed_config`, or the
+            attribute has an unknown key or an invalid value; names the URL, the key and the value.
     """
     master = distributed_master(url)
     if master is None:
         raise DataError(
             "the file must be Keras HDF5 with the attribute `distributed_config`. Received: "
-            f"{url}, which has none. Read the model alone with `load_model`."
+            f"{url}, which has none. Load the model with `load_model`."
         )
     return load_model(url, custom_objects=custom_objects, safe_mode=safe_mode), master
 
 
 def distributed_master(url: str) -> TrainingMaster | None:
-    """The training master that a model's file describes; None for a file without one."""
+    """Return the training master stored in a model file; None if there is none."""
     distributed = distributed_config(url)
     if distributed is None:
         return None
@@ -48,12 +48,12 @@ def distributed_master(url: str) -> TrainingMaster | None:
         return master_from_distributed_config(distributed)
     except ConfigurationError as error:
         raise DataError(
-            f"`distributed_config` of {url} describes no training master: {error}"
+            f"`distributed_config` of {url} is not a valid training master: {error}"
         ) from None
 
 
 def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> dict[str, Any]:
-    """JSON-able: the master's settings, and of the last run what it did.
+    """Return JSON-able settings of the master, and a summary of the last run.
 
     Returns:
         "master" (settings by name), "run" (its id), "state", "epochs", "examples", "averagings",

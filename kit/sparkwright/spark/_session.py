@@ -1,4 +1,4 @@
-"""Starts a Spark session with settings that suit training, or uses the one there is."""
+"""Start a Spark session with settings for training, or use the active one."""
 
 import atexit
 import contextlib
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _JAVA_VERSIONS = (17, 21)
 _ALWAYS = {
-    # A training task waits for nothing better: moving a partition is cheaper than idling.
+    # Schedule training tasks immediately: moving a partition is cheaper than an idle executor.
     "spark.locality.wait": "0s",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.task.maxFailures": "4",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
-    # The user's own functions fail on executors too: short traces, without the JVM's part.
+    # Shorten tracebacks of user functions that fail on executors: omit the JVM part.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
 _ON_THIS_MACHINE = {
@@ -64,8 +64,8 @@ _IN_PROCESSES = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 _ON_A_CLUSTER = {
-    # Slots are counted by the executors that have come: a session is there when all have, or after
-    # half a minute.
+    # Task slots are counted on registered executors: wait until all have registered, or for Spark's
+    # limit of 30 s.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
 }
 
@@ -86,43 +86,43 @@ def start_spark(
 ) -> "SparkSession":
     """Start Spark, or return the session that is already active.
 
-    Without `master` Spark runs as `local-cluster` on this machine: one executor a worker, in
-    processes of its own, as on a real cluster. In a script that `spark-submit` runs, what that was
-    told counts, `master` included, unless it is given here.
+    Without `master`, Spark runs as `local-cluster` on this machine: each executor is a separate
+    process, as on a real cluster. In a script started by `spark-submit`, its settings and
+    `master` apply unless overridden here.
 
     Args:
-        workers: executors; default 2.
+        workers: number of executors; default 2.
         cores_per_worker: cores of each executor; default 1.
-        memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory comes
-            on top of it: on YARN and Kubernetes `spark.executor.memoryOverhead`, which by default
-            has room for a network of 5 million parameters in each task slot.
-        gpus_per_executor: GPUs that Spark gives each executor, one to a task; default 0. On this
-            machine and on YARN a script of the kit's finds them, with nvidia-smi; a standalone
-            cluster's workers, and images for Kubernetes, bring their own.
-        gpus_per_worker: GPUs that a worker trains on; must be 1, the default.
-        gpu_tasks: "all" (default): each task is given a GPU. "networks": only tasks that train,
-            evaluate or predict, so that others run on all cores.
-        cpu_fallback: train on CPUs where GPUs are missing or TensorFlow cannot use them, with a
-            warning; default False: an error.
-        node_label: on YARN, executors run on machines with this label; default None: on any.
+        memory_per_worker_mb: heap of each executor, MiB; default 1024. TensorFlow's memory is
+            additional. On YARN and Kubernetes it is `spark.executor.memoryOverhead`, which by
+            default suffices for a network of 5 million parameters in each task slot.
+        gpus_per_executor: GPUs of each executor, one per task; default 0. On this machine and on
+            YARN, a discovery script that calls nvidia-smi finds them. Standalone clusters and
+            Kubernetes images need their own discovery.
+        gpus_per_worker: GPUs per worker; must be 1, the default.
+        gpu_tasks: "all" (default): each task gets a GPU. "networks": only tasks that train,
+            evaluate or predict get one; other tasks run on all cores.
+        cpu_fallback: train on CPUs with a warning if GPUs are missing or TensorFlow cannot use
+            them; default False: raise an error.
+        node_label: YARN node label of the executors' machines; default None: any machine.
         master: "local[4]", "spark://…", "yarn", "k8s://…"; default None: "local-cluster", with
             `workers`, `cores_per_worker` and `memory_per_worker_mb` filled in.
-        app_name: shown in Spark's pages.
-        settings: any Spark settings; they override those chosen here.
+        app_name: shown in the Spark UI.
+        settings: additional Spark settings; they override all others.
 
     Returns:
-        The session. If one is active it is returned as it is, with a warning about settings that
-        it does not have.
+        The session. An active session is returned unchanged, with a warning that lists differing
+        settings.
 
     Raises:
-        ConfigurationError: if Java or PySpark cannot be found (says what to install), there are
-            too few GPUs, the value of a setting was left out of a file, YARN's configuration or
-            the keytab of Kerberos is missing, or Kubernetes is given no image.
+        ConfigurationError: if Java or PySpark is missing (the message names the package to
+            install), there are too few GPUs, a secret setting has no value, YARN's configuration or
+            the Kerberos keytab is missing, or Kubernetes has no image.
         NetworkError: if YARN's ResourceManager does not answer.
-        PermissionError: on YARN or with a keytab, if HDFS requires Kerberos and this process gets
-            no ticket.
-        RunTimeoutError: if YARN has no room within the seconds of `spark.sparkwright.yarnTimeout`,
-            default 300.
+        PermissionError: on YARN or with a keytab, if HDFS requires Kerberos and this process has no
+            valid ticket.
+        RunTimeoutError: if YARN does not allocate containers within
+            `spark.sparkwright.yarnTimeout` seconds, default 300.
     """
     _find_pyspark()
     from pyspark.sql import SparkSession
@@ -146,9 +146,9 @@ def start_spark(
         return active
     if missing := left_out(chosen):
         raise ConfigurationError(
-            "Spark must be given every setting's value. Received: no values of "
-            f"{', '.join(missing)}, which look secret and so were left out of the file or code. "
-            "Put them into `settings`, or remove them there and keep them in Spark's "
+            "each Spark setting needs a value. Received: no values for "
+            f"{', '.join(missing)}, which look secret and were left out of the file or code. "
+            "Pass them in `settings`, or remove them from the file and keep them in "
             "spark-defaults.conf."
         )
     _find_java()
@@ -165,8 +165,8 @@ def start_spark(
         )
     )
     chosen.update(cluster_settings(chosen, submitted=bool(submitted)))
-    # PySpark takes the executors' Python from the environment alone. On this machine it is this
-    # very interpreter; a cluster whose Python lies elsewhere says so itself.
+    # PySpark reads the executors' Python from the environment only. On this machine, use the
+    # current interpreter; on a cluster, the cluster's default unless a setting names another.
     python = chosen.get("spark.pyspark.python")
     if python or chosen["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = python or sys.executable
@@ -195,14 +195,14 @@ def _settings(
     if master == "local-cluster":
         master = None
     url = master or f"local-cluster[{workers},{cores},{memory_mb}]"
-    # Retries as on a cluster; plain local[n] gives up at the first failure.
+    # Retry tasks as on a cluster; plain local[n] fails at the first error.
     retrying = re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,4]", url)
     executor = {"spark.executor.memory": f"{memory_mb}m", "spark.executor.cores": str(cores)}
     chosen = {"spark.master": retrying, "spark.app.name": app_name, **_ALWAYS}
     if url.startswith("local"):
         chosen |= {**_ON_THIS_MACHINE, "spark.sql.shuffle.partitions": str(max(2, workers))}
     if url.startswith("local-cluster"):
-        # It names the work folder. Each session counts from 0000: the second is not enough.
+        # The name of the work folder. Sessions started within one second would share an ID.
         pattern = f"app-%s-%04d-{uuid.uuid4().hex[:8]}"
         chosen |= {**executor, **_IN_PROCESSES, "spark.deploy.appIdPattern": pattern}
     elif not url.startswith("local"):
@@ -211,7 +211,7 @@ def _settings(
 
 
 def _standalone_cores(chosen: Mapping[str, str]) -> dict[str, str]:
-    """How many cores a standalone cluster gives; by itself it would give all."""
+    """Return `spark.cores.max` for a standalone cluster, whose default is all cores."""
     most = "spark.cores.max"
     if not chosen["spark.master"].startswith("spark://") or is_dynamic(chosen) or most in chosen:
         return {}
@@ -220,13 +220,13 @@ def _standalone_cores(chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_slots(chosen: Mapping[str, str]) -> None:
-    """Refuse settings by which no task could ever run: Spark would wait for one for ever."""
+    """Raise if the settings allow no task slot: Spark would wait forever."""
     if slots_at_most(chosen["spark.master"], chosen) == 0:
         names = ("spark.master", "spark.cores.max", "spark.executor.cores", "spark.task.cpus")
         found = ", ".join(f"{name}={chosen[name]}" for name in names if name in chosen)
         raise ConfigurationError(
-            "executors must have the cores that a task needs, and the cluster the cores of an "
-            f"executor. Received: {found}. Raise the former or lower the latter."
+            "each executor needs the cores of one task, and the cluster the cores of one "
+            f"executor. Received: {found}. Raise the cores or lower `spark.task.cpus`."
         )
 
 
@@ -235,21 +235,21 @@ def _label_settings(label: str | None, chosen: dict[str, str]) -> dict[str, str]
         return {}
     if chosen["spark.master"] != "yarn":
         raise ConfigurationError(
-            "only YARN knows labels of machines. Received: "
-            f"node_label={label!r}, master={chosen['spark.master']!r}. Leave it out, or choose "
-            '`master="yarn"`; Kubernetes has `spark.kubernetes.node.selector.…`.'
+            "`node_label` needs YARN. Received: "
+            f"node_label={label!r}, master={chosen['spark.master']!r}. Remove it, or set "
+            '`master="yarn"`; on Kubernetes, set `spark.kubernetes.node.selector.…`.'
         )
     return {"spark.yarn.executor.nodeLabelExpression": label}
 
 
 def _check_active_gpus(session: "SparkSession", gpus: int, *, cpu_fallback: bool) -> None:
-    """Refuse to train on CPUs, or fewer GPUs, only because a session happens to be there."""
+    """Raise if the active session has fewer GPUs than requested and CPUs are not allowed."""
     found = gpus_of_executor(session.sparkContext.getConf())
     if found < gpus and not cpu_fallback:
         raise ConfigurationError(
-            "a Spark session that is already active must have the GPUs that are asked for. "
+            "the active Spark session has fewer GPUs than requested. "
             f"Received: gpus_per_executor={gpus}, a session with {found}. Call `spark.stop()` "
-            "first, or choose CPUs: `gpus_per_executor=0`."
+            "first, or train on CPUs: `gpus_per_executor=0`."
         )
 
 
@@ -298,7 +298,7 @@ def _warn_about_differences(
         wanted["spark.master"] = master
     elif local is not None and local.workers < workers:
         wanted["spark.master"] = re.sub(r"\d+", str(workers), there, count=1)
-    # A value that was left out of a file is not known to differ from the one that is there.
+    # A value that was left out of a file cannot be compared with the active one.
     different = {
         key: conf.get(key)
         for key, value in wanted.items()
@@ -306,15 +306,15 @@ def _warn_about_differences(
     }
     if different:
         _log.warning(
-            "a Spark session is already active and is used as it is; it has %s where %s was asked "
-            "for. Call `spark.stop()` first to start another.",
+            "a Spark session is already active and is used unchanged; it has %s instead of %s. "
+            "Call `spark.stop()` first to start another.",
             without_secrets(different),
             without_secrets({key: wanted[key] for key in different}),
         )
 
 
 def _clear_at_exit(session: "SparkSession") -> None:
-    """Remove what local-cluster leaves in SPARK_HOME/work, which nothing else does."""
+    """Remove the session's folder in SPARK_HOME/work at exit; Spark leaves it."""
     folder = spark_home() / "work" / session.sparkContext.applicationId
 
     def clear() -> None:
@@ -326,13 +326,13 @@ def _clear_at_exit(session: "SparkSession") -> None:
 
 
 def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
-    """Settings for the cluster manager of `spark.master`; none for this machine or a standalone.
+    """Return settings for YARN or Kubernetes; none for other masters.
 
-    What `spark-submit` has started has found the cluster, and sent Spark's jars.
+    If `spark-submit` started the driver (`submitted`), it has already set up YARN.
 
     Raises:
-        ConfigurationError: if a cluster's configuration or image is missing, or a value wrong.
-        NetworkError: if it does not answer.
+        ConfigurationError: if a cluster's configuration or image is missing, or a value is invalid.
+        NetworkError: if the cluster does not answer.
     """
     if not chosen["spark.master"].startswith(("yarn", "k8s:")):
         return {}

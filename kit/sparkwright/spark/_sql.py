@@ -1,4 +1,4 @@
-"""A network as a function of Spark SQL: columns in, a column of outputs out."""
+"""A network as a Spark SQL function: input columns to an output column."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,24 +24,24 @@ _SQL_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnReader:
-    """Makes a network's inputs of the columns that an SQL function is called with.
+    """Converts the columns of an SQL call to a network's inputs.
 
     Attributes:
-        inputs: input name -> shape of one example; None stands for any length.
-        schema: the function's arguments are its `schema_columns`; None: see `SparkNetwork.as_udf`.
+        inputs: input name -> shape of one example; None is any length.
+        schema: the arguments are its `schema_columns`; None: see `SparkNetwork.as_udf`.
     """
 
     inputs: Mapping[str, tuple[int | None, ...]]
     schema: TableSchema | None
 
     def datasets(self, columns: Sequence[Any]) -> Iterator[tuple[NDArray[np.intp], DataSet]]:
-        """Examples of one length at a time, with their row numbers.
+        """Yield row numbers and examples, grouped by the lengths of the inputs.
 
         Args:
-            columns: pyarrow Arrays, one an argument of the function.
+            columns: pyarrow Arrays, one per argument of the function.
 
         Raises:
-            DataError: if the columns do not make the network's inputs.
+            DataError: if the columns do not fit the network's inputs.
         """
         if self.schema is not None:
             dataset = _by_schema(columns, self.schema)
@@ -58,8 +58,8 @@ class ColumnReader:
             return
         if len(names) != len(columns):
             raise DataError(
-                f"the function needs a column for each of the network's inputs {names}, or for a "
-                f"single input its numbers, one a column. Received: {len(columns)} columns."
+                f"the function needs one column for each of the network's inputs {names}, or for a "
+                f"single input one column per number. Received: {len(columns)} columns."
             )
         lengths = np.stack([lengths_of(c, _called(i)) for i, c in enumerate(columns)], axis=1)
         kinds, kind_of = np.unique(lengths, axis=0, return_inverse=True)
@@ -72,7 +72,7 @@ class ColumnReader:
             yield rows, self._shaped(arrays)
 
     def _shaped(self, arrays: Mapping[str, Array]) -> DataSet:
-        """Numbers of each example in the shape that the input wants, if they are as many."""
+        """Reshape each example to the input's shape if the number of elements fits."""
         shaped: dict[str, Array] = {}
         for name, array in arrays.items():
             shape, free = (
@@ -100,13 +100,13 @@ def sql_function(
     outputs: Mapping[str, tuple[str, tuple[int | None, ...]]],
     normalizer: Normalizer | None,
 ) -> Any:
-    """A Spark SQL function; see `SparkNetwork.as_udf`.
+    """Create a Spark SQL function; see `SparkNetwork.as_udf`.
 
     Args:
         inference: the network.
-        reader: how columns become inputs.
+        reader: converts columns to inputs.
         outputs: output name -> (dtype, shape of one example).
-        normalizer: applied to the features; outputs are brought to the labels' units. None: none.
+        normalizer: applied to features; outputs are converted to the labels' units. None: none.
     """
     import pyarrow as pa
 
@@ -128,10 +128,10 @@ def sql_function(
 
 
 def _udf(predict: Any, kind: str) -> Any:
-    """`predict`, from batches of pyarrow columns to pyarrow columns, as a function of SQL.
+    """Wrap `predict`, a function of batches of pyarrow columns, as an SQL function.
 
-    Before PySpark 4.1 Spark hands over pandas' columns. pandas has one value for missing numbers
-    and NaN: a NaN counts as missing then.
+    Before PySpark 4.1, Spark passes pandas columns. pandas cannot distinguish missing numbers from
+    NaN: a NaN then counts as missing.
     """
     from pyspark.sql import functions
 
@@ -163,16 +163,16 @@ def _udf(predict: Any, kind: str) -> Any:
 
 
 def schema_columns(schema: TableSchema) -> list[str]:
-    """Columns that the features of `schema` are made of, in the order of the table."""
+    """Return the columns used by the features of `schema`, in the order of the table."""
     used = {name for names in schema.features.values() for name in names}
     return [name for name in schema.columns if name in used]
 
 
 def columns_of(frame: "DataFrame", names: Iterable[str]) -> "list[Column]":
-    """Columns of `frame`, Spark ML's vectors as arrays.
+    """Return columns of `frame`, with Spark ML vectors as arrays.
 
     Raises:
-        DataError: if there is no such column.
+        DataError: if a column is missing.
     """
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
@@ -218,7 +218,7 @@ def _predicted(
 
 
 def _outputs_of(session: InferenceSession, dataset: DataSet, what: Predicting) -> dict[str, Array]:
-    """Outputs of a batch, whose size Spark chose, a small piece at a time."""
+    """Compute the outputs of a batch of any size, in small pieces."""
     parts = [session.run(piece, what) for piece in session.inference.cut(dataset)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -229,8 +229,8 @@ def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
     names = schema_columns(schema)
     if len(names) != len(columns):
         raise DataError(
-            f"the function needs the columns {names}, in this order: those that the network was "
-            f"trained on. Received: {len(columns)} columns."
+            f"the function needs the columns {names} in this order: the feature columns of the "
+            f"training data. Received: {len(columns)} columns."
         )
     table = pa.table(dict(zip(names, columns, strict=True)))
     dataset, faults = to_dataset(table, schema=schema.without_labels())
@@ -241,16 +241,17 @@ def _by_schema(columns: Sequence[Any], schema: TableSchema) -> DataSet:
 
 
 def _from_pandas(column: Any) -> Any:
-    """A pyarrow column of a pandas one.
+    """Convert a pandas column to pyarrow.
 
-    pyarrow converts rows that are arrays one by one; joined first, they take a quarter of the time.
+    pyarrow converts rows that are arrays one by one; joining them first takes a quarter of the
+    time.
     """
     import pyarrow as pa
 
     rows = column.to_numpy()
     if len(rows) and all(isinstance(row, np.ndarray) for row in rows):
         values = np.concatenate(rows)
-        # A NaN may stand for a missing number; pyarrow knows.
+        # A NaN may stand for a missing number; `pa.Array.from_pandas` handles that.
         if values.dtype.kind in "biu" or (values.dtype.kind == "f" and not np.isnan(values).any()):
             offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
             return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
@@ -274,7 +275,7 @@ def _indices(rows: NDArray[np.intp]) -> Any:
 
 
 def _sql_type(dtype: str, shape: Sequence[int | None]) -> str:
-    """SQL's name for an output: a number where an example has a single one, else arrays."""
+    """Return the SQL type of an output: a number if an example has only one, else arrays."""
     kind = _SQL_TYPES.get(dtype, "float")
     axes = 0 if tuple(shape) == (1,) else len(shape)
     return "array<" * axes + kind + ">" * axes
@@ -295,7 +296,7 @@ def _known(dtype: str) -> str:
 
 
 def _to_arrow(array: Array, axes: int) -> Any:
-    """A column of numbers, or of arrays nested as deep as an example has axes."""
+    """Return a column of numbers, or of arrays nested to the depth of an example."""
     import pyarrow as pa
 
     flat = pa.array(array.astype(_known(str(array.dtype)), copy=False).reshape(-1))

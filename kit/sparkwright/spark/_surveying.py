@@ -1,4 +1,4 @@
-"""Looks at how data lies in partitions, and tries repartitions out, on Spark."""
+"""Survey the partitions of data and measure repartitions, on Spark."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -15,19 +15,19 @@ from sparkwright.partitions import PartitionSurvey, RepartitionPlan
 from sparkwright.partitions.execute import repartition
 from sparkwright.partitions.survey import LabelSample
 
-# All partitions together send no more sampled rows to the driver.
+# Maximum number of sampled rows sent to the driver by all partitions together.
 _MOST_ROWS = 400_000
 _FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredRepartition:
-    """What a repartition took when it was done.
+    """The measured cost of a repartition.
 
     Attributes:
-        plan: what was done.
-        rows: of each worker, counted afterwards.
-        read_s: seconds of a pass over the data as it lies.
+        plan: the executed plan.
+        rows: rows of each worker afterwards.
+        read_s: seconds of a pass over the data without the repartition.
         repartition_s: seconds of a pass over the data with the repartition.
     """
 
@@ -38,11 +38,11 @@ class MeasuredRepartition:
 
     @property
     def move_s(self) -> float:
-        """Seconds that the repartition itself took, about; never below 0."""
+        """Approximate seconds of the repartition alone; never below 0."""
         return max(0.0, self.repartition_s - self.read_s)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return JSON-able fields."""
         return {
             "name": "measured_repartition",
             "plan": self.plan.to_dict(),
@@ -55,18 +55,17 @@ class MeasuredRepartition:
 def survey_partitions(
     data: DistributedDataSet, *, sample_rows: int = 1000, label: str | None = None, seed: int = 0
 ) -> PartitionSurvey:
-    """Count rows and bytes of each partition, and look at labels of some rows; one Spark job.
+    """Count rows and bytes of each partition, and sample labels; runs one Spark job.
 
-    Rows are counted from headers; only labels of sampled rows are decoded. A source that reads
-    files reads them once.
+    Rows are counted from headers; only labels of sampled rows are decoded. Source files are read
+    once.
 
     Args:
         data: the examples.
-        sample_rows: rows of each partition whose labels are looked at, drawn by chance; default
-            1000; fewer of each if there are more than 400 partitions; 0: none. A partition with no
-            more rows than this is looked at completely.
-        label: the output whose labels count; default None: the only one.
-        seed: of the sample; default 0.
+        sample_rows: rows sampled at random in each partition for their labels; default 1000, fewer
+            with more than 400 partitions; 0: none. Smaller partitions are read completely.
+        label: the output whose labels are sampled; default None: the only one.
+        seed: seed of the sample; default 0.
 
     Raises:
         ConfigurationError: if `sample_rows` is negative.
@@ -98,16 +97,16 @@ def survey_partitions(
 
 
 def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> MeasuredRepartition:
-    """Do what a plan says, count the outcome, and take the time; two Spark jobs.
+    """Execute a plan, count the rows and measure the time; runs two Spark jobs.
 
-    Nothing is kept: a training run repartitions for itself.
+    The result is discarded: a training run repartitions again.
 
     Args:
-        data: the examples that the plan was made for.
+        data: the examples of the plan.
         plan: from `plan_repartition`.
 
     Raises:
-        DataError: if the data is not what the plan was made for.
+        DataError: if the data does not match the plan.
     """
 
     def timed(rdd: Any, description: str) -> tuple[list[int], float]:
@@ -118,8 +117,8 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
     counts, read_s = timed(data.rdd, "read the data")
     if tuple(counts) != plan.source_counts:
         raise DataError(
-            "a plan fits only the data it was made for. Received: data whose partitions hold other "
-            "numbers of rows than the plan says. Count again and make a new plan."
+            "the plan does not match the data. Received: data with other row counts per partition "
+            "than in the plan. Count again and make a new plan."
         )
     moved, repartition_s = timed(repartition(data.rdd, plan), "try the repartition")
     return MeasuredRepartition(
@@ -130,7 +129,7 @@ def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> Meas
 def _look(
     partition: int, chunks: Iterable[bytes], *, output: str | None, most_rows: int, seed: int
 ) -> Iterator[tuple[int, int, int, LabelSample | str]]:
-    """Partition, rows, bytes, and labels or why there are none (on an executor)."""
+    """Yield partition, rows, bytes, and labels or the reason for their absence; in a task."""
     rows = size = 0
     sample: LabelSample | str = LabelSample.empty(most_rows)
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: stream the partition to files, ask a trainer, report."""
+"""Code that runs in a Spark task: stream the partition to files, call a trainer, report."""
 
 import os
 import shutil
@@ -17,18 +17,18 @@ from sparkwright.workers.shard import ShardWriter
 
 from .gpus import device_of
 
-# (order key, "train" or "validation", Arrow bytes): what a training task reads.
+# Element of a training task: (order key, "train" or "validation", Arrow bytes).
 Element = tuple[tuple[int, ...], str, bytes]
 
 
 def training_task(
     template: TrainRequest, *, first: int = 0
 ) -> Callable[[int, Iterable[Element]], list[Any]]:
-    """A function for `mapPartitionsWithIndex` that trains its partition, as worker `first` + index.
+    """Return a function for `mapPartitionsWithIndex` that trains as worker `first` + index.
 
-    It returns a list with one failure, or an empty list. No failure is raised: Spark would retry
-    it at once, and abort the job in the end, where the coordinator knows whether and when a
-    further attempt makes sense. Spark only restarts tasks whose process or executor is gone.
+    It returns a list with one failure, or an empty list. It does not raise: Spark would retry the
+    task immediately and finally abort the job, while the coordinator decides whether and when to
+    retry. Spark only restarts tasks whose process or executor is lost.
     """
     secret, backend = driver_secret(), template.definition.backend
 
@@ -40,11 +40,11 @@ def training_task(
         began_s, index = time.monotonic(), first + index
         context: Any = TaskContext.get()
         pool = TrainerPool(owner=os.getppid(), secret=secret)
-        # Unlike the attempt's number, this id also grows when Spark runs the whole stage again.
+        # Unlike the attempt number, the attempt id also increases when Spark reruns the stage.
         settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
         try:
             with Shards(pool, worker=index) as shards:
-                # Before a trainer is borrowed: the data may be what another network predicts.
+                # Write before borrowing a trainer: the data may be predictions of another network.
                 shards.write(elements)
                 request = replace(
                     template,
@@ -66,10 +66,10 @@ def training_task(
 def round_task(
     template: RoundRequest, state: Any
 ) -> Callable[[int, Iterable[Element]], list[Answer]]:
-    """A function for `mapPartitionsWithIndex` that trains one round of its partition.
+    """Return a function for `mapPartitionsWithIndex` that trains one round of its partition.
 
     Args:
-        template: the request, to be completed.
+        template: the request without the worker's fields.
         state: a Spark broadcast of (vector, extras, progress, share of each worker).
     """
     secret, backend = driver_secret(), template.definition.backend
@@ -86,7 +86,7 @@ def round_task(
         with Shards(pool, worker=index) as shards:
             try:
                 shards.write(elements)
-            except DataError as error:  # Spark would only repeat it
+            except DataError as error:  # a retry would fail again
                 return [Answer.of_error(error)]
             settings = replace(template.settings, worker=index, attempt=context.taskAttemptId())
             request = replace(
@@ -108,10 +108,10 @@ def round_task(
 
 
 class Shards:
-    """The files of one task's partition, removed when the task is over."""
+    """The files of a task's partition; a context manager that deletes them."""
 
     def __init__(self, pool: TrainerPool, *, worker: int) -> None:
-        """Choose a folder; nothing is created yet."""
+        """Choose folders without creating them."""
         self._worker = worker
         folder = pool.scratch()
         self.train, self.validation = Path(f"{folder}-train"), Path(f"{folder}-validation")
@@ -120,12 +120,12 @@ class Shards:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The trainer has removed them as soon as it had mapped them; this is for other ends.
+        # The trainer deletes the files after mapping them; this covers failures.
         for folder in (self.train, self.validation):
             shutil.rmtree(folder, ignore_errors=True)
 
     def write(self, elements: Iterable[Element]) -> None:
-        """Stream the partition to the files, never holding more than a chunk."""
+        """Stream the partition to the files, with at most one chunk in memory."""
         with (
             ShardWriter(self.train, worker=self._worker) as train,
             ShardWriter(self.validation, worker=self._worker) as validation,

@@ -1,4 +1,4 @@
-"""YARN: a session's settings, the check that the cluster answers, and the wait for containers."""
+"""YARN: session settings, reachability check, and waiting for containers."""
 
 import contextlib
 import getpass
@@ -28,7 +28,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _HADOOP = "spark.hadoop."
 _PORT = 8032
 _VARIABLE = re.compile(r"\$\{([\w.-]+)\}")
-_MOST_SUBSTITUTIONS = 20  # Hadoop's own limit, against circles
+_MOST_SUBSTITUTIONS = 20  # Hadoop's limit for circular references
 _MANAGER = "yarn.resourcemanager"
 _log = logging.getLogger(__name__)
 _DECIDING = ("spark.yarn.archive", "spark.yarn.jars")
@@ -42,11 +42,11 @@ _WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 
 
 def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Settings for executors on YARN; none for another master.
+    """Return settings for executors on YARN; none for other masters.
 
     Raises:
-        ConfigurationError: if no configuration of a cluster is found.
-        NetworkError: if its ResourceManager does not answer.
+        ConfigurationError: if Hadoop's configuration is missing.
+        NetworkError: if the ResourceManager does not answer.
         PermissionError: if HDFS requires Kerberos and there is no valid ticket.
     """
     if chosen.get("spark.master") != "yarn":
@@ -60,13 +60,13 @@ def yarn_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Of the configuration's folder, and of the session over it."""
+    """Return Hadoop's settings from its configuration folder, overridden by the session's."""
     named = {name: os.environ[name] for name in _FOLDERS if os.environ.get(name)}
     if not named:
         raise ConfigurationError(
-            "Spark finds YARN and HDFS by the configuration of the cluster. Received: neither "
+            "YARN needs the cluster's Hadoop configuration. Received: neither "
             "HADOOP_CONF_DIR nor YARN_CONF_DIR in the environment. Copy core-site.xml, "
-            "hdfs-site.xml and yarn-site.xml from the cluster into a folder, and set it before "
+            "hdfs-site.xml and yarn-site.xml from the cluster into a folder, and set before "
             'Spark starts: `os.environ["HADOOP_CONF_DIR"] = "/etc/hadoop/conf"`.'
         )
     files = [Path(folder) / file for folder in named.values() for file in _FILES]
@@ -74,9 +74,9 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
     if not any(file.name == "yarn-site.xml" for file in present):
         words = ", ".join(f"{name}={folder!r}" for name, folder in named.items())
         raise ConfigurationError(
-            f"the folder of Hadoop's configuration must have a yarn-site.xml. Received: {words}, "
+            f"Hadoop's configuration folder must contain a yarn-site.xml. Received: {words}, "
             f"with {', '.join(file.name for file in present) or 'none of its files'}. Copy it from "
-            "the cluster, or name the folder that has it."
+            "the cluster, or set the folder that contains it."
         )
     found: dict[str, str] = {}
     for file in present:
@@ -86,7 +86,7 @@ def _hadoop_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_java() -> None:
-    """Refuse a Java that an earlier session has started, if it does not know this cluster."""
+    """Raise if the running JVM, started for an earlier session, has another configuration."""
     from pyspark import SparkContext
 
     jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -95,15 +95,15 @@ def _check_java() -> None:
     known = {name: jvm.java.lang.System.getenv(name) for name in _FOLDERS}
     if any(os.environ.get(name) != known[name] for name in _FOLDERS):
         raise ConfigurationError(
-            "Java learns of a cluster when it starts, and runs already for an earlier session. "
-            f"Received: HADOOP_CONF_DIR={os.environ.get('HADOOP_CONF_DIR')!r} here, "
-            f"{known['HADOOP_CONF_DIR']!r} there. Restart the kernel, and set it before the first "
+            "the JVM reads HADOOP_CONF_DIR when it starts, and it is already running. "
+            f"Received: HADOOP_CONF_DIR={os.environ.get('HADOOP_CONF_DIR')!r}, but the JVM has "
+            f"{known['HADOOP_CONF_DIR']!r}. Restart the kernel, and set it before the first "
             "session."
         )
 
 
 def _check_manager(hadoop: Mapping[str, str]) -> None:
-    """Refuse a ResourceManager that cannot be reached: Spark would ask for a quarter of an hour."""
+    """Raise if no ResourceManager is reachable: Spark would retry for 15 minutes."""
     failures: list[str] = []
     for host, port in manager_addresses(hadoop):
         try:
@@ -113,32 +113,32 @@ def _check_manager(hadoop: Mapping[str, str]) -> None:
         else:
             return
     raise NetworkError(
-        "YARN's ResourceManager must answer before Spark starts. Received: the driver waited up "
-        f"to {_CONNECT_TIMEOUT_S:g} s for {', '.join(failures)}. Check "
+        "YARN's ResourceManager must be reachable. Received: no answer within "
+        f"{_CONNECT_TIMEOUT_S:g} s from {', '.join(failures)}. Check "
         "yarn.resourcemanager.hostname in the yarn-site.xml of HADOOP_CONF_DIR, and that this "
-        "machine reaches that port."
+        "machine can reach that port."
     )
 
 
 def check_ticket() -> None:
-    """Look at HDFS if there is one: the error is one sentence, those of Java are pages.
+    """Check the Kerberos ticket on HDFS, if available, to raise a short error before Spark starts.
 
     Raises:
-        PermissionError: if it requires Kerberos and this process has no valid ticket.
+        PermissionError: if HDFS requires Kerberos and this process has no valid ticket.
     """
     try:
         exists("hdfs:///")
     except PermissionError:
         raise
     except (OSError, SparkwrightError):
-        return  # none, none that answers, or no client of it here
+        return  # no HDFS, no answer, or no HDFS client
 
 
 def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
-    """Settings of one file such as yarn-site.xml, by name.
+    """Parse the settings of a file such as yarn-site.xml.
 
     Raises:
-        ConfigurationError: if it is no XML.
+        ConfigurationError: if the text is not valid XML.
     """
     try:
         root = ElementTree.fromstring(text)
@@ -152,7 +152,7 @@ def parse_hadoop_settings(text: str, *, name: str) -> dict[str, str]:
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    """A setting whose `${…}` are filled in from the others; None if one of these is unset."""
+    """Return a setting with each `${…}` substituted; None if a referenced setting is missing."""
     text = settings.get(name)
     for _ in range(_MOST_SUBSTITUTIONS):
         if text is None or not (found := _VARIABLE.search(text)):
@@ -163,9 +163,9 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
 
 
 def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Host and port of each ResourceManager that applications may be handed to.
+    """Return host and port of each ResourceManager.
 
-    Several where they stand in for one another. Without any setting it is this machine.
+    There are several with high availability. Without any setting, it is this machine.
     """
     names = [""]
     if setting(settings, f"{_MANAGER}.ha.enabled") == "true":
@@ -173,7 +173,7 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
         names = [f".{one.strip()}" for one in given.split(",")]
     found: list[tuple[str, int]] = []
     for name in names:
-        # Clients connect to a machine's own ResourceManager there, by Hadoop's default.
+        # Hadoop's default is 0.0.0.0, where clients connect to the local ResourceManager.
         host = setting(settings, f"{_MANAGER}.hostname{name}") or "127.0.0.1"
         text = setting(settings, f"{_MANAGER}.address{name}") or host
         host, _, port = text.rpartition(":")
@@ -184,10 +184,10 @@ def manager_addresses(settings: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[str, str]:
-    """`spark.yarn.archive`, which is written if it is not there; nothing if jars are settled.
+    """Return `spark.yarn.archive`, uploading the archive if missing; {} if jars are configured.
 
-    It lies in the user's folder, as `.sparkwright/spark-jars-KEY.zip`, and is the same for all
-    sessions with the same jars. Machines keep what they have fetched.
+    The archive is `.sparkwright/spark-jars-KEY.zip` in the user's HDFS folder, shared by all
+    sessions with the same jars. Nodes cache it.
     """
     home = spark_home()
     system = chosen.get("spark.hadoop.fs.defaultFS") or hadoop.get("fs.defaultFS", "")
@@ -200,12 +200,12 @@ def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[
     url = f"{folder}/spark-jars-{jars_key(jars)}.zip"
     try:
         if not exists(url):
-            _log.warning("Spark's jars are being sent to %s, once for all sessions.", url)
+            _log.warning("Uploading Spark's jars to %s, once for all sessions.", url)
             write_jars(jars, url)
     except (OSError, SparkwrightError) as error:
         _log.warning(
-            "Spark's jars cannot be kept on the cluster, so that each session sends them anew "
-            "(%s). Set spark.yarn.archive to an archive of them there.",
+            "Spark's jars cannot be stored on the cluster; each session uploads them again "
+            "(%s). Upload an archive of them and set spark.yarn.archive.",
             error,
         )
         return {}
@@ -213,14 +213,14 @@ def jars_settings(chosen: Mapping[str, str], hadoop: Mapping[str, str]) -> dict[
 
 
 def jars_key(jars: list[Path]) -> str:
-    """What tells one set of jars from another: their names and sizes."""
+    """Return a hash of the jars' names and sizes."""
     text = "\n".join(f"{jar.name} {jar.stat().st_size}" for jar in jars)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_jars(jars: list[Path], url: str) -> None:
-    """Write a zip of `jars` that YARN's machines unpack while they read it."""
-    # Jars are compressed already, but only a "compressed" entry tells a reader where it ends.
+    """Write a zip of `jars` that YARN's nodes can unpack as a stream."""
+    # Streaming readers need "compressed" entries to find their end; level 0 saves time.
     with (
         write_atomically(url) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive,
@@ -230,10 +230,10 @@ def write_jars(jars: list[Path], url: str) -> None:
 
 
 def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """A tag of the application's own, after those that it has, by which it is found again.
+    """Return the application's tags with a unique one added, to find the application later.
 
     Raises:
-        ConfigurationError: if the time to wait is none.
+        ConfigurationError: if the timeout is invalid.
     """
     _timeout_s(chosen)
     own = f"sparkwright-{secrets.token_hex(8)}"
@@ -242,11 +242,11 @@ def tag_settings(chosen: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
-    """While a session starts: tell why YARN lets it wait, and give it up in the end.
+    """Wait for YARN while a session starts: log why it waits, and cancel it at the timeout.
 
     Raises:
-        RunTimeoutError: if YARN had it wait for more than the seconds of
-            `spark.sparkwright.yarnTimeout`, by default 300; with YARN's words.
+        RunTimeoutError: if YARN allocates no container within `spark.sparkwright.yarnTimeout`
+            seconds, default 300; with YARN's diagnostics.
     """
     if chosen.get("spark.master") != "yarn":
         yield
@@ -258,10 +258,10 @@ def waiting_for_yarn(chosen: Mapping[str, str]) -> Generator[None]:
     except Exception:
         if wait.gave_up:
             raise RunTimeoutError(
-                "YARN must have room for a session within `spark.sparkwright.yarnTimeout`. "
-                f"Received: the driver waited {wait.timeout_s:g} s for YARN, which says: "
-                f"{wait.words} End other applications, ask for less memory or another queue "
-                "(`spark.yarn.queue`), or wait longer."
+                "YARN did not start the session within `spark.sparkwright.yarnTimeout`. "
+                f"Received: no container after {wait.timeout_s:g} s. YARN's diagnostics: "
+                f"{wait.words} Stop other applications, request less memory or another queue "
+                "(`spark.yarn.queue`), or raise the timeout."
             ) from None
         raise
 
@@ -271,11 +271,13 @@ def _timeout_s(chosen: Mapping[str, str]) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) < float("inf"):
             return float(text)
-    raise ConfigurationError(f"`{TIMEOUT}` must be seconds above 0. Received: {text!r}.")
+    raise ConfigurationError(
+        f"`{TIMEOUT}` must be a number of seconds greater than 0. Received: {text!r}."
+    )
 
 
 class _Wait:
-    """Watches an application by its tag, on a thread; kills it if it waits for too long."""
+    """Monitors an application by its tag in a thread, and kills it after a timeout."""
 
     def __init__(self, tag: str, timeout_s: float) -> None:
         self.timeout_s, self._tag = timeout_s, tag
@@ -311,15 +313,15 @@ class _Wait:
                     self._client.killApplication(report.getApplicationId())
                     return
         except Exception as error:
-            # Only the explanation is lost: a YARN that cannot be asked is met by Spark as well.
-            _log.info("YARN cannot be asked for the state of the session: %s", error)
+            # Only the explanation is lost: Spark reports an unreachable YARN itself.
+            _log.info("cannot read the session's state from YARN: %s", error)
         finally:
             with contextlib.suppress(Exception):
                 if self._client is not None:
                     self._client.stop()
 
     def _report(self) -> Any:
-        """What YARN knows of the application; None before it was handed over."""
+        """Return YARN's report of the application; None before it is submitted."""
         from pyspark import SparkContext
 
         jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""Options of commands that start a Spark session."""
+"""Command line options for starting a Spark session."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add `--master`, `--workers` and `--conf` to `parser`."""
-    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine alone")
-    parser.add_argument("--workers", type=int, default=2, help="executors to start; default 2")
+    parser.add_argument("--master", help="spark://…, yarn, k8s://…; default: this machine")
+    parser.add_argument("--workers", type=int, default=2, help="number of executors; default 2")
     parser.add_argument(
         "--conf",
         metavar="NAME=VALUE",
         action="append",
         default=[],
         type=_setting,
-        help="a setting of Spark; may be given several times",
+        help="a Spark setting; may be repeated",
     )
 
 

@@ -1,4 +1,4 @@
-"""GPUs on Spark: the settings that ask for them, the scripts that find them, who gets one when."""
+"""GPUs on Spark: resource settings, discovery scripts, and assignment to tasks."""
 
 import atexit
 import json
@@ -36,8 +36,8 @@ _EXECUTOR_SCRIPT = "spark.executor.resource.gpu.discoveryScript"
 _EXECUTOR_VENDOR = "spark.executor.resource.gpu.vendor"
 _WORKER_SCRIPT = "spark.worker.resource.gpu.discoveryScript"
 _SHIPPED_NAME = "sparkwright_discover_gpus.sh"
-# Each of Spark's workers on this machine takes the next hand of addresses: they know nothing of
-# one another, and each would take the machine's first GPU.
+# Each local Spark worker takes the next set of GPU addresses. Otherwise, each would take the
+# machine's first GPU.
 _DEALER = """\
 #!/bin/sh
 folder=$(dirname "$0")
@@ -47,12 +47,12 @@ for hand in "$folder"/hand-*; do
         exit 0
     fi
 done
-echo "all GPUs have been dealt out" >&2
+echo "all GPUs are assigned" >&2
 exit 1
 """
 _log = logging.getLogger(__name__)
-# By context, whose settings do not change. Two profiles that say the same are two to Spark, and
-# must not meet in a stage.
+# By SparkContext, whose settings are constant. Spark does not merge equal profiles, and a stage
+# must not contain two.
 _profiles: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
 
 
@@ -64,18 +64,18 @@ def gpu_settings(
     tasks: GpuTasks = "all",
     cpu_fallback: bool = False,
 ) -> dict[str, str]:
-    """Spark's settings for executors with GPUs; writes the scripts that they name.
+    """Return Spark settings for executors with GPUs, and write their discovery scripts.
 
     Raises:
-        ConfigurationError: if a number is invalid, or Spark could not find so many GPUs.
+        ConfigurationError: if a number is invalid, or there are too few GPUs.
     """
     check_count("gpus_per_executor", gpus, minimum=0)
     check_choice("gpu_tasks", tasks, get_args(GpuTasks))
     if per_worker != 1:
         raise ConfigurationError(
-            "a worker trains one copy of the network on one GPU, so `gpus_per_worker` must be 1. "
-            f"Received: gpus_per_worker={per_worker}. Use more workers instead: an executor with "
-            "several GPUs runs one on each, if it has as many cores."
+            "`gpus_per_worker` must be 1: a worker trains one replica on one GPU. "
+            f"Received: gpus_per_worker={per_worker}. Use more workers: an executor with "
+            "several GPUs runs one worker per GPU, if it has as many cores."
         )
     if gpus == 0:
         return {}
@@ -83,7 +83,7 @@ def gpu_settings(
     settings = {EXECUTOR_AMOUNT: str(gpus)}
     if tasks == "all":
         settings[TASK_AMOUNT] = "1"
-    elif is_dynamic(chosen):  # executors come as stages need them: only those that train need GPUs
+    elif is_dynamic(chosen):  # Spark adds executors per stage: only training executors need GPUs
         settings = {EXECUTOR_AMOUNT: "0", GPUS_OF_TRAINING: str(gpus)}
     if master.startswith("local-cluster"):
         try:
@@ -96,15 +96,15 @@ def gpu_settings(
         leave_gpus_to_workers()
     elif master.startswith("local"):
         raise ConfigurationError(
-            "Spark gives GPUs to executors, which a local master does not have. Received: "
-            f"gpus_per_executor={gpus}, master={master!r}. Leave `master` out: executors then run "
-            "on this machine as processes of their own."
+            "a local master has no executors, and so no GPUs. Received: "
+            f"gpus_per_executor={gpus}, master={master!r}. Omit `master` to run executors "
+            "as separate processes on this machine."
         )
     elif master == "yarn":
         settings.update(_yarn(gpus, chosen))
     elif master.startswith("k8s:"):
         settings.update(_kubernetes(gpus, chosen))
-    # Else a standalone cluster, whose workers find their GPUs by their own configuration.
+    # Otherwise it is a standalone cluster, whose workers have their own discovery scripts.
     if fake := os.environ.get(FAKE_VARIABLE):
         settings[f"spark.executorEnv.{FAKE_VARIABLE}"] = fake
     if cpu_fallback:
@@ -113,18 +113,18 @@ def gpu_settings(
 
 
 def _local_cluster(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
-    """One hand of addresses for each worker of a cluster on this machine."""
+    """Write one set of GPU addresses for each worker of a local cluster."""
     local = local_cluster(chosen["spark.master"])
     executors = local.workers if local else 1
     found = find_gpus(chosen.get(_WORKER_SCRIPT) or chosen.get(_EXECUTOR_SCRIPT))
     if len(found) < executors * gpus:
         hides = "CUDA_VISIBLE_DEVICES" in os.environ
-        hidden = "; CUDA_VISIBLE_DEVICES hides others" if hides else ""
+        hidden = "; CUDA_VISIBLE_DEVICES may hide others" if hides else ""
         raise ConfigurationError(
-            "each executor must have GPUs of its own. Received: "
+            "each executor needs its own GPUs. Received: "
             f"workers={executors}, gpus_per_executor={gpus}, {executors * gpus} GPUs in all; this "
             f"machine has {len(found)} ({', '.join(found) or 'none'}{hidden}). Use fewer workers, "
-            "or CPUs: `gpus_per_executor=0`."
+            "or train on CPUs: `gpus_per_executor=0`."
         )
     script = _script("deal_gpus.sh", _DEALER)
     for number in range(executors):
@@ -134,7 +134,7 @@ def _local_cluster(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _yarn(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
-    """YARN puts the script into each container before the executor starts."""
+    """Return YARN settings; YARN copies the script to each container before the executor starts."""
     if chosen.get(_EXECUTOR_SCRIPT):
         return {}
     script = _script(_SHIPPED_NAME, script_text())
@@ -142,18 +142,18 @@ def _yarn(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
     return {
         "spark.yarn.dist.files": ",".join(files),
         _EXECUTOR_SCRIPT: f"./{_SHIPPED_NAME}",
-        # Without isolation each container sees all GPUs of its host.
+        # Without isolation, each container sees all GPUs of its host.
         f"spark.executorEnv.{CLAIM_VARIABLE}": str(gpus),
     }
 
 
 def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
-    # Files that Spark sends come after an executor has looked for its GPUs. Without a script each
-    # executor ends as soon as it has begun, and Spark starts the next, for ever.
+    # Spark sends files only after an executor has discovered its GPUs. Without a script, executors
+    # exit immediately and Spark restarts them forever.
     if not chosen.get(_EXECUTOR_SCRIPT):
         raise ConfigurationError(
-            "on Kubernetes Spark finds GPUs by a script that is in the executors' image. Received: "
-            f"gpus_per_executor={gpus}, no {_EXECUTOR_SCRIPT}. Give its path there: "
+            "on Kubernetes, the executors' image must contain a GPU discovery script. Received: "
+            f"gpus_per_executor={gpus}, no {_EXECUTOR_SCRIPT}. Set its path: "
             f'`settings={{"{_EXECUTOR_SCRIPT}": '
             '"/opt/spark/examples/src/main/scripts/getGpusResources.sh"}`, or train on CPUs with '
             "`gpus_per_executor=0`."
@@ -162,7 +162,7 @@ def _kubernetes(gpus: int, chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _script(name: str, text: str) -> Path:
-    """Write a script into a private folder that lives as long as this process."""
+    """Write a script to a private folder that is deleted when this process exits."""
     folder = Path(tempfile.mkdtemp(prefix="sparkwright-gpus-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / name
@@ -172,24 +172,24 @@ def _script(name: str, text: str) -> Path:
 
 
 def check_gpus(spark: "SparkSession") -> None:
-    """Refuse a session whose tasks would share GPUs, or have several each.
+    """Raise if tasks of the session would share GPUs or get several.
 
     Raises:
-        ConfigurationError: naming the setting.
+        ConfigurationError: if so; names the setting.
     """
     conf = context_of(spark).getConf()
     amount = conf.get(TASK_AMOUNT) or "1"
     if gpus_of_executor(conf) and float(amount) != 1:
         raise ConfigurationError(
-            "each worker must have one GPU, and each GPU one worker. Received: "
+            "each worker must have exactly one GPU, not shared. Received: "
             f"{TASK_AMOUNT}={amount}. Set it to 1 when Spark starts."
         )
 
 
 def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
-    """The same RDD, whose tasks ask for a GPU each if the session's tasks otherwise have none.
+    """Return an RDD whose tasks each request a GPU, if the session's tasks otherwise get none.
 
-    Of a session without GPUs, or one that gives each task a GPU, it is the RDD itself.
+    Returns `rdd` itself for sessions without GPUs, or in which each task already gets one.
     """
     context: Any = rdd.context
     if context not in _profiles:
@@ -199,9 +199,9 @@ def on_gpus(rdd: "RDD[Any]") -> "RDD[Any]":
 
 
 def _profile(conf: Any) -> Any:
-    """A GPU for each task; and executors that have some, if those that are there need not.
+    """Return a resource profile with a GPU per task, and executors with GPUs if they are optional.
 
-    None for a session without GPUs, and one whose tasks all have one.
+    Returns None for sessions without GPUs, or in which each task already gets one.
     """
     if not gpus_of_executor(conf) or conf.get(TASK_AMOUNT):
         return None
@@ -222,7 +222,7 @@ def _profile(conf: Any) -> Any:
 
 
 def device_of(context: Any) -> dict[str, Any]:
-    """The device that this task was given, and its cores, as `TrainerPool.borrow` takes them."""
+    """Return the device and cores of a task, as arguments of `TrainerPool.borrow`."""
     gpu = context.resources().get("gpu")
     return {
         "device": f"gpu-{gpu.addresses[0]}" if gpu is not None else "cpu",

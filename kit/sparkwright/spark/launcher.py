@@ -1,4 +1,4 @@
-"""Starts a run's workers, each as a Spark job of its own."""
+"""Launch of a run's workers, each as a separate Spark job."""
 
 import socket
 import threading
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-# A vanished host's task is started elsewhere when Spark has noticed, and its trainer is ready.
+# Time for Spark to notice a lost host, restart the task elsewhere and start its trainer.
 _NOTICED_WITHIN_S = 60.0
 _LOOPBACK = "127.0.0.1"
 
 
 class SparkLauncher:
-    """Starts a run's workers, each as a Spark job of one task.
+    """Starts the workers of a run, each as a Spark job of one task.
 
-    Ordinary tasks, not barrier tasks: the others continue while one is started again.
+    These are ordinary tasks, not barrier tasks: the other workers continue during a restart.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class SparkLauncher:
         master: TrainingMaster,
         export: Callable[["RDD[bytes]"], "RDD[str]"] | None,
     ) -> None:
-        """Check slots and addresses; nothing starts before `prepare`.
+        """Check slots and addresses; `prepare` starts the first job.
 
         Raises:
-            SlotsError: if there can never be as many task slots as workers.
-            ConfigurationError: if no address lies in `network_mask`, tasks share GPUs, or Spark
-                would start copies of them.
+            SlotsError: if the cluster can never have enough task slots.
+            ConfigurationError: if no address is in `network_mask`, tasks share GPUs, or speculation
+                would copy them.
         """
         check_gpus(spark)
         _check_speculation(spark)
@@ -93,8 +93,8 @@ class SparkLauncher:
         self._tag = f"sparkwright-{run}"
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Count and lay out the data; returns examples of each worker; see `Launcher.prepare`."""
-        # The jobs of this thread, from here on, can be cancelled by it.
+        """Lay out the data; return the examples of each worker; see `Launcher.prepare`."""
+        # Tag all later jobs of this thread, so that `cancel` reaches them.
         context_of(self._spark).addJobTag(self._tag)
         self.slots = wait_for_slots(self._spark, self.required, cancelled=lambda: self._cancelled)
         try:
@@ -122,9 +122,9 @@ class SparkLauncher:
     ) -> None:
         """Submit a job of one task for `worker`; see `Launcher.launch`.
 
-        One job for each worker, not one for all: when a task fails for good, or Spark runs a stage
-        again because an executor with shuffle output is gone, the other workers are not affected.
-        Speculation never copies the task of a job that has only one.
+        Each worker has a separate job, so that a failed task, or a stage that Spark reruns after
+        losing shuffle output, does not affect other workers. Speculation never copies the only task
+        of a job.
         """
         with self._changed:
             if self._cancelled:
@@ -149,7 +149,7 @@ class SparkLauncher:
             threading.Thread(target=old.cancel, name=old.group, daemon=True).start()
 
     def _without_data(self, template: Any) -> Any:
-        """Tasks of workers that join: of an RDD of their own, so they never wait for a shuffle."""
+        """Return tasks of joining workers, from a separate RDD that does not wait for a shuffle."""
         if self._joining is None:
             nothing: RDD[Element] = context_of(self._spark).parallelize(
                 list[Any](), self.workers - self.required
@@ -159,14 +159,14 @@ class SparkLauncher:
         return self._joining
 
     def withdraw(self, worker: int) -> None:
-        """Cancel the worker's jobs, whose task may wait for a slot; see `Launcher.withdraw`."""
+        """Cancel the worker's jobs, including tasks waiting for a slot; see `Launcher.withdraw`."""
         with self._changed:
             jobs = list(self._jobs.get(worker, ()))
         for job in jobs:
             job.cancel()
 
     def finish(self, timeout_s: float) -> bool:
-        """Wait until no job is left; see `Launcher.finish`."""
+        """Wait until all jobs have ended; see `Launcher.finish`."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(self._jobs.values()), timeout_s)
 
@@ -186,7 +186,7 @@ class SparkLauncher:
         ended(failure)
 
     def cancel(self) -> None:
-        """Cancel all jobs: Spark kills their Python workers, whose trainers let go."""
+        """Cancel all jobs: Spark kills their Python workers, and the trainers stop."""
         self._cancelled = True
         context_of(self._spark).cancelJobsWithTag(self._tag)
         with self._changed:
@@ -195,7 +195,7 @@ class SparkLauncher:
             job.cancel()
 
     def clean_up(self) -> None:
-        """Unpersist, and stop watching executors."""
+        """Unpersist the data and stop monitoring executors."""
         if self._tasks is not None:
             self._lost.__exit__(None, None, None)
         if self.layout is not None:
@@ -203,34 +203,34 @@ class SparkLauncher:
 
 
 def _check_speculation(spark: "SparkSession") -> None:
-    """Refuse the one setting by which Spark copies the task of a job that has only one."""
+    """Raise if the one setting is active with which Spark copies a job's only task."""
     conf = context_of(spark).getConf()
     name = "spark.speculation.task.duration.threshold"
     if conf.get("spark.speculation") == "true" and (value := conf.get(name)):
         raise ConfigurationError(
-            "Spark must not start copies of workers, which run for as long as training does. "
-            f"Received: spark.speculation=true, {name}={value}. Leave out one of the two."
+            "Spark must not start copies of workers, which run as long as the training. "
+            f"Received: spark.speculation=true, {name}={value}. Remove one of the two."
         )
 
 
 def _network_timeout_s(spark: "SparkSession") -> float:
-    """After how long without heartbeats Spark considers an executor lost."""
+    """Return the seconds without heartbeats after which Spark considers an executor lost."""
     if is_connect(spark):
-        return 120.0  # Spark's default: only the JVM reads the units of the setting
+        return 120.0  # Spark's default: the setting's units need the JVM
     context: Any = context_of(spark)
     text = context.getConf().get("spark.network.timeout") or "120s"
     return float(context._jvm.org.apache.spark.network.util.JavaUtils.timeStringAsSec(text))
 
 
 def _workers(spark: "SparkSession", master: TrainingMaster, *, slots: int | None) -> int:
-    """The master's number of workers, or as many as it chooses for this cluster."""
+    """Return the master's number of workers, or its choice for this cluster."""
     if isinstance(master, SharedTrainingMaster):
         return master.worker_count(slots=slots, **executor_resources(spark))
     return master.workers or slots or context_of(spark).defaultParallelism
 
 
 def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
-    """The driver's address to listen on.
+    """Return the address on which the driver listens.
 
     Raises:
         ConfigurationError: if this machine has no address in `network_mask`.
@@ -247,15 +247,12 @@ def bind_address(spark: "SparkSession", mesh: MeshConfig) -> str:
 
 
 def advertised_address(spark: "SparkSession", mesh: MeshConfig) -> str:
-    """The driver's address as workers are told."""
+    """Return the driver's address for workers."""
     return mesh.controller_address or bind_address(spark, mesh)
 
 
 def worker_address(spark: "SparkSession", mesh: MeshConfig) -> str:
-    """Where workers listen: an address, a network to choose theirs from, or empty.
-
-    Empty stands for the address that leads to the driver.
-    """
+    """Return where workers listen: an address, a network, or "" for the route to the driver."""
     if mesh.network_mask is not None:
         return mesh.network_mask
     return _LOOPBACK if is_local(spark) else ""

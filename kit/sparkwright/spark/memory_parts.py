@@ -1,7 +1,7 @@
-"""What takes memory in an executor and in the driver, each with its arithmetic; pure.
+"""Memory use of an executor and of the driver, by part; pure functions.
 
-Processes were measured on Linux with Python 3.11, TensorFlow 2.21 and PySpark 4.3: the most that
-was resident (VmHWM), pages of shared libraries and of mapped files included, as YARN counts.
+Peak resident sizes (VmHWM) were measured on Linux with Python 3.11, TensorFlow 2.21 and PySpark
+4.3. As in YARN, they include pages of shared libraries and mapped files.
 """
 
 import re
@@ -22,11 +22,11 @@ from sparkwright.networks.estimate import (
 from sparkwright.networks.spec import NetworkSpec
 
 TRAINER_MIB = PROCESS_BYTES >> 20
-# What Spark itself sets aside for a JVM outside its heap, if nothing is said.
+# Spark's default for JVM memory outside the heap.
 _JVM_SHARE, _JVM_LEAST_MIB = 0.1, 384
-# Vectors of the driver: the start, the result on its way in and taken over, one at a checkpoint.
+# Vectors in the driver: the start, the received result, the current result, one for a checkpoint.
 _DRIVER_VECTORS = 4
-# An optimizer that is not known counts as Adam.
+# Optimizer slots per parameter; an unknown optimizer counts as Adam.
 _SLOTS = 2
 Place = Literal["heap", "JVM", "Python", "TensorFlow", "files"]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(b|[kmgtp]i?b?)?\s*", re.IGNORECASE)
@@ -34,22 +34,22 @@ _MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
 OVERHEAD = "spark.executor.memoryOverhead"
 _FACTOR = "spark.executor.memoryOverheadFactor"
 _LEAST = "spark.executor.minMemoryOverhead"
-# Counts on Kubernetes where the other is not set.
+# Used on Kubernetes if the general setting is unset.
 _KUBERNETES_FACTOR = "spark.kubernetes.memoryOverheadFactor"
-# Networks of so many parameters have room by default, trained with Adam, averaged with its state.
+# The default overhead suffices for networks of this size, with averaged Adam state.
 _ROOM_FOR_PARAMETERS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """One thing that takes memory.
+    """One use of memory.
 
     Attributes:
         name: such as "Python workers".
-        place: "heap"; "JVM" outside its heap; "Python", of Spark; "TensorFlow"; mapped "files".
-        each_mib: MiB of one of them.
-        count: how many there are.
-        sentence: what it is made of.
+        place: "heap"; "JVM" outside its heap; "Python" (Spark's); "TensorFlow"; mapped "files".
+        each_mib: size of one, MiB.
+        count: number of them.
+        sentence: what the size consists of.
     """
 
     name: str
@@ -60,17 +60,17 @@ class MemoryPart:
 
     @property
     def size_mib(self) -> int:
-        """MiB of all of them."""
+        """Size of all of them, MiB."""
         return self.count * self.each_mib
 
     @property
     def sum_text(self) -> str:
-        """Its size as a term of a sum."""
+        """The size as a term of a sum."""
         return f"{self.count} x {self.each_mib:,}" if self.count > 1 else f"{self.each_mib:,}"
 
 
 class NetworkMemory(NamedTuple):
-    """MiB of a network: in a trainer by name, and in the driver with the vectors that travel."""
+    """MiB of a network: in a trainer by name, and in the driver with exchanged vectors."""
 
     trainer: Mapping[str, int]
     driver_mib: int
@@ -86,7 +86,7 @@ def network_memory(
     rounded: bool = False,
     delayed: bool = False,
 ) -> NetworkMemory:
-    """What training a model takes in one process: a built Keras model, a spec or its parameters.
+    """Estimate the memory of training a built Keras model, a spec or a number of parameters.
 
     Raises:
         ConfigurationError: if `model` is none of these.
@@ -109,7 +109,7 @@ def network_memory(
 
 
 def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
-    """Bytes of the parameters, the trainable ones, the optimizer's state and a minibatch."""
+    """Return the bytes of all parameters, trainable ones, optimizer state and a minibatch."""
     if isinstance(model, int) and not isinstance(model, bool) and model > 0:
         size = NUMBER_BYTES * model
         return size, size, _SLOTS * size, 0
@@ -122,7 +122,7 @@ def _sizes(model: Any, batch_size: int) -> tuple[int, ...]:
             )
         try:
             spec = describe_model(model)
-        except ConfigurationError:  # layers of the user's own, whose outputs still have shapes
+        except ConfigurationError:  # custom layers, whose outputs still have shapes
             variables = (prod(each.shape) for each in spec.trainable_variables)
             trainable = NUMBER_BYTES * sum(variables)
             outputs = sum(_output_numbers(layer) for layer in spec.layers)
@@ -141,20 +141,20 @@ def _output_numbers(layer: Any) -> int:
 def executor_parts(
     trainer: Mapping[str, int], *, heap_mib: int, trainers: int, data_mib: int
 ) -> tuple[MemoryPart, ...]:
-    """Everything in the container of an executor, its heap first."""
+    """Return the uses of an executor's memory, the heap first."""
     inside = TRAINER_MIB + sum(trainer.values())
     figures = ", ".join(f"{name} {mib:,}" for name, mib in trainer.items())
-    working = "One for each task slot; Arrow and the examples on their way included."
+    working = "One for each task slot, with Arrow and the examples in transit."
     training = f"Python with TensorFlow {TRAINER_MIB}, {figures}."
-    spare = "10% of a trainer, for what no estimate knows."
-    mapped = "Examples of a trainer, in mapped files; Linux can drop them, YARN counts them."
+    spare = "10% of a trainer, for unestimated use."
+    mapped = "Examples of a trainer, in mapped files: reclaimable, but counted by YARN."
     parts = (
         *_jvm("executor", heap_mib),
-        # A Python worker that streams a partition reached 153 MiB, the daemon above it 47.
+        # Measured: 153 MiB in a Python worker that streams a partition, 47 MiB in its daemon.
         MemoryPart("Python daemon", "Python", 50, 1, "Starts Spark's Python workers."),
         MemoryPart("Python workers", "Python", 160, trainers, working),
         MemoryPart("trainers", "TensorFlow", inside, trainers, training),
-        # TensorFlow's allocator, the buffers of sockets, and what an estimate leaves out.
+        # TensorFlow's allocator, socket buffers, and anything the estimate omits.
         MemoryPart("reserve", "TensorFlow", ceil(0.1 * inside), trainers, spare),
         MemoryPart("data", "files", data_mib, trainers, mapped),
     )
@@ -162,7 +162,7 @@ def executor_parts(
 
 
 def driver_parts(network: NetworkMemory, *, heap_mib: int) -> tuple[MemoryPart, ...]:
-    """Everything of the driver, its heap first."""
+    """Return the uses of the driver's memory, the heap first."""
     sentence = (
         f"Python with TensorFlow {TRAINER_MIB}, the model and {_DRIVER_VECTORS} vectors of its "
         f"state {network.driver_mib:,}."
@@ -175,7 +175,7 @@ def driver_parts(network: NetworkMemory, *, heap_mib: int) -> tuple[MemoryPart, 
 def _jvm(process: str, heap_mib: int) -> tuple[MemoryPart, MemoryPart]:
     sentence = (
         f"{_JVM_SHARE:.0%} of the heap, at least {mib_text(_JVM_LEAST_MIB)}: threads, code, "
-        "buffers of the network."
+        "network buffers."
     )
     outside_mib = max(_JVM_LEAST_MIB, ceil(_JVM_SHARE * heap_mib))
     return (
@@ -185,7 +185,7 @@ def _jvm(process: str, heap_mib: int) -> tuple[MemoryPart, MemoryPart]:
 
 
 def mib_in(text: str) -> float | None:
-    """MiB of a text such as "2g", as Spark reads it, or "1.5g"; None if it is no size.
+    """Parse a size such as "2g" as Spark does, or "1.5g"; return MiB, or None if invalid.
 
     Example:
         >>> mib_in("2g"), mib_in("512"), mib_in("1048576b"), mib_in("much")
@@ -196,10 +196,10 @@ def mib_in(text: str) -> float | None:
 
 
 def parse_mib(name: str, value: Any) -> int:
-    """MiB of a text such as "11g" or "4 GB" (of 1,024 MB), or of whole MiB; rounded up.
+    """Parse a size such as "11g" or "4 GB" (of 1,024 MB), or whole MiB; return MiB, rounded up.
 
     Raises:
-        ConfigurationError: if it is neither, or not greater than 0.
+        ConfigurationError: if the value is invalid or not greater than 0.
     """
     mib: float = 0
     if isinstance(value, int) and not isinstance(value, bool):
@@ -215,22 +215,22 @@ def parse_mib(name: str, value: Any) -> int:
 
 
 def mib_of_bytes(size_bytes: int) -> int:
-    """MiB that hold so many bytes."""
+    """Convert bytes to MiB, rounded up."""
     return -(-size_bytes // 2**20)
 
 
 def mib_text(mib: int) -> str:
-    """For a person, such as "11,264 MiB"."""
+    """Format MiB, such as "11,264 MiB"."""
     return f"{mib:,} MiB"
 
 
 def overhead_settings(
     chosen: Mapping[str, str], *, elsewhere: Collection[str] = ()
 ) -> dict[str, str]:
-    """Room for TensorFlow in the containers of YARN and Kubernetes, if no setting says how much.
+    """Return the memory overhead for TensorFlow on YARN and Kubernetes, unless a setting has it.
 
-    Spark's own default, 10 % of the heap and at least 384 MiB, is less than TensorFlow takes before
-    it has a network. `elsewhere` names settings that Spark finds by itself.
+    Spark's default, 10% of the heap and at least 384 MiB, is less than TensorFlow takes without a
+    network. `elsewhere` names settings from Spark's own configuration.
 
     Example:
         >>> overhead_settings({"spark.master": "yarn", "spark.executor.memory": "1024m"})
@@ -251,12 +251,12 @@ def overhead_settings(
 
 
 def outside_heap_mib(parts: Collection[MemoryPart]) -> int:
-    """MiB of everything but the heap."""
+    """Return the MiB of everything but the heap."""
     return sum(part.size_mib for part in parts if part.place != "heap")
 
 
 def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib: int) -> int | None:
-    """MiB that Spark asks YARN or Kubernetes for beside an executor's heap; None elsewhere.
+    """Return the MiB that Spark requests beside the heap; None except on YARN and Kubernetes.
 
     Example:
         >>> overhead_in_container("yarn", {}, heap_mib=8192)
@@ -267,7 +267,7 @@ def overhead_in_container(master: str, settings: Mapping[str, str], *, heap_mib:
         is_python = settings.get("spark.yarn.isPython") == "true"
     elif master.startswith("k8s:"):
         factor = factor or settings.get(_KUBERNETES_FACTOR)
-        # Spark says so only where it starts the driver in a pod, too.
+        # Spark sets this only if it also starts the driver in a pod.
         is_python = settings.get("spark.kubernetes.resource.type") == "python"
     else:
         return None

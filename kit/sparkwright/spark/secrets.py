@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIDDEN = "(hidden)"
-# Stands where a secret was, in files and code: it says itself what is to be done.
+# Placeholder for a secret in files and code.
 LEFT_OUT = "(left out, because it looks secret: put its value here)"
 _SECRET_PARTS = re.compile(
     r"secret|passw|passphrase|passcode|pwd|pgpass|token|credential|signature|private", re.IGNORECASE
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = {"pass", "sas", "sig", "key", "keys", "authorization"}
-# After one of these words a name is about secrets, and holds none.
+# A name that ends with one of these words describes a secret without containing it.
 _ABOUT = {"class", "enabled", "impl", "interval", "path", "provider", "providers", "size", "type"}
-# A key of these is no secret: the algorithm's, or how tables treat keys.
+# A key of one of these is not a secret: it belongs to an algorithm or a table.
 _NO_KEY = {"algorithm", "bits", "dedup", "gen", "provider", "size", "store"}
 _NAMED = (
     r"secret|passw(?:or)?d|passphrase|passcode|pwd|(?<!by)(?<!com)pass|token|credential|signature|"
@@ -31,9 +31,9 @@ _SECRET_VALUE = re.compile(
     r"[?&;,]\s*key=|\b(?:bearer|basic)\s+\S|-----BEGIN|\beyJ[\w-]{8,}\.|\bA[KS]IA[0-9A-Z]{16}\b",
     re.IGNORECASE,
 )
-# A password before a host; a number there is a port.
+# A password before a host; digits are a port.
 _IN_ADDRESS = re.compile(r"://[^/\s@:]*:(?!\d+(?:[/,\s]|$))[^\s@]+@")
-# Spark sets these by itself, differently each time, or they say nothing.
+# Spark sets these itself, with changing or uninformative values.
 _OWN = {
     *("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port"),
     *("spark.executor.id", "spark.rdd.compress", "spark.serializer.objectStreamReset"),
@@ -41,8 +41,8 @@ _OWN = {
     *("spark.hadoop.fs.s3a.vectored.read.min.seek.size", "spark.master"),
     "spark.hadoop.fs.s3a.vectored.read.max.merged.size",
 }
-# What these say of memory, cores and ways to work is told, unless it looks secret. What others
-# say, such as those of a store or somebody's own, nobody here can judge.
+# Values of these settings are shown unless they look secret. Values of all other settings, such as
+# those of stores or custom ones, are hidden.
 _HARMLESS = re.compile(
     r"spark\.(app|archives|broadcast|buffer|cleaner|cores|default|driver|dynamicAllocation|"
     r"eventLog|executor|files|io|jars|kryo|kryoserializer|locality|log|memory|network|pyspark|"
@@ -61,11 +61,11 @@ _JPMS = re.compile(
 
 
 def looks_secret(name: str, value: Any) -> bool:
-    """Whether a setting may hold a secret; rather once too often.
+    """Return whether a setting may contain a secret; errs on the side of hiding.
 
     Args:
-        name: of the setting.
-        value: what it is set to; booleans and their texts are no secrets.
+        name: name of the setting.
+        value: value of the setting; booleans, also as strings, are not secret.
 
     Example:
         >>> looks_secret("spark.hadoop.fs.s3a.secret.key", "abc")
@@ -82,14 +82,14 @@ def looks_secret(name: str, value: Any) -> bool:
 
 
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with a sentence in place of each value that looks secret."""
+    """Return the settings, with a placeholder for each value that looks secret."""
     return {
         name: LEFT_OUT if looks_secret(name, value) else value for name, value in settings.items()
     }
 
 
 def left_out(settings: Mapping[str, Any]) -> list[str]:
-    """Names of settings whose values were left out of a file and not given since."""
+    """Return the names of settings that still contain the placeholder."""
     return [name for name, value in settings.items() if value == LEFT_OUT]
 
 
@@ -113,10 +113,10 @@ def _ends_with_pass(word: str) -> bool:
 
 
 def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Settings that somebody chose, by name; only values known to be harmless are told.
+    """Return the settings chosen by the user; values not known to be harmless are hidden.
 
     Args:
-        pairs: name and value of all settings that are not Spark's defaults.
+        pairs: name and value of all settings that differ from Spark's defaults.
 
     Example:
         >>> settings_to_tell([("spark.executor.memory", "1g"), ("spark.app.id", "local-1")])
@@ -138,7 +138,7 @@ def settings_to_tell(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def session_facts(spark: "SparkSession") -> dict[str, Any]:
-    """JSON-able: `spark_master`, `spark_settings`, `spark_parallelism`, and Java's version."""
+    """Return JSON-able `spark_master`, `spark_settings`, `spark_parallelism` and Java version."""
     context: Any = context_of(spark)
     return {
         "spark_master": context.master,

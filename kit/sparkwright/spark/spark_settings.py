@@ -1,4 +1,4 @@
-"""How Spark is to be started, as a plain value that forms, files and code share."""
+"""Settings of a Spark session as a value, for forms, files and code."""
 
 import math
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ WHERE = "Where Spark runs"
 class SparkSettings(Configuration):
     """The arguments of `start_spark`, as a value.
 
-    Secrets stay in memory: in dictionaries, JSON, YAML, code and the text of the value, a sentence
-    stands where a setting looks secret by its name or value. Whoever starts Spark from such a file
-    gives the values again, or keeps them in Spark's own `spark-defaults.conf`.
+    Secrets stay in memory. In dictionaries, JSON, YAML, code and `repr`, a placeholder replaces
+    each setting whose name or value looks secret. Before starting Spark from such a file, set
+    these values again, or keep them in Spark's `spark-defaults.conf`.
 
     Example:
         >>> SparkSettings(workers=4).to_code("spark")
@@ -42,57 +42,57 @@ class SparkSettings(Configuration):
         default=2,
         minimum=1,
         unit="executors",
-        help="One executor for each worker of a training; on this machine at most one a core.",
+        help="One executor for each worker; on this machine at most one per core.",
     )
     cores_per_worker: int = option(
         default=1,
         minimum=1,
         label="Cores per worker",
-        help="More than 1 gives each executor several task slots, and so room for more workers.",
+        help="More than 1 gives each executor several task slots, for more workers.",
     )
     memory_per_worker_mb: int = option(
         default=1024,
         minimum=512,
         label="Memory per worker",
         unit="MiB of JVM heap",
-        help="Holds the data. TensorFlow's memory, 650 MiB or more a worker, comes on top.",
+        help="Holds the data. TensorFlow needs at least 650 MiB more per worker.",
     )
     gpus_per_executor: int = option(
         default=0,
         minimum=0,
         label="GPUs per executor",
-        help="0 trains on CPUs. Each worker has one GPU to itself.",
+        help="0 trains on CPUs. Each worker uses one GPU exclusively.",
     )
     gpu_tasks: Literal["all", "networks"] = option(
         default="all",
         label="Tasks with a GPU",
         group=WHERE,
-        help='"networks": tasks that only read and prepare data need none, and run on all cores.',
+        help='"networks": tasks that only read and prepare data get no GPU and run on all cores.',
     )
     cpu_fallback: bool = option(
         default=False,
-        label="CPUs where GPUs are missing",
+        label="Fall back to CPUs",
         group=WHERE,
-        help="Without it, too few GPUs are an error before training starts.",
+        help="If off, too few GPUs raise an error before training starts.",
     )
     node_label: str | None = option(
         default=None,
         none_text="any machine",
-        label="Label of machines",
+        label="Node label",
         group=WHERE,
-        help="On YARN: executors run only on machines with this label, such as those with GPUs.",
+        help="On YARN: run executors only on nodes with this label, such as GPU nodes.",
     )
     master: str | None = option(
         default=None,
         none_text="this machine",
         label="Spark master",
         group=WHERE,
-        help="spark://…, yarn or k8s://… for a cluster; local[2] for all in one process.",
+        help="spark://…, yarn or k8s://… for a cluster; local[2] to run in one process.",
     )
     settings: Mapping[str, Any] = option(
         default_factory=dict,
         form=False,
-        help="Further Spark settings by name: texts, numbers, booleans.",
+        help="Additional Spark settings by name: strings, numbers or booleans.",
     )
 
     def _check(self) -> None:
@@ -105,32 +105,32 @@ class SparkSettings(Configuration):
         object.__setattr__(self, "settings", plain)
 
     def __repr__(self) -> str:
-        """As code, without secrets."""
+        """Return code without secrets."""
         return to_code(self, prefix="")
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those that differ from their defaults, as `start_spark` takes them."""
+        """The arguments of `start_spark` that differ from their defaults."""
         return self.changed()
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names of settings whose values were left out of the file that this was read from."""
+        """Names of settings whose secret values were left out of the file."""
         return tuple(left_out(self.settings))
 
     def shown(self, name: str) -> Any:
-        """The value of an option; of settings, a sentence in place of each that looks secret."""
+        """Return the value of an option; secret-looking settings are replaced by a placeholder."""
         return without_secrets(self.settings) if name == "settings" else getattr(self, name)
 
     def to_code(self, variable: str = "spark", *, workers: str | None = None) -> str:
-        """Python that starts such a session, after `import sparkwright as sw`.
+        """Return Python code that starts the session, after `import sparkwright as sw`.
 
-        A sentence stands in place of each value that looks secret; `start_spark` refuses it.
+        A placeholder replaces each value that looks secret; `start_spark` rejects it.
 
         Args:
-            variable: what the session is called; default "spark".
-            workers: Python source that stands in place of their number, such as a name; default
-                None: the number itself.
+            variable: name of the session; default "spark".
+            workers: Python source, such as a name, to use instead of the number of workers; default
+                None: the number.
         """
         given = {name: self.shown(name) for name in self.changed()}
         if workers is not None:
@@ -138,25 +138,25 @@ class SparkSettings(Configuration):
         return call_to_code(f"{variable} = sw.start_spark", **given)
 
     def start(self) -> "SparkSession":
-        """Start Spark so, or return the session that is already active; see `start_spark`.
+        """Start Spark, or return the active session; see `start_spark`.
 
         Raises:
-            ConfigurationError: naming settings whose values were left out of a file, if no session
-                is active.
+            ConfigurationError: if settings were left out of a file and no session is active; the
+                message names them.
         """
         return start_spark(**self.arguments)
 
 
 def _plain(name: Any, value: Any) -> str | bool | int | float:
-    """The value as files hold it."""
+    """Return the value as files store it."""
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"names of Spark settings must be texts. Received: {name!r}.")
+        raise ConfigurationError(f"names of Spark settings must be strings. Received: {name!r}.")
     kinds: tuple[Any, ...] = (bool, int, str, float)
     for kind in kinds:
         if isinstance(value, kind) and (kind is not float or math.isfinite(value)):
             return kind(value)
-    # Its class only: the value may be a secret.
+    # Only the class: the value may be a secret.
     raise ConfigurationError(
-        "values of Spark settings must be texts, booleans or finite numbers. Received: "
+        "values of Spark settings must be strings, booleans or finite numbers. Received: "
         f"settings[{name!r}], of class {type(value).__name__}. Write it as Spark takes it."
     )
