@@ -145,7 +145,7 @@ def test_models_are_listed_newest_first_with_their_figures(store):
     assert "accuracy 0.95" in shown
     assert "no &lt;zip&gt;" in shown
     assert "3 models in hdfs://name/models" in store.rows.found.value
-    assert "Tick a model" in store.hint.value
+    assert "Select a model" in store.hint.value
 
 
 def test_buttons_wait_for_what_they_need(store):

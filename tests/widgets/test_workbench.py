@@ -372,7 +372,7 @@ def test_more_workers_than_executors_are_refused_at_both_fields_before_spark_run
     bench.open_step("master")
     bench.sections["master"].part.form.field("workers").control.value = "3"
     executors = bench.sections["train"].part.spark_form.field("workers")
-    assert "asks for 3 workers" in executors.alert.value
+    assert "needs 3 workers" in executors.alert.value
     assert "3 workers" in bench.problem
     executors.control.value = "3"
     assert executors.alert.value == ""

@@ -298,10 +298,10 @@ class ModelStore(Part):
         then: Callable[[Any], None],
         *,
         whole_files: int = 0,
-        keeps_told: bool = False,
+        keeps_notes: bool = False,
     ) -> bool:
         limit_s = self._timeout_s * (1 + _LONGER * whole_files)
-        if not keeps_told:
+        if not keeps_notes:
             self._take_questions_back()
         begun = self.in_background(
             f"{what} (given up after {duration_text(limit_s)} without an answer)",
@@ -312,7 +312,7 @@ class ModelStore(Part):
         self._enable()
         return begun
 
-    def _list(self, *, keeps_told: bool = False) -> bool:
+    def _list(self, *, keeps_notes: bool = False) -> bool:
         work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
         url = self._url
 
@@ -320,12 +320,12 @@ class ModelStore(Part):
             if url == self._url:  # else it is about a folder that nobody looks at any more
                 self._show_listing(listing)
 
-        return self._ask(f"Listing {url}", work, then, keeps_told=keeps_told)
+        return self._ask(f"Listing {url}", work, then, keeps_notes=keeps_notes)
 
     def _list_again(self, *urls: str) -> None:
         """After a change of `urls`; what the change came to stays in view."""
         if any(url.startswith(join(self._url, "")) for url in urls):
-            self._list(keeps_told=True)
+            self._list(keeps_notes=True)
 
     def _show_listing(self, listing: Any) -> None:
         self._listed, self._compared = True, ()
@@ -355,7 +355,7 @@ class ModelStore(Part):
         self.form.name_field.placeholder = self._default_name()
         self._actions.layout.display = None if self.models else "none"
         self.hint.value = hint(why_disabled(self.rows.catalog, ticked, listed=self._listed))
-        self.form.tell(self._network, self._metrics, of_spark=is_network(self._network))
+        self.form.describe(self._network, self._metrics, of_spark=is_network(self._network))
 
     def _default_name(self) -> str:
         """The model's own name, where it has one that a file can have."""
