@@ -343,7 +343,7 @@ def test_while_the_store_is_asked_nothing_else_can_be_begun(store):
     store._operations.hangs.clear()
     tick(store, "a.keras")
     store.list_button.click()
-    assert "given up after 30 s" in store.doing.value
+    assert "times out after 30 s" in store.doing.value
     assert store.list_button.disabled
     assert store.save_button.disabled
     assert store.load_button.disabled

@@ -54,7 +54,7 @@ def begun(monkeypatch, fake, loaded):
         asked.append((bench.state.experiment, resume, keep_weights))
         last = Trained(
             network=f"network {len(asked)}",
-            told=run.id,
+            origin=run.id,
             spec=bench.state.experiment.network,
             run=run,
             experiment=bench.state.experiment,
@@ -163,8 +163,8 @@ TITLES = {name: name for name in STATES}
         ("data", {"train": "todo"}, {"seen": STATES}, "Next: train", True),
         ("data", {"train": "todo"}, {"seen": ["data"]}, "Next: network", True),
         ("evaluate", {"evaluate": "todo"}, {}, "Next: train", True),
-        ("evaluate", {"evaluate": "todo"}, {"in_hand": True}, "Evaluate", True),
-        ("models", {"models": "todo"}, {"in_hand": True}, "Save model", True),
+        ("evaluate", {"evaluate": "todo"}, {"current": True}, "Evaluate", True),
+        ("models", {"models": "todo"}, {"current": True}, "Save model", True),
         ("file", {}, {}, "Save experiment", True),
         ("data", {"train": "running"}, {"running": True}, "Stop", True),
         ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
@@ -310,13 +310,13 @@ def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
 def test_a_network_loaded_in_mid_run_gives_way_when_the_run_ends(bench, begun, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._workbench._bench.describe_model", lambda _model: None)
     run = bench.start()
-    bench._bench.hold(SimpleNamespace(model=None), told="old.keras")
-    assert bench.network is bench._bench.state.in_hand.network
+    bench._bench.hold(SimpleNamespace(model=None), origin="old.keras")
+    assert bench.network is bench._bench.state.current.network
     run.set(state="done")
     assert bench.network == "network 1"
 
 
-def test_a_failed_run_leaves_the_network_in_hand(bench, begun):
+def test_a_failed_run_leaves_the_network_current(bench, begun):
     bench.start().set(state="done")
     assert bench.network == "network 1"
     bench.sections["train"].part.live.wait(5)
@@ -430,33 +430,33 @@ def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
 
 
 def test_what_is_no_session_is_refused_at_once(comms):
-    with pytest.raises(sw.ConfigurationError, match="Give an experiment as"):
+    with pytest.raises(sw.ConfigurationError, match="Pass an experiment as"):
         Workbench(sw.Experiment())
 
 
-def trained(told="run-1", **more):
-    return Trained(network=object(), told=told, **more)
+def trained(origin="run-1", **more):
+    return Trained(network=object(), origin=origin, **more)
 
 
-def test_saved_metrics_are_of_the_network_in_hand_and_say_of_which_result():
+def test_saved_metrics_are_of_the_current_network_and_say_of_which_result():
     one, other = trained("run-1"), trained("run-2")
     state = BenchState(
         experiment=sw.Experiment(),
-        in_hand=other,
+        current=other,
         measured=(
             Measured(name="test", of=one, figures={"accuracy": 0.7}),
             Measured(name="test (2)", of=other, figures={"accuracy": 0.9}),
         ),
     )
     assert state.metrics == {"accuracy (test (2))": 0.9}
-    assert replace(state, in_hand=one).metrics == {"accuracy (test)": 0.7}
-    assert replace(state, in_hand=trained("run-3")).metrics == {}
+    assert replace(state, current=one).metrics == {"accuracy (test)": 0.7}
+    assert replace(state, current=trained("run-3")).metrics == {}
 
 
-def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first():
+def test_parts_are_told_of_the_current_network_and_of_data_not_trained_on_first():
     hand = trained(spec=PRESETS["mlp"].make())
     state = BenchState(
-        experiment=sw.Experiment(), in_hand=hand, data={"train": "t", "test": "e"}, slots=3
+        experiment=sw.Experiment(), current=hand, data={"train": "t", "test": "e"}, slots=3
     )
     told = contexts(state, seen=None, problem="why")
     evaluating = told["evaluate", "set_context"]

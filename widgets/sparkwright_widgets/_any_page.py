@@ -5,7 +5,7 @@ from typing import Any
 import ipywidgets as widgets
 
 
-class HeardFromAnyPage(widgets.Widget):
+class AnyPageWidget(widgets.Widget):
     """A mixin, to stand before the widget's class.
 
     ipykernel 7.4 takes a widget's messages to the subshell that caused what the widget sent last.
@@ -27,5 +27,5 @@ class HeardFromAnyPage(widgets.Widget):
             vars(self.comm).pop("_reply_subshell_id", None)
 
 
-class Button(HeardFromAnyPage, widgets.Button):
+class Button(AnyPageWidget, widgets.Button):
     """A button that whichever page is open can press."""

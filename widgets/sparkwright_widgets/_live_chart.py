@@ -17,7 +17,7 @@ import anywidget
 import traitlets
 
 from . import _fragments as fragments
-from ._any_page import HeardFromAnyPage
+from ._any_page import AnyPageWidget
 from ._assets import asset, joined_module
 from ._block import Block
 from ._loss_feed import Message, PointFeed
@@ -38,7 +38,7 @@ def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
     return [{"number": number, **asdict(quantity)} for number, quantity in quantities]
 
 
-class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
+class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
     """Calls `_look` a few times a second until it returns True, and draws the points of `feed`.
 
     Errors are shown in the page, because a notebook hides them in a log. While the thread runs,

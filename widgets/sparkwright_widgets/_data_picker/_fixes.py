@@ -46,9 +46,7 @@ def fixes(problem: DataProblem, preview: DataPreview) -> tuple[Fix, ...]:
 def _changes(
     problem: DataProblem, preview: DataPreview
 ) -> Iterator[tuple[str, Callable[[], DataSource]]]:
-    """Yield label and change of each fix; a change that does not apply raises a
-    ConfigurationError.
-    """
+    """Yield label and change of each fix; an inapplicable change raises ConfigurationError."""
     column, received, source = problem.column, problem.received, preview.source
     is_all = preview.looked_at == preview.in_all and not preview.is_estimate
     several = f"{count_text(problem.count)} rows" if problem.count > 1 else "the row"

@@ -14,7 +14,7 @@ import numpy as np
 import traitlets
 
 from sparkwright.evaluation import RocReadings, ThresholdCounts
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset, joined_module
 from sparkwright_widgets._format import short_number
 
@@ -96,7 +96,7 @@ class ThresholdPoints:
         )
 
 
-class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):
+class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
     """Shows counts, rates, costs and the position on the curves for a chosen threshold.
 
     Args:

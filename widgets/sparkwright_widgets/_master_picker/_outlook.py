@@ -57,7 +57,7 @@ _WORDS = {
 }
 
 
-def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
+def slots_problem(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
     """The error if there are more workers than Spark task slots (None: unknown); else empty."""
     wanted = master.workers
     if parallel or slots is None or wanted is None or wanted <= slots:

@@ -38,7 +38,7 @@ from sparkwright_widgets._ui import (
     values_of,
 )
 
-from ._outlook import ASSUMPTIONS, Outlook, Surroundings, crowd_of, remark_html
+from ._outlook import ASSUMPTIONS, Outlook, Surroundings, remark_html, slots_problem
 from ._remarks import Remark, Remedy, remedies
 
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
@@ -152,11 +152,11 @@ class TrainingMasterPicker(Part):
     @property
     def problem(self) -> str | None:
         """The first problem, in one sentence; None if there is none."""
-        return self.form.problem or self._crowd or None
+        return self.form.problem or self._slots_problem or None
 
     @property
-    def _crowd(self) -> str:
-        return crowd_of(self._master, self._around.slots, parallel=self._parallel)
+    def _slots_problem(self) -> str:
+        return slots_problem(self._master, self._around.slots, parallel=self._parallel)
 
     @property
     def outlook(self) -> str:
@@ -194,7 +194,7 @@ class TrainingMasterPicker(Part):
             self._network = network
             self._around = self._around.with_network(network)
         self._show_outlook()
-        self._show_crowd()
+        self._show_slots_problem()
 
     def measure(self) -> None:
         """Measure the time per minibatch in the background and fill in the field."""
@@ -332,11 +332,11 @@ class TrainingMasterPicker(Part):
                 self.text.follow()
         self._known_problem = self.problem
         self._show_outlook()
-        self._show_crowd()
+        self._show_slots_problem()
 
-    def _show_crowd(self) -> None:
+    def _show_slots_problem(self) -> None:
         """Show at the field `workers` whether they exceed the task slots."""
-        sentence = self._crowd
+        sentence = self._slots_problem
         if self.form.valid is not None and (sentence or "workers" in self.form.names):
             self.form.field("workers").complain(sentence)
 

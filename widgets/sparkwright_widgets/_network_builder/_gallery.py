@@ -7,7 +7,7 @@ import anywidget
 import traitlets
 
 from sparkwright.networks import PRESETS
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._format import escaped
 
@@ -41,7 +41,7 @@ def _card(name: str, text: str, picture: str, is_fitting: bool) -> dict[str, Any
     return {"name": name, "html": html, "fits": is_fitting}
 
 
-class PresetGallery(HeardFromAnyPage, anywidget.AnyWidget):
+class PresetGallery(AnyPageWidget, anywidget.AnyWidget):
     """Shows the presets in `cards`.
 
     `taken` is called with the name of a preset, or `EMPTY`, when its button is pressed.

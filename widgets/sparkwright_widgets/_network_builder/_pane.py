@@ -15,7 +15,7 @@ from sparkwright.networks import (
     estimate,
 )
 from sparkwright.options import Option
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._format import bytes_text, escaped
 from sparkwright_widgets._fragments import figure_list
@@ -100,7 +100,7 @@ class NetworkPane(widgets.VBox):
             self.estimate.show(spec)
 
 
-class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
+class LayerList(AnyPageWidget, anywidget.AnyWidget):
     """Shows the rows and their graph; `selected` is the selected row, -1 for none.
 
     `graph` is the SVG of `graph_svg`, `rows` the output of `layer_rows`: both are escaped.
