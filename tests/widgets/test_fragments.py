@@ -116,7 +116,7 @@ def test_early_stopping_tells_the_best_score_and_how_long_ago_it_was(run, fake):
     assert 'max="50" value="6">6 of 50' in fragments.progress(run.status, 0.2)  # no full bar
     endless = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, without_improvement=2)
     run.set(early_stopping=endless)
-    assert "epoch 4, 2 since without" in fragments.progress(run.status, 0.2)
+    assert "epoch 4, no improvement since 2" in fragments.progress(run.status, 0.2)
 
 
 def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharing_run, fake):

@@ -243,7 +243,7 @@ def test_the_form_says_what_is_validated_on(bench):
     panel = bench.sections["train"].part
     assert panel.validation_note.value == ""
     bench.sections["data"].part.picker.split.field("validation").control.value = "0"
-    assert "Validation: none." in panel.validation_note.value
+    assert "No validation:" in panel.validation_note.value
     panel.run_form.field("validate_on").control.value = "test"
     assert bench.experiment.validate_on == "test"
     assert "Validation: the test set; its scores are not independent." in (
@@ -358,7 +358,7 @@ def test_more_workers_than_slots_are_a_problem_in_every_heading(bench, loaded):
         if opened:
             bench.open_step("master")
         bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=64))
-        assert "64 workers need a task slot each" in bench.problem
+        assert "64 workers need one task slot each" in bench.problem
         for name in ("master", "train"):
             assert "problem:" in text_of(bench, name)
         assert bench.header.start.disabled
@@ -465,7 +465,7 @@ def test_parts_are_told_of_the_current_network_and_of_data_not_trained_on_first(
     assert told["models", "network"] is hand.network
     assert told["train", "set_ready"] == {"reason": "why"}
     assert told["partitions", "set_context"]["workers"] == 3
-    assert "not those of the step Network" in told["train", "set_weights"]["told"]
+    assert "differ from the step Network" in told["train", "set_weights"]["source"]
 
 
 def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
@@ -493,7 +493,7 @@ def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(b
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
     file.save_button.click()
-    assert "not applied" in file.doing.value
+    assert "unapplied" in file.doing.value
     assert not (tmp_path / "mine.yaml").exists()
     bench.header.title.value = "mine"
     file.editor.apply_button.click()
