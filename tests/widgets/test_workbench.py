@@ -497,7 +497,7 @@ def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(b
     assert not (tmp_path / "mine.yaml").exists()
     bench.header.title.value = "mine"
     file.editor.apply_button.click()
-    assert "was changed elsewhere" in file.doing.value
+    assert "has changed since" in file.doing.value
     assert bench.experiment.epochs == 5
     file.editor.apply_button.click()
     assert (bench.experiment.epochs, bench.experiment.title) == (9, "experiment")
