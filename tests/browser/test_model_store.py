@@ -39,7 +39,7 @@ def test_models_are_listed_compared_saved_and_deleted_by_keys(lab_of):
     for name in ("lenet.keras", "lenet-wide.keras"):
         page.page.get_by_role("checkbox", name=name, exact=True).focus()
         page.page.keyboard.press("Space")
-    page.page.get_by_text("Ticked: ").wait_for()
+    page.page.get_by_text("Selected: ").wait_for()
     press(page, "Compare")
     page.page.get_by_role("cell", name="0.9655 (-0.0046)").wait_for()
     page.page.get_by_role("textbox", name="File name").fill("lenet")

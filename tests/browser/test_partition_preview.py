@@ -31,7 +31,7 @@ def test_a_repartition_is_chosen_by_keys_and_seen_in_any_width(lab_of):
     page.page.get_by_role("alert").filter(has_text="at least 1").wait_for()
     page.page.get_by_role("textbox", name="Workers").fill("6")
     page.page.get_by_role("img", name="Rows of 6 workers").wait_for()
-    page.page.get_by_text("The bars as a table").focus()
+    page.page.get_by_text("Chart data as a table").focus()
     page.page.keyboard.press("Enter")
     page.page.get_by_role("rowheader", name="5", exact=True).wait_for()
     page.set_theme("JupyterLab Dark")

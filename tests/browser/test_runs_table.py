@@ -58,5 +58,5 @@ def test_runs_are_selected_compared_tagged_and_deleted_by_keys(lab_of):
     at.get_by_role("alert").filter(has_text="Delete 2 runs?").wait_for()
     page.screenshot("runs-420px")
     press(page, "Delete permanently")
-    at.get_by_text("3 runs; select some").wait_for()
+    at.get_by_text("3 runs; select runs").wait_for()
     assert page.in_kernel("print(len(store.runs()))") == "3"

@@ -62,7 +62,7 @@ def test_the_picker_leaves_what_it_saw_and_the_code_for_it(html):
 
 
 def test_the_evaluation_panels_leave_threshold_and_baseline(html):
-    assert "Predicted positive from a score" in html
+    assert "Threshold on the score" in html
     assert "Better than always predicting the mean" in html
 
 

@@ -43,7 +43,7 @@ def test_the_preview_shows_partitions_of_which_each_worker_gets_an_equal_share(r
     assert sum(rows) == results["training_examples"]
     assert max(rows) - min(rows) <= 1
     assert re.search(r'aria-label="Now: Rows of \d+ partitions?', html)
-    assert re.search(r'aria-label="Then: Rows of 2 workers', html)
+    assert re.search(r'aria-label="After: Rows of 2 workers', html)
 
 
 def test_the_network_is_drawn_with_both_of_its_inputs(html):

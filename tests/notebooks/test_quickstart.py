@@ -57,7 +57,7 @@ def test_the_report_shows_what_the_widgets_showed(html, results):
     # The preview of partitions, as the master will repartition them.
     assert "Repartition always, strategy balanced, 2 workers" in html
     assert re.search(r'aria-label="Now: Rows of \d+ partitions?', html)
-    assert 'aria-label="Then: Rows of 2 workers' in html
+    assert 'aria-label="After: Rows of 2 workers' in html
     # The network, with LeNet's first and largest layers.
     assert "8 layers, 431,080 parameters" in html
     assert re.search(r"24 x 24 x 20</td><td>520</td>", html)

@@ -112,11 +112,11 @@ def test_early_stopping_tells_the_best_score_and_how_long_ago_it_was(run, fake):
     found = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, patience=3, without_improvement=2)
     run.set(early_stopping=found, state="done", epoch=6, epochs=50, round=38)
     line = fragments.progress_text(run.status, 0.2)
-    assert "; best accuracy 0.95 in epoch 4, 2 of 3 since without improvement; " in line
+    assert "; best accuracy 0.95 in epoch 4, no improvement since 2 of 3; " in line
     assert 'max="50" value="6">6 of 50' in fragments.progress(run.status, 0.2)  # no full bar
     endless = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, without_improvement=2)
     run.set(early_stopping=endless)
-    assert "epoch 4, 2 since without" in fragments.progress(run.status, 0.2)
+    assert "epoch 4, no improvement since 2" in fragments.progress(run.status, 0.2)
 
 
 def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharing_run, fake):
@@ -151,18 +151,18 @@ def test_a_lost_worker_is_told_with_what_becomes_of_its_work(run, fake):
     run.set(workers=workers)
     html = fragments.lost_workers(run.status, Sharing())
     assert "Workers 0, 2 and 3 are lost." in html
-    assert "Their minibatches are owed" in html
+    assert "Their minibatches are trained once" in html
     assert "workers 0, 2 and 3 lost" in fragments.progress_text(run.status, None)
     run.set(workers=workers[:2])
     html = fragments.lost_workers(run.status)
-    assert "Worker 0 is lost.</strong> Its replacement is awaited.</div>" in html
+    assert "Worker 0 is lost.</strong> Waiting for a replacement.</div>" in html
     run.set(state="failed")
     assert fragments.lost_workers(run.status, Sharing()) == ""
 
 
 def test_a_worker_that_comes_back_starts_again(fake):
     worker = fake.FakeWorker(worker=0, state="starting", restarts=1)
-    assert "starting again" in fragments.worker_table([worker])
+    assert "restarting" in fragments.worker_table([worker])
 
 
 # Tracebacks

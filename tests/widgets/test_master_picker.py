@@ -481,7 +481,7 @@ def test_more_workers_than_slots_are_refused_where_they_are_typed() -> None:
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     field(picker, "workers").control.value = "50"
-    assert "50 workers need a task slot each" in field(picker, "workers").alert.value
+    assert "50 workers need one task slot each" in field(picker, "workers").alert.value
     assert "50 workers" in (picker.problem or "")
     assert picker.master.workers == 50
     field(picker, "batch_size_per_worker").control.value = "8"

@@ -145,7 +145,7 @@ def test_models_are_listed_newest_first_with_their_figures(store):
     assert "accuracy 0.95" in shown
     assert "no &lt;zip&gt;" in shown
     assert "3 models in hdfs://name/models" in store.rows.found.value
-    assert "Tick a model" in store.hint.value
+    assert "Select a model" in store.hint.value
 
 
 def test_buttons_wait_for_what_they_need(store):
@@ -343,7 +343,7 @@ def test_while_the_store_is_asked_nothing_else_can_be_begun(store):
     store._operations.hangs.clear()
     tick(store, "a.keras")
     store.list_button.click()
-    assert "given up after 30 s" in store.doing.value
+    assert "times out after 30 s" in store.doing.value
     assert store.list_button.disabled
     assert store.save_button.disabled
     assert store.load_button.disabled

@@ -61,14 +61,14 @@ def test_bars_are_as_high_as_their_rows():
     assert pieces(made)[""].tolist() == [100, 50, 0]
     svg = bars_svg(made, made)
     assert 'role="img"' in svg
-    assert "the fullest is partition 0 with 100, the smallest holds 0" in svg
+    assert "the largest is partition 0 with 100, the smallest has 0" in svg
 
 
 def test_pieces_of_a_bar_have_the_shares_of_the_labels():
     found = pieces(bars([100, 60], [[3, 1], [0, 0]]))
     assert found["c0"].tolist() == [75, 0]
     assert found["c1"].tolist() == [25, 0]
-    assert found["not known"].tolist() == [0, 60]
+    assert found["unknown"].tolist() == [0, 60]
 
 
 def test_many_classes_are_drawn_as_the_most_frequent_and_others():
@@ -105,7 +105,7 @@ def test_no_rows_are_a_picture_too():
 def test_known_counts_are_shown_without_a_press(preview):
     assert preview.forecast.plan.target_counts == (465, 465)
     assert "1.94 → 1.00" in preview.figures.value
-    assert "all counted" in preview.told.value
+    assert "all counted" in preview.notes.value
     assert "Only counts are given" in preview.reason.value
     assert preview.count_button.disabled
     assert preview.measure_button.disabled
@@ -141,8 +141,8 @@ def test_the_context_is_taken_over_without_telling(preview):
     preview.set_context(workers=5, batch_size=7, kind="sharing", step_s=0.1)
     assert (preview.workers, preview.batch_size) == (5, 7)
     assert preview.form.field("workers").control.value == "5"
-    assert "Saved an epoch" in preview.tables.value
-    assert "take over minibatches of others" in preview.figures.value
+    assert "Saved per epoch" in preview.tables.value
+    assert "take over minibatches of busy ones" in preview.figures.value
     assert told == []
 
 
@@ -284,8 +284,8 @@ def test_a_measurement_replaces_the_assumed_speed(spark_preview):
     assert "an assumption" in preview.tables.value
     preview.measure_button.click()
     assert preview.settle()
-    assert "moving 400 rows takes about 2 s" in preview.told.value
-    assert "as forecast" in preview.told.value
+    assert "moving 400 rows takes about 2 s" in preview.notes.value
+    assert "as forecast" in preview.notes.value
     assert "as measured here" in preview.tables.value
     assert preview.forecast.bandwidth_bytes_per_s == 1000
     assert preview.forecast.move_s == 2
@@ -294,7 +294,7 @@ def test_a_measurement_replaces_the_assumed_speed(spark_preview):
 
 def test_a_saved_notebook_keeps_figures_pictures_and_the_table(preview):
     bundle = preview._repr_mimebundle_()
-    assert "Fullest over mean: 1.94 → 1.00" in bundle["text/plain"]
+    assert "Skew (largest / mean): 1.94 → 1.00" in bundle["text/plain"]
     assert "<svg" in bundle["text/html"]
     assert "sparkwright-table" in bundle["text/html"]
     assert ".sparkwright-bars" in bundle["text/html"]

@@ -88,7 +88,7 @@ def test_a_failing_cell_ends_the_run_but_not_the_report(notebook, tmp_path, caps
     output = tmp_path / "broken.html"
     assert main([str(path), "--output", str(output)]) == 1
     told = capsys.readouterr().out
-    assert "Code cell 2 did not succeed: ValueError: <wrong> shape" in told
+    assert "Code cell 2 failed: ValueError: <wrong> shape" in told
     assert "    raise ValueError('<wrong> shape')" in told
     html = output.read_text()
     assert "This report is incomplete." in html
@@ -133,7 +133,7 @@ def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
         process.send_signal(signal.SIGINT)
         told = process.stdout.read()
         assert process.wait(30) == 130
-    assert "Code cell 1 did not succeed: interrupted" in told
+    assert "Code cell 1 failed: interrupted" in told
     assert output.exists()
     assert not any(kernel.is_running() for kernel in kernels)
 

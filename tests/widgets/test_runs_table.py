@@ -48,7 +48,7 @@ def test_runs_are_listed_with_their_figures_the_latest_first(store, table):
     html = shown.grid.rows[1]["cells"][7]["html"]
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
-    assert "2 runs; select some" in shown.found.value
+    assert "2 runs; select runs" in shown.found.value
 
 
 def test_the_loss_of_a_run_is_that_of_the_last_round_in_table_chart_and_panel(comms, store, table):

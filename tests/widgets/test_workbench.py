@@ -54,7 +54,7 @@ def begun(monkeypatch, fake, loaded):
         asked.append((bench.state.experiment, resume, keep_weights))
         last = Trained(
             network=f"network {len(asked)}",
-            told=run.id,
+            origin=run.id,
             spec=bench.state.experiment.network,
             run=run,
             experiment=bench.state.experiment,
@@ -163,8 +163,8 @@ TITLES = {name: name for name in STATES}
         ("data", {"train": "todo"}, {"seen": STATES}, "Next: train", True),
         ("data", {"train": "todo"}, {"seen": ["data"]}, "Next: network", True),
         ("evaluate", {"evaluate": "todo"}, {}, "Next: train", True),
-        ("evaluate", {"evaluate": "todo"}, {"in_hand": True}, "Evaluate", True),
-        ("models", {"models": "todo"}, {"in_hand": True}, "Save model", True),
+        ("evaluate", {"evaluate": "todo"}, {"current": True}, "Evaluate", True),
+        ("models", {"models": "todo"}, {"current": True}, "Save model", True),
         ("file", {}, {}, "Save experiment", True),
         ("data", {"train": "running"}, {"running": True}, "Stop", True),
         ("data", {"train": "running"}, {"running": True, "stopping": True}, "Stopping", False),
@@ -243,7 +243,7 @@ def test_the_form_says_what_is_validated_on(bench):
     panel = bench.sections["train"].part
     assert panel.validation_note.value == ""
     bench.sections["data"].part.picker.split.field("validation").control.value = "0"
-    assert "Validation: none." in panel.validation_note.value
+    assert "No validation:" in panel.validation_note.value
     panel.run_form.field("validate_on").control.value = "test"
     assert bench.experiment.validate_on == "test"
     assert "Validation: the test set; its scores are not independent." in (
@@ -310,13 +310,13 @@ def test_the_network_of_a_run_is_in_hand_as_soon_as_it_has_ended(bench, begun):
 def test_a_network_loaded_in_mid_run_gives_way_when_the_run_ends(bench, begun, monkeypatch):
     monkeypatch.setattr("sparkwright_widgets._workbench._bench.describe_model", lambda _model: None)
     run = bench.start()
-    bench._bench.hold(SimpleNamespace(model=None), told="old.keras")
-    assert bench.network is bench._bench.state.in_hand.network
+    bench._bench.hold(SimpleNamespace(model=None), origin="old.keras")
+    assert bench.network is bench._bench.state.current.network
     run.set(state="done")
     assert bench.network == "network 1"
 
 
-def test_a_failed_run_leaves_the_network_in_hand(bench, begun):
+def test_a_failed_run_leaves_the_network_current(bench, begun):
     bench.start().set(state="done")
     assert bench.network == "network 1"
     bench.sections["train"].part.live.wait(5)
@@ -358,7 +358,7 @@ def test_more_workers_than_slots_are_a_problem_in_every_heading(bench, loaded):
         if opened:
             bench.open_step("master")
         bench.experiment = sw.Experiment(master=sw.SharedTrainingMaster(workers=64))
-        assert "64 workers need a task slot each" in bench.problem
+        assert "64 workers need one task slot each" in bench.problem
         for name in ("master", "train"):
             assert "problem:" in text_of(bench, name)
         assert bench.header.start.disabled
@@ -372,7 +372,7 @@ def test_more_workers_than_executors_are_refused_at_both_fields_before_spark_run
     bench.open_step("master")
     bench.sections["master"].part.form.field("workers").control.value = "3"
     executors = bench.sections["train"].part.spark_form.field("workers")
-    assert "asks for 3 workers" in executors.alert.value
+    assert "needs 3 workers" in executors.alert.value
     assert "3 workers" in bench.problem
     executors.control.value = "3"
     assert executors.alert.value == ""
@@ -430,33 +430,33 @@ def test_labels_to_predict_and_networks_for_classes_do_not_go_together(bench):
 
 
 def test_what_is_no_session_is_refused_at_once(comms):
-    with pytest.raises(sw.ConfigurationError, match="Give an experiment as"):
+    with pytest.raises(sw.ConfigurationError, match="Pass an experiment as"):
         Workbench(sw.Experiment())
 
 
-def trained(told="run-1", **more):
-    return Trained(network=object(), told=told, **more)
+def trained(origin="run-1", **more):
+    return Trained(network=object(), origin=origin, **more)
 
 
-def test_saved_metrics_are_of_the_network_in_hand_and_say_of_which_result():
+def test_saved_metrics_are_of_the_current_network_and_say_of_which_result():
     one, other = trained("run-1"), trained("run-2")
     state = BenchState(
         experiment=sw.Experiment(),
-        in_hand=other,
+        current=other,
         measured=(
             Measured(name="test", of=one, figures={"accuracy": 0.7}),
             Measured(name="test (2)", of=other, figures={"accuracy": 0.9}),
         ),
     )
     assert state.metrics == {"accuracy (test (2))": 0.9}
-    assert replace(state, in_hand=one).metrics == {"accuracy (test)": 0.7}
-    assert replace(state, in_hand=trained("run-3")).metrics == {}
+    assert replace(state, current=one).metrics == {"accuracy (test)": 0.7}
+    assert replace(state, current=trained("run-3")).metrics == {}
 
 
-def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first():
+def test_parts_are_told_of_the_current_network_and_of_data_not_trained_on_first():
     hand = trained(spec=PRESETS["mlp"].make())
     state = BenchState(
-        experiment=sw.Experiment(), in_hand=hand, data={"train": "t", "test": "e"}, slots=3
+        experiment=sw.Experiment(), current=hand, data={"train": "t", "test": "e"}, slots=3
     )
     told = contexts(state, seen=None, problem="why")
     evaluating = told["evaluate", "set_context"]
@@ -465,7 +465,7 @@ def test_parts_are_told_of_the_network_in_hand_and_of_data_not_trained_on_first(
     assert told["models", "network"] is hand.network
     assert told["train", "set_ready"] == {"reason": "why"}
     assert told["partitions", "set_context"]["workers"] == 3
-    assert "not those of the step Network" in told["train", "set_weights"]["told"]
+    assert "differ from the step Network" in told["train", "set_weights"]["source"]
 
 
 def test_the_file_step_applies_yaml_and_keeps_everything_on_a_mistake(bench):
@@ -493,11 +493,11 @@ def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(b
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")
     file.save_button.click()
-    assert "not applied" in file.doing.value
+    assert "unapplied" in file.doing.value
     assert not (tmp_path / "mine.yaml").exists()
     bench.header.title.value = "mine"
     file.editor.apply_button.click()
-    assert "was changed elsewhere" in file.doing.value
+    assert "has changed since" in file.doing.value
     assert bench.experiment.epochs == 5
     file.editor.apply_button.click()
     assert (bench.experiment.epochs, bench.experiment.title) == (9, "experiment")

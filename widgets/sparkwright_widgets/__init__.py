@@ -1,4 +1,4 @@
-"""Notebook widgets for Sparkwright: a part for every step, the live panel of a run, reports."""
+"""Notebook widgets for Sparkwright: one for each step, the live panel of a run, and reports."""
 
 try:
     import anywidget as _anywidget

@@ -1,31 +1,30 @@
-"""Widgets that still hear a page after another page, which is gone, was the last to ask."""
+"""Widgets that receive messages from any open page, even after another page was closed."""
 
 from typing import Any
 
 import ipywidgets as widgets
 
 
-class HeardFromAnyPage(widgets.Widget):
-    """A mixin, to stand before the widget's class.
+class AnyPageWidget(widgets.Widget):
+    """A mixin that must precede the widget class.
 
-    ipykernel 7.4 takes a widget's messages to the subshell that caused what the widget sent last.
-    The subshell of a page that was closed or loaded anew is gone, and with it every message of the
-    new page: a chart would stay empty, a button dead. So what was caused is forgotten at once, and
-    messages go to the subshell that their own page asks for. Other versions have nothing to forget.
+    ipykernel 7.4 routes a widget's messages to the subshell of the message that caused its last
+    reply. After a page is closed or reloaded, that subshell is gone and messages of the new page
+    are lost. This mixin clears the stored subshell after each message. Other versions store none.
     """
 
     def open(self) -> None:
         super().open()
-        self._forget_who_asked()
+        self._clear_reply_subshell()
 
     def _send(self, msg: Any, buffers: Any = None) -> None:
         super()._send(msg, buffers)
-        self._forget_who_asked()
+        self._clear_reply_subshell()
 
-    def _forget_who_asked(self) -> None:
+    def _clear_reply_subshell(self) -> None:
         if self.comm is not None:
             vars(self.comm).pop("_reply_subshell_id", None)
 
 
-class Button(HeardFromAnyPage, widgets.Button):
-    """A button that whichever page is open can press."""
+class Button(AnyPageWidget, widgets.Button):
+    """A button that works on any open page."""

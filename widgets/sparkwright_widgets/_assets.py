@@ -1,4 +1,4 @@
-"""The files in `static/`, read through importlib so that they also come out of a zip."""
+"""Read the files in `static/`, through importlib so that a zipped package works."""
 
 from functools import cache
 from importlib.resources import files
@@ -12,10 +12,10 @@ def asset(name: str) -> str:
 
 @cache
 def joined_module(*names: str) -> str:
-    """Several ES modules of `static/` as one: a widget's front end is a single text.
+    """Join several ES modules of `static/`, because a widget's front end is a single module.
 
-    The files import each other on single lines (`import { … } from "./NAME";`), which is what a
-    browser, Node and this function understand; there is no build step.
+    The files must import each other on single lines (`import { … } from "./NAME";`). There is no
+    build step.
     """
     lines = (line for name in names for line in asset(name).splitlines())
     return "\n".join(line for line in lines if not (line.startswith("import ") and '"./' in line))

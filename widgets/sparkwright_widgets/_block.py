@@ -1,4 +1,4 @@
-"""Pieces of reports: each shows itself as HTML in a notebook and as text elsewhere."""
+"""Report blocks, rendered as HTML in notebooks and as text elsewhere."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -14,12 +14,12 @@ _MOST_CHARACTERS = 200_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """HTML and plain text that say the same.
+    """A report block as HTML and equivalent plain text.
 
     Attributes:
-        html: a fragment made by this package, safe to insert.
-        text: the same for a terminal.
-        kind: names the block in its class attribute, `sparkwright-KIND`.
+        html: an HTML fragment, safe to insert.
+        text: plain text for terminals.
+        kind: suffix of the CSS class, `sparkwright-KIND`.
     """
 
     html: str
@@ -27,14 +27,14 @@ class Block:
     kind: str
 
     def mimebundle(self) -> dict[str, str]:
-        """HTML with the styles it needs, so that it looks right in any page, and the text."""
+        """The HTML with its styles, and the text."""
         style = f"<style>{asset('panel.css')}</style>"
         name = f"sparkwright-block sparkwright-{self.kind}"
         html = f'<section class="{name}">{style}{self.html}</section>'
         return {"text/html": html, "text/plain": self.text}
 
     def inside(self, *, wide: bool = False) -> str:
-        """The HTML as an element of a page that holds the styles once."""
+        """The HTML as an element, for a page that includes the styles."""
         name = f"sparkwright-block sparkwright-{self.kind}{' sparkwright-wide' if wide else ''}"
         return f'<div class="{name}">{self.html}</div>'
 
@@ -46,7 +46,7 @@ class Block:
 
 
 def joined(kind: str, *parts: Block) -> Block:
-    """Several blocks as one."""
+    """Join several blocks."""
     text = "\n".join(part.text for part in parts if part.text)
     return Block(html="".join(part.html for part in parts), text=text, kind=kind)
 
@@ -69,13 +69,13 @@ def table_block(
     """A table with a sentence above it.
 
     Args:
-        heads: of the columns.
+        heads: column titles.
         rows: the cells, see `html_table`.
-        label: what the table shows, for screen readers.
+        label: name of the table for screen readers.
         caption: the sentence; default none.
-        kind: of the block.
+        kind: kind of the block.
         text_columns: columns to align left.
-        drawn_columns: columns of pictures, which the text leaves out.
+        drawn_columns: columns of pictures, omitted from the text.
     """
     html = html_table(heads, rows, label=label, text_columns={*text_columns, *drawn_columns})
     kept = [column for column in range(len(heads)) if column not in drawn_columns]
@@ -89,19 +89,19 @@ def table_block(
 
 
 def facts_block(pairs: Sequence[tuple[str, object]], *, label: str, kind: str = "facts") -> Block:
-    """Names and values, in two columns of text."""
-    html = html_table(["What", "Value"], pairs, label=label, text_columns=(1,))
+    """A table of names and values."""
+    html = html_table(["Property", "Value"], pairs, label=label, text_columns=(1,))
     return Block(html=html, text="\n".join(f"{name}: {v}" for name, v in pairs), kind=kind)
 
 
 def fold(title: str, html: str, *, opens: bool = False, prints: bool = False) -> Block:
-    """HTML that unfolds; its text is empty.
+    """HTML in a collapsible element; its text is empty.
 
     Args:
-        title: of the fold.
-        html: inside.
-        opens: whether it is open at first; default False.
-        prints: whether it is open on paper; default False.
+        title: title of the fold.
+        html: the content.
+        opens: whether it is initially open; default False.
+        prints: whether it is open in print; default False.
     """
     kind = ' class="sparkwright-printed"' if prints else ""
     html = (
@@ -112,7 +112,7 @@ def fold(title: str, html: str, *, opens: bool = False, prints: bool = False) ->
 
 
 def text_fold(title: str, text: str, *, opens: bool = False, prints: bool = False) -> Block:
-    """Text as it is, in a fold; cut off after 200,000 characters, and says so."""
+    """Preformatted text in a fold, truncated with a note after 200,000 characters."""
     text = plain(text).strip("\n")
     if len(text) > _MOST_CHARACTERS:
         text = f"{text[:_MOST_CHARACTERS]}\n… {len(text) - _MOST_CHARACTERS:,} more characters"
@@ -121,5 +121,5 @@ def text_fold(title: str, text: str, *, opens: bool = False, prints: bool = Fals
 
 
 def json_fold(title: str, value: Any) -> Block:
-    """JSON for readers in a fold; what JSON lacks becomes text."""
+    """Indented JSON in a fold; values that JSON lacks become text."""
     return text_fold(title, json.dumps(value, indent=2, default=str, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""What several runs came to, and how they were set up differently, as tables. Pure."""
+"""Tables of the results of several runs, and of their different settings. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,19 +45,19 @@ def results(
 
 
 def differences(names: Sequence[str], runs: Sequence[ComparedRun]) -> Table:
-    """Headings and a row for each setting that differs and matters; at most 60."""
+    """Headings and a row for each setting that differs and affects results; at most 60."""
     rows = differing([run.configuration for run in runs])
     return ["Setting", *names], rows[:_MOST_SETTINGS]
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """A row for each setting that differs and matters: its name and its values."""
+    """A row for each setting that differs and affects results: its name and its values."""
     found = differing_settings(settings, matters=True)
     return [[name, *map(_value_text, values)] for name, values in found.items()]
 
 
 def distinct_names(runs: Sequence[ComparedRun]) -> list[str]:
-    """A name for each run: its title, with its id where titles are the same."""
+    """A name for each run: its title, with its id if titles are equal."""
     titles = [run.title for run in runs]
     names = [
         title if titles.count(title) == 1 else f"{run.id}: {title}"

@@ -1,4 +1,4 @@
-"""What the widgets read from a training run, under the names that they use. Pure."""
+"""Types that the widgets read from a training run. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ MEAN_NAME = "mean of the workers"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharing:
-    """That a run shares gradients, and what its configuration says of it.
+    """Settings of a run with gradient sharing.
 
     Attributes:
-        batch_size: examples in a minibatch; 0 if the configuration does not say.
+        batch_size: examples per minibatch; 0 if unknown.
     """
 
     batch_size: int = 0
@@ -45,7 +45,7 @@ class Sharing:
 
 
 def sharing_of(run: ComparedRun) -> Sharing | None:
-    """What is to be known of gradient sharing; None if `run` averages parameters."""
+    """The settings of gradient sharing; None if `run` averages parameters."""
     master: Any = run.configuration.get("master")
     if not isinstance(master, dict) or master.get("name") != "SharedTrainingMaster":
         return None

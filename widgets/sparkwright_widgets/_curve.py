@@ -1,18 +1,18 @@
-"""The curves of a run as they are drawn: the loss, and the quantities beside it. Pure.
+"""The curves of a run: the loss and other quantities. Pure.
 
-Lines of the loss are the workers (0, 1, …) and three special ones, the same numbers as in
+Lines of the loss are the workers (0, 1, …) and four special ones, numbered as in
 `static/curve.mjs`:
 
-* `MEAN`: the mean over the workers, one point a round;
+* `MEAN`: the mean over the workers, one point per round;
 * `VALIDATION`: the validation loss;
-* `EPOCH`: no line, but where an epoch begins (x = step, y = number of the epoch);
-* `CLOCK`: no line, but when a step was logged (x = step, y = seconds since the run began).
+* `EPOCH`: not drawn; the start of each epoch (x = step, y = number of the epoch);
+* `CLOCK`: not drawn; the time of each logged step (x = step, y = seconds since the start).
 
-A minibatch with less than half of a whole one's examples, the last of an epoch, has a loss of its
-own that jumps. Its point is the mean of it and the worker's minibatch before it.
+The loss of a last minibatch with less than half the batch size is noisy, so its point is the mean
+with the worker's previous minibatch.
 
-Lines of other quantities have larger numbers, see `_quantities.py`. The full history stays in the
-run's own log.
+Lines of other quantities have larger numbers, see `_quantities.py`. The run's log keeps the full
+history.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from ._means import Clock, QuantityMeans, WholeMinibatches
 from ._quantities import LINES_APART, VALIDATION_PLACE, Quantity, QuantityNumbers
 
 MEAN, VALIDATION, EPOCH = -1, -2, -3
-# Of run number k, where several are compared: CLOCK - k.
+# When several runs are compared, run number k uses CLOCK - k.
 CLOCK = -16
 
 # Column -> place (the worker, or VALIDATION_PLACE) -> line.
@@ -38,7 +38,7 @@ QuantityLines = Mapping[str, Mapping[int, FloatPoints]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotFinite:
-    """The first loss that was nan or infinite, and how many followed."""
+    """The first nan or infinite loss, and the number of such losses."""
 
     worker: int
     step: int
@@ -50,8 +50,8 @@ class Curve:
     """Collects rows of the log and validation points into lines.
 
     Args:
-        sharing: whether the run shares gradients: the mean is then that of some minibatches.
-        numbers: of the quantities; default: numbers of its own.
+        sharing: whether the run shares gradients; the mean is then over some minibatches.
+        numbers: numbers of the quantities; default None: new numbers.
     """
 
     def __init__(self, *, sharing: bool = False, numbers: QuantityNumbers | None = None) -> None:
@@ -67,24 +67,24 @@ class Curve:
 
     @property
     def mean_loss(self) -> float | None:
-        """The mean loss of the last complete round; None before one."""
+        """The mean loss of the last complete round; None before the first."""
         return self._means.latest
 
     def add_rows(self, rows: Rows) -> FloatPoints:
-        """Take new rows of the log; return the points they add, (n, 3) float32."""
+        """Add new rows of the log; return the new points, (n, 3) float32."""
         if len(rows["step"]) == 0:
             return np.empty((0, 3), np.float32)
-        told = _told(rows)
-        self._note_not_finite(told)
+        measured = _measured(rows)
+        self._note_not_finite(measured)
         workers = self._add(rows["worker"], rows["step"], self._whole.losses(rows))
-        means = self._means.add(told)
+        means = self._means.add(measured)
         steps, seconds = self._clock.add(rows)
         clock = self._add(np.full(len(steps), CLOCK), steps, seconds)
         parts = [self._begin_epochs(rows), clock, workers, self._add_means(means)]
-        return np.concatenate([*parts, self._add(*self._quantities.add(told).T)])
+        return np.concatenate([*parts, self._add(*self._quantities.add(measured).T)])
 
     def add_validation(self, points: Sequence[Validation]) -> FloatPoints:
-        """Take new validation results; return the points they add, (n, 3) float32."""
+        """Add new validation results; return the new points, (n, 3) float32."""
         found = [(VALIDATION, point.step, point.loss) for point in points]
         for point in points:
             for name, value in point.metrics.items():
@@ -94,22 +94,22 @@ class Curve:
         return self._add(*np.array(found, np.float64).reshape(-1, 3).T)
 
     def finish(self) -> FloatPoints:
-        """Close the rounds that still wait for a worker; return the points that adds."""
+        """Close incomplete rounds; return the new points."""
         means = self._add_means(self._means.finish())
         return np.concatenate([means, self._add(*self._quantities.finish().T)])
 
     def lines(self) -> dict[int, FloatPoints]:
-        """Every line of the loss as (n, 2) float32, workers first, then the special ones."""
+        """Every line of the loss as (n, 2) float32, workers first, then the special lines."""
         order = self._lines.order()
         return {line: self._lines[line] for line in order if CLOCK < line < LINES_APART}
 
     def quantities(self) -> list[tuple[int, Quantity]]:
-        """Number and description of what has lines, the loss first, whether it has any or not."""
+        """Number and description of the loss, and of each other quantity with points."""
         numbers = {max(0, line // LINES_APART) for line in self._lines.order()}
         return self._numbers.listed({0} | numbers)
 
     def quantity_lines(self) -> QuantityLines:
-        """Lines of what is known beside the loss: column -> place -> (n, 2) float32."""
+        """Lines of the other quantities: column -> place -> (n, 2) float32."""
         found: dict[str, dict[int, FloatPoints]] = {}
         for line in self._lines.order():
             if line >= LINES_APART:
@@ -118,13 +118,13 @@ class Curve:
         return found
 
     def points(self) -> FloatPoints:
-        """Everything that is kept, (n, 3) float32, line by line."""
+        """All kept points, (n, 3) float32, line by line."""
         return self._lines.points()
 
     def _add_means(self, means: NDArray[np.float64]) -> FloatPoints:
         if not len(means):
             return np.empty((0, 3), np.float32)
-        # Some workers do more in an epoch than others: the next one then begins at fewer steps.
+        # If workers have unequal step counts, the next epoch may begin at a smaller step.
         steps = np.maximum.accumulate(np.append(self._mean_step, means[:, 0]))[1:]
         self._mean_step = steps[-1]
         return self._add(np.full(len(means), MEAN), steps, means[:, 1])
@@ -159,10 +159,10 @@ class Curve:
         )
 
 
-def _told(rows: Rows) -> Rows:
-    """Without minibatches that count, but of which a lost worker could tell nothing."""
-    rate = rows.get("examples_per_s")  # the one thing that is then always missing
-    told = np.ones(0, bool) if rate is None else ~np.isnan(rate)
-    if told.all():
+def _measured(rows: Rows) -> Rows:
+    """Drop minibatches of lost workers, which are counted but have no measurements."""
+    rate = rows.get("examples_per_s")  # nan exactly in such rows
+    known = np.ones(0, bool) if rate is None else ~np.isnan(rate)
+    if known.all():
         return rows
-    return {name: column[told] for name, column in rows.items()}
+    return {name: column[known] for name, column in rows.items()}

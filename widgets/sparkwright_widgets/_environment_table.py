@@ -1,4 +1,4 @@
-"""Where a notebook ran: what somebody needs to know to run it again."""
+"""The environment of a notebook, for reproducing its results."""
 
 import os
 import platform
@@ -14,14 +14,14 @@ _JAVA_TIMEOUT_S = 10
 
 
 def environment_table() -> Block:
-    """Versions of Python, Java and the packages that matter, and the machine; imports none."""
+    """A table of the machine and the versions of Python, Java and packages; imports no package."""
     heads = ["What", "Version"]
     rows = environment_rows()
     return table_block(heads, rows, label="Environment", kind="environment", text_columns=(1,))
 
 
 def environment_rows() -> list[tuple[str, str]]:
-    """What and which version, of each."""
+    """Name and version of each component."""
     return [
         ("Python", platform.python_version()),
         *((package, _version_of(package)) for package in _PACKAGES),
@@ -40,7 +40,7 @@ def _version_of(package: str) -> str:
 
 
 def _java_version() -> str:
-    """The version that `java` on JAVA_HOME or the PATH reports; it starts a process."""
+    """The version of `java` in JAVA_HOME or on the PATH; starts a process."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:

@@ -1,6 +1,6 @@
-"""Evaluations as blocks of panels and reports, made of the figures that they declare.
+"""Render evaluations as blocks for panels and reports.
 
-Every figure has alt text, one sentence below it, and a table that says the same.
+Every figure has alt text, a caption, and a table of its data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def evaluation_figures(evaluations: Any) -> list[Block]:
     """All blocks of one evaluation, or of a list of them, in the order given.
 
     Raises:
-        ConfigurationError: if something else is among them.
+        ConfigurationError: if an item is not an evaluation.
     """
     return [block for evaluation in _listed(evaluations) for block in blocks_of(evaluation)]
 
@@ -39,10 +39,10 @@ def evaluation_figures(evaluations: Any) -> list[Block]:
 def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
     """Headline and figures of one evaluation, or the cards of the worst examples.
 
-    `options` are those of its `figures`, or of `worst_blocks`.
+    `options` are passed to its method `figures`, or to `worst_blocks`.
 
     Raises:
-        ConfigurationError: if it is none.
+        ConfigurationError: if `evaluation` is not an evaluation.
     """
     if isinstance(evaluation, WorstExamples):
         return worst_blocks(evaluation, **options)
@@ -58,21 +58,20 @@ def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
 
 
 def comparison_blocks(results: Mapping[str, Sequence[AbstractEvaluation]]) -> list[Block]:
-    """A table of the headline metrics of each result, and their ROC curves over each other."""
+    """A table of the headline metrics of each result, and their overlaid ROC curves."""
     return _shown(comparison_figures(results), kind="comparison", label="Comparison")
 
 
 def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> Block:
-    """Draw a confusion matrix with its counts, and offer the same as a table.
+    """Draw a confusion matrix with its counts, and add its data as a table.
 
-    Colors show the share of each actual class (a row), so that rare classes can be seen; cividis
-    is readable with any kind of color vision.
-
-    Of more than 30 classes the table holds the most frequent confusions alone.
+    Colors show shares of each actual class (row), so that rare classes are visible. The cividis
+    colormap suits color-blind readers. With more than 30 classes, the table has only the most
+    frequent confusions.
 
     Args:
         evaluation: `confusion` is (C, C) int64, rows actual, columns predicted.
-        caption: below the picture; default says how many were right and the largest confusion.
+        caption: the caption; default None: the accuracy and the largest confusion.
     """
     counts = np.asarray(evaluation.confusion)
     names = [str(name) for name in (evaluation.class_names or range(len(counts)))]
@@ -85,7 +84,7 @@ def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> B
 
 
 def headline_block(evaluation: AbstractEvaluation) -> Block:
-    """The few numbers that an evaluation is compared by."""
+    """The headline metrics of an evaluation."""
     figures = [("Examples", count_text(evaluation.examples))]
     figures += [(name, number_text(value)) for name, value in evaluation.headline().items()]
     words = "\n".join(f"{name}: {value}" for name, value in figures)
@@ -105,10 +104,10 @@ def evaluation_section(evaluations: Any) -> list[Block]:
     """All blocks of evaluations, with a heading for each.
 
     Args:
-        evaluations: one, a list, or one or a list by name; None: none.
+        evaluations: an evaluation, a list, or a dict of either by name; None: no evaluations.
 
     Raises:
-        ConfigurationError: if something else is among them.
+        ConfigurationError: if an item is not an evaluation.
     """
     if evaluations is None:
         return []
@@ -139,13 +138,13 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _kind(evaluation: Any) -> str:
-    """What kind of evaluation it is, in words."""
+    """The title of an evaluation's type."""
     name = type(evaluation).__name__
     titles = {
         "Evaluation": "Classes",
-        "EvaluationBinary": "Yes-or-no outputs",
+        "EvaluationBinary": "Binary outputs",
         "EvaluationCalibration": "Calibration",
-        "RegressionEvaluation": "Numbers",
+        "RegressionEvaluation": "Regression",
         "ROCMultiClass": "ROC of each class",
         "ROCBinary": "ROC of each output",
         "WorstExamples": "Examples with the highest loss",

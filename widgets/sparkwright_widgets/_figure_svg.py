@@ -1,7 +1,7 @@
-"""Figures as inline SVG that fits into any page, dark or light, and as blocks of reports.
+"""Draw figures as inline SVG for light and dark pages, and as report blocks.
 
-Only `matplotlib.figure.Figure` is used, never pyplot: these functions run on any thread.
-matplotlib is imported when the first figure is drawn, not with the package.
+Only `matplotlib.figure.Figure` is used, not pyplot, so that any thread can draw. matplotlib is
+imported when the first figure is drawn.
 """
 
 import io
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#010203"  # drawn in this color, a thing takes the color of the text around it
+INK = "#010203"  # replaced by `currentColor`, the color of the surrounding text
 
 # Okabe and Ito's colors, distinguishable with any kind of color vision; as in drawing.mjs.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 MARKERS = "os^DXP"
-_BEST = "★ "  # begins the cells that are shown bold
+_BEST = "★ "  # prefix of cells shown in bold
 
 
 def picture(figure: "Figure", *, caption: str) -> Block:
-    """Show a figure with a caption, as a picture that stays sharp and needs no other file.
+    """Show a matplotlib figure as self-contained SVG with a caption.
 
-    Make figures with `matplotlib.figure.Figure`, not with pyplot: pyplot's current figure is
-    shared by all threads of a notebook.
+    Create figures with `matplotlib.figure.Figure`, not with pyplot, whose current figure is shared
+    by all threads of a notebook.
 
     Args:
-        figure: the figure; drawn once, now.
-        caption: below the picture, and read out by screen readers: what is to be seen.
+        figure: the figure; drawn immediately.
+        caption: the caption, also the description for screen readers.
     """
     html = _captioned(inline_svg(figure, alt=caption), caption)
     return Block(html=html, text=caption, kind="picture")
@@ -59,10 +59,10 @@ def figure_html(figure: DrawnFigure, *, alt: str = "") -> str:
 
 
 def figure_block(figure: DrawnFigure, *, alt: str = "") -> Block:
-    """A figure, its caption below it, and the same as a table in a fold."""
+    """A figure with its caption, and its data as a table in a fold."""
     table = figure.table
-    more = f" ({count_text(table.left_out)} more are left out)" if table.left_out else ""
-    folded = fold(f"The same as a table{more}", _table_html(table, table.title or figure.label))
+    more = f" ({count_text(table.left_out)} more rows omitted)" if table.left_out else ""
+    folded = fold(f"Data as a table{more}", _table_html(table, table.title or figure.label))
     return Block(
         html=figure_html(figure, alt=alt) + folded.html,
         text=f"{figure.caption}\n\n{_table_text(table)}",
@@ -74,7 +74,7 @@ def tabled(table: Table, *, label: str, kind: str) -> Block:
     """A table of an evaluation with its title as the sentence above it."""
     caption = table.title
     if table.left_out:
-        caption += f" {count_text(table.left_out)} more are left out."
+        caption += f" {count_text(table.left_out)} more rows are omitted."
     html = f"<p>{escaped(caption)}</p>{_table_html(table, label)}"
     return Block(html=html, text=f"{caption}\n\n{_table_text(table)}", kind=kind)
 
@@ -84,16 +84,16 @@ class Line:
     """A line of a chart.
 
     Attributes:
-        label: its name; empty: not in the legend.
-        points: (n, 2) of x and y; what is not finite is a gap.
-        color: default: that of the text around.
-        style: default a solid line.
-        marker: default none.
+        label: name in the legend; empty: not in the legend.
+        points: (n, 2) of x and y; values that are not finite are gaps.
+        color: color of the line; default: the color of the surrounding text.
+        style: matplotlib line style; default solid.
+        marker: matplotlib marker; default none.
         hollow: whether markers are outlines.
-        marks: at most so many markers, or 1: one at the line's end.
-        width: of the line.
+        marks: maximum number of markers; 1: one at the line's end.
+        width: width of the line.
         alpha: opacity.
-        layer: lines of a higher one lie above.
+        layer: z-order; higher lines are drawn on top.
     """
 
     label: str
@@ -118,21 +118,21 @@ def draw_lines(
     pixels: int = 300,
     from_zero: bool = True,
 ) -> None:
-    """Draw lines over each other.
+    """Draw overlaid lines.
 
     Args:
-        axes: to draw on.
-        lines: in order.
-        x: name of the axis.
-        y: likewise.
-        legend: columns of the legend above; default 0: none.
-        pixels: columns of pixels that are told apart, so that the file stays small.
-        from_zero: whether zero is shown where it is not far, as the live chart does.
+        axes: the matplotlib axes.
+        lines: the lines, in drawing order.
+        x: label of the x axis.
+        y: label of the y axis.
+        legend: number of columns of the legend; default 0: no legend.
+        pixels: horizontal resolution in pixels, which limits the file size.
+        from_zero: whether to include zero if it is near, like the live chart.
     """
     for line in lines:
         points = per_column(np.asarray(line.points, np.float64).reshape(-1, 2), columns=pixels)
         across, height = points.T
-        # As text: a dollar sign in a name is no formula, an underscore at its start no secret.
+        # Escape names: "$" would start a formula, and a leading "_" would hide the label.
         label = " " + line.label.replace("$", r"\$") if line.label else ""
         (drawn,) = axes.plot(across, np.where(np.isfinite(height), height, np.nan), label=label)
         drawn.set(color=line.color, linestyle=line.style, linewidth=line.width, alpha=line.alpha)
@@ -172,7 +172,7 @@ def _captioned(svg: str, caption: str) -> str:
 
 
 def _fit_any_page(figure: "Figure") -> None:
-    """Axes, names and legends in the color of the text around, on no ground of their own."""
+    """Give axes, labels and legends the color of the text, and a transparent background."""
     for axes in figure.axes:
         axes.set_facecolor("none")
         axes.tick_params(colors=INK)
@@ -201,7 +201,7 @@ def _table_text(table: Table) -> str:
 
 
 def _with_unique_ids(svg: str) -> str:
-    """Prefix all ids: two figures in one page must not find each other's glyphs and clips."""
+    """Prefix all ids, so that two figures in one page do not share glyphs and clip paths."""
     import uuid
 
     prefix = f"s{uuid.uuid4().hex[:8]}-"

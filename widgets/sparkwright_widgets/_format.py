@@ -1,7 +1,7 @@
-"""Numbers, durations and texts as a reader wants them. Pure.
+"""Format numbers, durations and texts. Pure.
 
-Everything that becomes HTML goes through `escaped`; text that came from a worker or from Keras
-goes through `plain` first, because it may carry terminal colors.
+All text in HTML goes through `escaped`, which also removes terminal colors in text of workers and
+of Keras with `plain`.
 """
 
 import html
@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def plain(text: str) -> str:
-    r"""Remove terminal escapes and control characters; keep tabs and line ends.
+    r"""Remove terminal escapes and control characters; keep tabs and line breaks.
 
     Example:
         >>> plain("\x1b[1mshape\x1b[0m mismatch")
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 
 def escaped(value: object) -> str:
-    """Any value as text that is safe inside HTML, in elements and in quoted attributes."""
+    """Convert any value to text that is safe in HTML elements and quoted attributes."""
     return html.escape(plain(str(value)), quote=True)
 
 
@@ -54,7 +54,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def rate_text(examples_per_s: float) -> str:
-    """Examples a second, with as many digits as mean something.
+    """Examples per second, with about three significant digits.
 
     Example:
         >>> [rate_text(value) for value in (6123.4, 87.25, 0.5)]
@@ -68,7 +68,7 @@ def rate_text(examples_per_s: float) -> str:
 
 
 def percent_text(share: float | None) -> str:
-    """A share of 1 in percent, to three digits.
+    """A fraction in percent, with three significant digits.
 
     Example:
         >>> [percent_text(value) for value in (0.044776, 0.00012, 0.0, 1.0, None)]
@@ -95,7 +95,7 @@ def bytes_text(size_bytes: float) -> str:
 
 
 def duration_text(seconds: float | None) -> str:
-    """Seconds as a person says them.
+    """A duration in readable units.
 
     Example:
         >>> [duration_text(value) for value in (0.42, 7.04, 65, 3725, None)]
@@ -114,7 +114,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def ago_text(seconds: float) -> str:
-    """How long a worker has been silent; steady for the first seconds, so that nothing flickers.
+    """The time since a worker's last message; constant below 5 s to avoid flicker.
 
     Example:
         >>> [ago_text(value) for value in (0.3, 8.7, 130)]
@@ -124,7 +124,7 @@ def ago_text(seconds: float) -> str:
 
 
 def short_value(value: Any) -> str:
-    """A setting in a line.
+    """The value of a setting in one line.
 
     Example:
         >>> [short_value(value) for value in (None, True, 0.00100000005, [3, 3], {"kind": "x"})]

@@ -1,7 +1,7 @@
-"""The panel's texts as HTML, each a pure function of a status.
+"""Render the texts of the panel as HTML, as pure functions of a status.
 
-The live panel and the static copy that stays in the saved notebook are made of the same
-fragments. Color never stands alone: every state has an icon and a word.
+The live panel and its static copy in the saved notebook share these fragments. Every state has an
+icon and a word, so that color is never the only cue.
 """
 
 from collections.abc import Sequence
@@ -45,10 +45,9 @@ _WORKER_STATES = {
 
 
 def state_line(title: str, status: Status) -> str:
-    """Icon, word and sentence. No running numbers: a screen reader speaks each change."""
+    """Icon, word and message of the state; without numbers, as screen readers read changes."""
     icon, word = STATES.get(status.state, ("?", status.state))
-    # A failure's sentence stands in the error box below; here it would be read twice. So would
-    # a message that only repeats the state.
+    # Omit the message of a failure, which the error box shows, and one that repeats the state.
     says_more = status.state != "failed" and status.message.strip(". ").lower() != word.lower()
     message = status.message if says_more else ""
     return (
@@ -60,7 +59,7 @@ def state_line(title: str, status: Status) -> str:
 
 
 def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = None) -> str:
-    """Bars for epoch and round, and the figures a person looks at while waiting."""
+    """Progress bars of epoch and round, and the main figures."""
     has_ended = status.state in ENDED
     word, number = _round(status, sharing)
     validation = status.validation[-1].loss if status.validation else None
@@ -82,12 +81,12 @@ def progress(status: Status, mean_loss: float | None, sharing: Sharing | None = 
 
 
 def note(status: Status) -> str:
-    """What must be known to read the figures; empty: nothing."""
+    """The note on the figures, as HTML; empty if there is none."""
     return f'<p class="sparkwright-note">{escaped(status.note)}</p>' if status.note else ""
 
 
 def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, str]]:
-    """What gradient sharing adds: the minibatches done of all, owed ones too, and bytes sent."""
+    """Figures of gradient sharing: finished and planned minibatches, and bytes sent."""
     if sharing is None:
         return []
     done = count_text(sum(worker.steps for worker in status.workers))
@@ -99,14 +98,14 @@ def sharing_figures(status: Status, sharing: Sharing | None) -> list[tuple[str, 
 
 
 def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
-    """The best score so far, and how long ago that was; nothing without early stopping."""
+    """The best score and the epochs since then; empty without early stopping."""
     found = status.early_stopping
     if found is None or found.best_score is None:
         return []
     text = f"{short_number(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
     if found.without_improvement:
         limit = "" if found.patience is None else f" of {count_text(found.patience)}"
-        text += f", {count_text(found.without_improvement)}{limit} since without improvement"
+        text += f", no improvement since {count_text(found.without_improvement)}{limit}"
     return [(f"Best {found.monitor}", text)]
 
 
@@ -119,15 +118,15 @@ def result_figures(
     start_seconds: float | None = None,
     loss_name: str = "Loss",
 ) -> list[tuple[str, str]]:
-    """What came of a run as (label, value) pairs.
+    """The results of a run as (label, value) pairs.
 
     Args:
-        status: its last one.
-        loss: the training loss at its end.
-        sharing: what is known of gradient sharing.
-        seconds: how long it took; default None: as the status says.
-        start_seconds: until the first loss; default None: not shown.
-        loss_name: what the loss is called.
+        status: the last status of the run.
+        loss: the final training loss.
+        sharing: settings of gradient sharing; default None: no gradient sharing.
+        seconds: duration of the run; default None: that of the status.
+        start_seconds: seconds until the first loss; default None: not shown.
+        loss_name: label of the loss.
     """
     figures = [
         ("Epochs", f"{count_text(status.epoch)} of {count_text(status.epochs)}"),
@@ -150,7 +149,7 @@ def result_figures(
 
 
 def figure_list(figures: Sequence[tuple[str, str]]) -> str:
-    """Label and value pairs as a row that wraps."""
+    """Label and value pairs as a wrapping row."""
     items = "".join(
         f"<div><span>{escaped(label)}</span> <b>{escaped(value)}</b></div>"
         for label, value in figures
@@ -159,7 +158,7 @@ def figure_list(figures: Sequence[tuple[str, str]]) -> str:
 
 
 def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | None = None) -> str:
-    """The same in one line of plain text: for screen readers, terminals and saved notebooks.
+    """The progress in one line of plain text, for screen readers, terminals and notebooks.
 
     Example: `training; epoch 2 of 5; round 12 of 38; loss 0.2130; 6,120 examples/s; 12 s left`.
     """
@@ -187,7 +186,7 @@ def progress_text(status: Status, mean_loss: float | None, sharing: Sharing | No
 
 
 def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> str:
-    """One row a worker; nothing while none is known."""
+    """A table with one row per worker; empty without workers."""
     if not workers:
         return ""
     messages = [] if sharing is None else ["Threshold", "Sparsity", "Sent", "Staleness"]
@@ -199,15 +198,15 @@ def worker_table(workers: Sequence[Worker], sharing: Sharing | None = None) -> s
 
 
 def lost_workers(status: Status, sharing: Sharing | None = None) -> str:
-    """That workers are gone and what becomes of their work; nothing while all are there."""
+    """A warning that workers are lost; empty if none is lost."""
     lost = _lost(status)
     if not lost or status.state in ENDED:
         return ""
     several = " and " in lost
-    what = "Its replacement is awaited." if not several else "Their replacements are awaited."
+    what = "Waiting for replacements." if several else "Waiting for a replacement."
     if sharing is not None:
         whose = "Their minibatches are" if several else "Its minibatches are"
-        what += f" The others go on. {whose} owed and are trained once the data is back."
+        what += f" The other workers continue. {whose} trained once the data is back."
     return (
         '<div class="sparkwright-alert sparkwright-is-warning" role="status">'
         f'<strong><span aria-hidden="true">⚠</span> {escaped(lost.capitalize())} '
@@ -216,7 +215,7 @@ def lost_workers(status: Status, sharing: Sharing | None = None) -> str:
 
 
 def not_finite_banner(found: NotFinite | None) -> str:
-    """A warning that the loss became nan or infinite, or nothing."""
+    """A warning that the loss became nan or infinite; empty if `found` is None."""
     if found is None:
         return ""
     more = f" {count_text(found.count - 1)} more since." if found.count > 1 else ""
@@ -224,13 +223,13 @@ def not_finite_banner(found: NotFinite | None) -> str:
         '<div class="sparkwright-alert sparkwright-is-warning" role="alert">'
         '<strong><span aria-hidden="true">⚠</span> Warning: the loss is not finite.</strong> '
         f"Worker {found.worker} reported {loss_text(found.value)} at step "
-        f"{count_text(found.step)}.{more} The curve has a gap there. A lower learning rate or "
-        "gradient clipping often helps; look for nan in the data as well.</div>"
+        f"{count_text(found.step)}.{more} The curve has a gap there. Try a lower learning rate or "
+        "gradient clipping, and check the data for nan.</div>"
     )
 
 
 def failure(status: Status) -> str:
-    """Why the run failed: the sentence first, the worker's traceback folded; or nothing."""
+    """An error box with the worker's traceback in a fold; empty if the run has not failed."""
     if status.state != "failed":
         return ""
     return alert(
@@ -245,7 +244,7 @@ def failure(status: Status) -> str:
 def alert(
     what: str, sentence: str, details: str | None, details_title: str, *, where: str = ""
 ) -> str:
-    """An error box: what happened, one sentence, where in the user's code, the rest in a fold."""
+    """An error box: title, sentence, location in the user's code, and details in a fold."""
     fold = ""
     if where:
         fold = f'<div>In your code:</div><pre tabindex="0">{escaped(where)}</pre>'
@@ -266,7 +265,7 @@ def _time_left(status: Status) -> str:
 
 
 def epochs_done(status: Status) -> float:
-    """Finished epochs plus the part of the current one, so that the bar moves evenly."""
+    """Finished epochs plus the fraction of the current one."""
     if status.state == "done" and status.early_stopping is None:
         return status.epochs
     part = status.round / status.rounds if status.rounds else 0.0
@@ -274,10 +273,10 @@ def epochs_done(status: Status) -> float:
 
 
 def _round(status: Status, sharing: Sharing | None) -> tuple[str, int]:
-    """What one round is called, and which one it is."""
+    """The name and number of the current round."""
     if sharing is None:
         return "round", status.round
-    # A worker that helped another one has done more than its own.
+    # A worker that took over minibatches has done more than its own.
     return "minibatch", min(status.round, status.rounds or status.round)
 
 
@@ -303,8 +302,8 @@ def _bar(label: str, value: float, number: int, total: int) -> str:
 def _worker_row(worker: Worker, sharing: Sharing | None) -> list[object]:
     icon, word = _WORKER_STATES.get(worker.state, ("?", worker.state))
     if worker.state == "starting" and worker.restarts:
-        word = "starting again"
-    silent_by_right = worker.state in ("waiting", "done", "stopped")
+        word = "restarting"
+    is_idle = worker.state in ("waiting", "done", "stopped")
     return [
         worker.worker,
         Markup(f'<span aria-hidden="true">{icon}</span> {escaped(word)}'),
@@ -313,7 +312,7 @@ def _worker_row(worker: Worker, sharing: Sharing | None) -> list[object]:
         count_text(worker.steps),
         loss_text(worker.loss),
         *([] if sharing is None else _message_cells(worker)),
-        "—" if silent_by_right else ago_text(worker.last_heard_s),
+        "—" if is_idle else ago_text(worker.last_heard_s),
         count_text(worker.restarts),
         worker.device or "—",
         f"{worker.host}, process {worker.pid}" if worker.pid else worker.host,

@@ -1,4 +1,4 @@
-"""HistogramView: how weights, updates and activations of each layer change while a run goes on."""
+"""HistogramView: histograms of weights, updates and activations during a run."""
 
 import threading
 from typing import Any
@@ -14,7 +14,7 @@ from ._format import duration_text, escaped
 from ._ui import Dropdown, Part, row
 
 _LOOK_S = 1.0
-_REPORTED = 6  # names of weights, of updates and of activations in a report
+_REPORTED = 6  # histograms of each kind in a report
 _LABELS = {"weights": "Weights", "updates": "Updates", "activations": "Activations"}
 _NONE = (
     "No histograms yet. Start a run with `histograms=sw.Histograms()`, or take them now while it "
@@ -23,13 +23,13 @@ _NONE = (
 
 
 class HistogramView(Part):
-    """Histograms of a layer over time, the latest in front, and what they cost.
+    """Shows histograms of a layer over time, the latest in front, and their cost.
 
-    It follows `run`, of `network.start(…)`, until its end. *Take now* asks for histograms after the
-    next averaging.
+    The view follows `run`, the result of `network.start(…)`, until its end. *Take now* requests
+    histograms after the next averaging.
 
     Raises:
-        ConfigurationError: if `run` is no run.
+        ConfigurationError: if `run` is not a training run.
     """
 
     def __init__(self, run: Any) -> None:
@@ -37,11 +37,11 @@ class HistogramView(Part):
         if not isinstance(found, RunHistograms):
             raise ConfigurationError(
                 "`run` must be a training run. "
-                f"Received: a {type(run).__name__}. Give it what `network.start(…)` returned."
+                f"Received: run={type(run).__name__}. Pass the result of `network.start(…)`."
             )
         self._run, self._histograms = run, found
         self._shown: tuple[int, str, str] | None = None
-        self._lock = threading.RLock()  # the run's follower and the user choose
+        self._lock = threading.RLock()  # the thread and the user change the choices
         self._closing, self._offering = threading.Event(), False
         super().__init__("Histograms")
         self.what = Dropdown(description="Values", options=[])
@@ -61,12 +61,12 @@ class HistogramView(Part):
         self._thread.start()
 
     def take(self) -> None:
-        """Ask the run for histograms."""
+        """Request histograms from the run."""
         asked = self._run.request_histograms()
         self.say("" if asked else "No worker is training, so no histogram can be taken.")
 
     def refresh(self) -> None:
-        """Show what has been taken by now."""
+        """Show the latest histograms."""
         with self._lock:
             names = self._histograms.names
             self._offering = True
@@ -89,8 +89,8 @@ class HistogramView(Part):
         self._changed()
 
     def close(self) -> None:
-        """Let go of the run, and free the widgets."""
-        if hasattr(self, "_closing"):  # absent if it refused its argument
+        """Stop following the run, and close the widgets."""
+        if hasattr(self, "_closing"):  # absent if __init__ raised
             self._closing.set()
         super().close()
 
@@ -101,7 +101,7 @@ class HistogramView(Part):
     def _follow(self) -> None:
         is_over = False
         while not (is_over or self._closing.wait(_LOOK_S)):
-            is_over = bool(self._run.finished)  # what came before is shown by one more look
+            is_over = bool(self._run.finished)  # read before the last refresh
             self.guarded(self.refresh)()
 
     def _still(self) -> Block | None:
@@ -109,7 +109,7 @@ class HistogramView(Part):
 
 
 def histogram_blocks(run: Any) -> list[Block]:
-    """What a report shows of a run's histograms; nothing if none were taken."""
+    """Report blocks of a run's histograms; empty if none were taken."""
     found: Any = getattr(run, "histograms", None)
     if not isinstance(found, RunHistograms) or not found.count:
         return []
@@ -123,7 +123,7 @@ def histogram_blocks(run: Any) -> list[Block]:
 
 
 def cost_text(histograms: RunHistograms) -> str:
-    """How often histograms were taken, how long training waited, and what could not be taken."""
+    """The number of histograms, the time that training waited for them, and notes."""
     count, cost_s = histograms.count, histograms.cost_s
     times = "once" if count == 1 else f"{count:,} times"
     text = f"Taken {times}; training waited {duration_text(cost_s)} for that"
@@ -132,7 +132,7 @@ def cost_text(histograms: RunHistograms) -> str:
 
 
 def _offer(choice: Dropdown, options: list[tuple[str, str]]) -> None:
-    """Offer these, and keep what was chosen; else choose the first."""
+    """Set the options; keep the choice if possible, else choose the first option."""
     if list(choice.options) != options:
         before, values = choice.value, [value for _, value in options]
         choice.options = options

@@ -1,4 +1,4 @@
-"""Starts training runs, stops them, goes on from checkpoints, and shows the run live."""
+"""The panel that starts, stops and resumes training runs, and shows the run live."""
 
 import threading
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from sparkwright_widgets._ui import (
     row,
 )
 
-# The options of an experiment that are chosen here, beside `spark`.
+# Fields of `Experiment` that this panel edits, besides `spark`.
 RUN_OPTIONS = (
     "epochs",
     "validate",
@@ -42,12 +42,12 @@ _CHECKPOINT = Option(
     optional=True,
     none_text="none",
     label="URL of a checkpoint",
-    help="A checkpoint, or a folder of checkpoints: then the newest is used.",
+    help="A checkpoint, or a folder of checkpoints, whose newest one is used.",
 )
 Begin = Callable[["LaunchPanel", str | None], TrainingRun]
 
 
-class StoppedBeforeItBeganError(Exception):
+class StoppedBeforeStartError(Exception):
     """Stop was pressed while a run was starting."""
 
 
@@ -55,16 +55,16 @@ class LaunchPanel(Part):
     """Settings of Spark and of a run, Start, Stop, Resume, and the live panel of the run.
 
     Attributes:
-        run: the last run that was started; None before.
-        live: its live panel; None before.
+        run: the most recently started run; None before the first.
+        live: its live panel; None before the first run.
 
     Args:
-        network: a SparkNetwork to train; default None: `begin` says what to do.
-        data: what to train on.
+        network: a SparkNetwork to train; default None: use `begin`.
+        data: the training data.
         epochs: passes over the data; default 5.
-        validation: data for the loss after each epoch; default None.
-        begin: makes a run: called with this panel and the URL of a checkpoint (None: from the
-            start), on a thread of its own.
+        validation: data for the validation loss after each epoch; default None.
+        begin: starts a run; called on a background thread with this panel and the URL of a
+            checkpoint, or None to start from the beginning.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LaunchPanel(Part):
         self.live: LivePanel | None = None
         self._reason: str | None = None
         self._wanted: int | None = None  # workers of the training master
-        self._gate = threading.Lock()  # of two that start at once, one does
+        self._gate = threading.Lock()  # lets one of two concurrent starts win
         self._starting = self._stop_asked = False
         self._on_starting: list[Callable[[], None]] = []
         self._on_run: list[Callable[[TrainingRun], None]] = []
@@ -93,7 +93,7 @@ class LaunchPanel(Part):
         self.spark_form = ConfigurationForm(experiment.spark)
         self.spark_state = widgets.HTML()
         self.spark_fold = Fold("Spark", [self.spark_state, self.spark_form])
-        # Alone, the panel validates on the data that it was given.
+        # A panel with its own network validates on its own data.
         names = [name for name in RUN_OPTIONS if network is None or name != "validate_on"]
         self.run_form = ConfigurationForm(experiment, names=names)
         self.spark_form.on_change(lambda _path: self._edited())
@@ -119,7 +119,7 @@ class LaunchPanel(Part):
             disabled=True,
         )
         resume = Fold("Resume from a checkpoint", [self.resume_form, row(self.resume_button)])
-        # Alone, the panel trains the network that it was given: there is no other.
+        # A panel with its own network has no other weights to start from.
         self.weights_choice = Checkbox(value=False, description="Start from trained weights")
         self.weights_choice.layout.display = "none" if network is not None else None
         self.why = widgets.HTML()
@@ -138,11 +138,11 @@ class LaunchPanel(Part):
         self._show_state()
         self.set_spark(None if network is None else network.spark)
 
-    # --- what is chosen
+    # --- settings
 
     @property
     def experiment(self) -> Experiment:
-        """An experiment with the valid values of `RUN_OPTIONS` and `spark` chosen here."""
+        """An experiment with the valid values of `RUN_OPTIONS` and `spark`."""
         return replace(self.run_form.value, spark=self.spark_form.value)
 
     @experiment.setter
@@ -153,38 +153,38 @@ class LaunchPanel(Part):
 
     @property
     def resume(self) -> str | None:
-        """The URL of the checkpoint to go on from; None: none is given."""
+        """The URL of the checkpoint to resume from; None if it is not set."""
         return self.resume_form.values["resume"]
 
-    def set_validation(self, told: str) -> None:
-        """Show a note on the validation; empty: none."""
-        self.validation_note.value = _note(told)
+    def set_validation(self, note: str) -> None:
+        """Show a note on the validation; an empty string removes it."""
+        self.validation_note.value = _note(note)
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be started now, in one sentence; None: it can."""
+        """Why no run can be started, in one sentence; None if it can."""
         return self.spark_form.problem or self.run_form.problem or self._reason
 
     def set_ready(self, reason: str | None) -> None:
-        """Set why nothing can be started yet; None: it can."""
+        """Set why no run can be started yet; None if it can."""
         self._reason = reason
         self._show_state()
 
     def set_wanted(self, workers: int | None) -> None:
-        """Set how many workers the training master asks for; None: as many as there are."""
+        """Set the number of workers of the training master; None: all task slots."""
         self._wanted = workers
         self._compare_workers()
 
-    def set_weights(self, told: str | None) -> None:
-        """Offer to go on with the weights of a network; None: there is none yet."""
-        what = "trained weights (none yet)" if told is None else f"the weights of {told}"
+    def set_weights(self, source: str | None) -> None:
+        """Offer to start from the weights of the network `source`; None: there is none yet."""
+        what = "trained weights (none yet)" if source is None else f"the weights of {source}"
         self.weights_choice.description = f"Start from {what}"
-        self.weights_choice.disabled = told is None
-        if told is None:
+        self.weights_choice.disabled = source is None
+        if source is None:
             self.weights_choice.value = False
 
     def set_spark(self, spark: Any | None) -> None:
-        """Show the session that is used; None: it will be started with the settings."""
+        """Show the current Spark session; None: Start creates one with the settings."""
         if spark is None:
             text = "Spark is not running. Start launches it with these settings."
         else:
@@ -195,10 +195,10 @@ class LaunchPanel(Part):
         self.spark_fold.set_opened(self.spark_fold.opened and spark is None)
         self._compare_workers()
 
-    # --- acting
+    # --- actions
 
     def start(self, resume: str | None = None) -> None:
-        """Begin a run, from a checkpoint if `resume` is its URL, on a thread of its own."""
+        """Start a run on a background thread, from the checkpoint at the URL `resume` if set."""
         if self.problem is not None or not self._enter():
             self._show_state()
             return
@@ -212,14 +212,14 @@ class LaunchPanel(Part):
             self._leave()
 
     def start_now(self, resume: str | None = None) -> TrainingRun:
-        """Begin a run and return it; blocks until it has begun. For a notebook's cell.
+        """Start a run and return it; blocks until it has started. For use in a cell.
 
         Raises:
-            ConfigurationError: if nothing can be started now, or another run is in progress.
+            ConfigurationError: if there is a `problem`, or another run is in progress.
         """
         if self.problem is not None or not self._enter():
             raise ConfigurationError(
-                "there must be no problem and no other run in progress. Received: "
+                "a run starts only if there is no problem and no other run in progress. Received: "
                 f"{self.problem or 'a run in progress'}."
             )
         try:
@@ -230,7 +230,7 @@ class LaunchPanel(Part):
         return run
 
     def stop(self) -> None:
-        """End the run soon, keeping what was learned; one that starts ends when it begins."""
+        """Stop the run soon, keeping the trained weights; a starting run stops once started."""
         self._stop_asked = True
         if self.run is not None and not self.run.finished:
             self.run.stop()
@@ -238,12 +238,12 @@ class LaunchPanel(Part):
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is starting or going on."""
+        """Whether a run is starting or in progress."""
         return self._starting or (self.run is not None and not self.run.finished)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the run that goes on was asked to stop."""
+        """Whether the current run is stopping."""
         return self.is_running and self._stop_asked
 
     @property
@@ -252,24 +252,24 @@ class LaunchPanel(Part):
         return self._starting
 
     def check_not_stopped(self) -> None:
-        """Raise StoppedBeforeItBeganError if Stop was pressed while the run starts."""
+        """Raise StoppedBeforeStartError if Stop was pressed during the start."""
         if self._stop_asked:
-            raise StoppedBeforeItBeganError("Stopped before the run started.")
+            raise StoppedBeforeStartError("Stopped before the run started.")
 
     def on_starting(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` when a run begins to start, and when that is over."""
+        """Call `callback()` when the start of a run begins and when it is over."""
         self._on_starting.append(callback)
 
     def on_run(self, callback: Callable[[TrainingRun], None]) -> None:
-        """Call `callback(run)` when a run has begun."""
+        """Call `callback(run)` when a run has started."""
         self._on_run.append(callback)
 
     def on_end(self, callback: Callable[[TrainingRun], None]) -> None:
-        """Call `callback(run)` when a run is over, however it ended."""
+        """Call `callback(run)` when a run has ended, with success or failure."""
         self._on_end.append(callback)
 
     def close(self) -> None:
-        """Free the widgets; a run that goes on is not affected."""
+        """Close the widgets; a current run continues."""
         for listeners in (self._on_starting, self._on_run, self._on_end):
             listeners.clear()
         super().close()
@@ -279,8 +279,8 @@ class LaunchPanel(Part):
     def _begin_given(self, _panel: "LaunchPanel", resume: str | None) -> TrainingRun:
         if self._network is None or self._data is None:
             raise ValueError(
-                "there must be something to train. Received: network="
-                f"{self._network!r}, data={self._data!r}. Give LaunchPanel both."
+                "LaunchPanel needs a network and data. Received: network="
+                f"{self._network!r}, data={self._data!r}. Pass both."
             )
         chosen = self.experiment
         return self._network.start(
@@ -298,7 +298,7 @@ class LaunchPanel(Part):
         if self._stop_asked:
             run.stop()
         before, self.run = self.place.children, run
-        # One Stop in view is enough; this panel's also works while a run is starting.
+        # This panel has a Stop button, which also works while a run is starting.
         self.live = live = LivePanel(run, has_stop=False)
         shown: list[widgets.Widget] = [live]
         if hasattr(run, "histograms"):
@@ -310,7 +310,7 @@ class LaunchPanel(Part):
         live.on_refresh(lambda: self._look(run))
 
     def _enter(self) -> bool:
-        """Whether a run may begin now; if so, no other may until `_leave`."""
+        """Return whether a run may start now; if so, block other runs until `_leave`."""
         with self._gate:
             if self.is_running:
                 return False
@@ -325,21 +325,21 @@ class LaunchPanel(Part):
         self._call(self._on_starting)
 
     def show_error(self, error: BaseException) -> None:
-        """Show what went wrong; that Stop did what it should is no error."""
-        if isinstance(error, StoppedBeforeItBeganError):
+        """Show an error, or a status line if Stop was pressed."""
+        if isinstance(error, StoppedBeforeStartError):
             self.say(str(error))
         else:
             super().show_error(error)
 
     def _look(self, run: TrainingRun) -> None:
-        """Called by the live panel about once a minute, and when the run has ended."""
+        """Handle a refresh of the live panel, about once a minute and when the run has ended."""
         if not run.finished:
             return
         self._show_state()
         self._call(self._on_end, run)
 
     def _call(self, callbacks: list[Callable[..., None]], *arguments: Any) -> None:
-        """Each is called, whatever another one raises: the run goes on in any case."""
+        """Call each callback; show exceptions, which must not affect the run."""
         for callback in list(callbacks):
             try:
                 callback(*arguments)
@@ -347,13 +347,13 @@ class LaunchPanel(Part):
                 self.show_error(error)
 
     def _compare_workers(self) -> None:
-        """Show at the number of executors that they are too few for the training master."""
+        """Show an error at the number of executors if they are too few for the master."""
         settings, wanted = self.spark_form.value, self._wanted or 0
         slots = settings.workers * settings.cores_per_worker
         is_known = not (settings.master or "").startswith("local")
         sentence = (
-            f"The training master asks for {count_text(wanted)} workers, which need a task slot "
-            f"each. Received: {count_text(slots)} slots. Use more executors, or fewer workers."
+            f"The training master needs {count_text(wanted)} workers, one task slot each. "
+            f"Received: {count_text(slots)} slots. Use more executors, or fewer workers."
         )
         is_short = is_known and self.spark_form.layout.display is None and wanted > slots
         if self.spark_form.valid is not None:

@@ -1,10 +1,10 @@
-"""Lines of a chart, each with a bounded number of points that look the same. Pure.
+"""Lines of a chart with a bounded number of points and the same appearance. Pure.
 
-A point is three float32: which line, x, y. Kept at full resolution are the newest points of a
-line; the older they are, the coarser. `static/curve.mjs` keeps and thins them by the same rules.
+A point is three float32: line, x, y. The newest points of a line have full resolution; older
+points are coarser. `static/curve.mjs` thins by the same rules.
 
-A line chart looks the same when each pixel column keeps its first, lowest, highest and last
-point, in order. Points are (n, 2) arrays of x and y; a y that is not finite is a gap and stays one.
+A line chart looks the same if each pixel column keeps its first, lowest, highest and last point,
+in order. Points are (n, 2) arrays of x and y; a y that is not finite is a gap and is kept.
 
 References:
     U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014.
@@ -20,7 +20,7 @@ Points = NDArray[np.floating]
 
 
 class Lines:
-    """What has been drawn so far, by the number of the line."""
+    """The points of each line, by the number of the line."""
 
     def __init__(self) -> None:
         self._lines: dict[int, FloatPoints] = {}  # each (n, 2) of x, y
@@ -28,7 +28,7 @@ class Lines:
     def add(
         self, lines: NDArray[np.generic], x: NDArray[np.generic], y: NDArray[np.generic]
     ) -> FloatPoints:
-        """Add points; returns them, (n, 3) float32."""
+        """Add points and return them, (n, 3) float32."""
         with np.errstate(over="ignore"):  # a value beyond float32 is drawn as infinite: a gap
             points = np.stack([lines, x, y], axis=1).astype(np.float32)
         for line in np.unique(lines):
@@ -43,17 +43,17 @@ class Lines:
         return self._lines[line]
 
     def order(self) -> list[int]:
-        """Numbers of the lines: workers first, then the special ones."""
+        """Numbers of the lines: workers first, then the special lines."""
         return sorted(self._lines, key=lambda line: (line < 0, abs(line)))
 
     def points(self) -> FloatPoints:
-        """Everything that is kept, (n, 3) float32, line by line."""
+        """All kept points, (n, 3) float32, line by line."""
         parts = [np.insert(self._lines[line], 0, np.float32(line), axis=1) for line in self.order()]
         return np.concatenate([np.empty((0, 3), np.float32), *parts])
 
 
 def _extended(old: FloatPoints, new: FloatPoints) -> FloatPoints:
-    """Both, (n, 2) with n < POINTS_PER_LINE: the older half is thinned out as often as needed."""
+    """Concatenate, thinning the older half until there are less than POINTS_PER_LINE points."""
     points = np.concatenate([old, new])
     while len(points) >= POINTS_PER_LINE:
         half = len(points) // 2
@@ -64,8 +64,8 @@ def _extended(old: FloatPoints, new: FloatPoints) -> FloatPoints:
 def halved(points: Points) -> Points:
     """Keep the lowest and the highest of every four consecutive points, in their order.
 
-    A group with a gap keeps the gap and its highest finite point. Up to three points at the end
-    that fill no group are kept as they are.
+    A group with a gap keeps the gap and its highest finite point. An incomplete last group is
+    kept unchanged.
 
     Args:
         points: (n, 2).
@@ -92,11 +92,11 @@ def per_column(points: Points, *, columns: int) -> Points:
     """Keep at most four points of each of `columns` equal spans of x, in their order.
 
     Args:
-        points: (n, 2); x may run backwards (a worker that starts again).
-        columns: how many pixel columns the picture has, at least 1.
+        points: (n, 2); x may decrease (after a worker has restarted).
+        columns: number of pixel columns, at least 1.
 
     Returns:
-        (m, 2) with m ≤ n; equal to `points` where nothing can be left out.
+        (m, 2) with m ≤ n.
 
     Raises:
         ValueError: if `columns` is less than 1.
@@ -108,7 +108,7 @@ def per_column(points: Points, *, columns: int) -> Points:
     x, y = points[:, 0], points[:, 1]
     span = float(np.ptp(x)) or 1.0
     column = np.minimum((x - x.min()) / span * columns, columns - 1).astype(np.int64)
-    column[~np.isfinite(y)] = -1  # a gap is a run of its own, drawn as nothing
+    column[~np.isfinite(y)] = -1  # a gap is a separate span
     edges = np.flatnonzero(np.diff(column)) + 1
     kept: list[int] = []
     for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(points)], strict=True):

@@ -1,8 +1,8 @@
-"""A widget that follows runs: a chart, texts around it, and a thread of its own.
+"""A widget that follows runs: a chart with texts, updated by a background thread.
 
-It is one AnyWidget without widgets inside, so that it runs wherever AnyWidget does. Points never
-travel in a synced trait, which would send all of them every time; see `_loss_feed` for the messages
-and `static/live_chart.mjs` for the page.
+It is one AnyWidget without child widgets, so it runs wherever AnyWidget does. Points are sent as
+messages, because a synced trait would send all of them each time; see `_loss_feed` for the
+messages and `static/live_chart.mjs` for the page.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import anywidget
 import traitlets
 
 from . import _fragments as fragments
-from ._any_page import HeardFromAnyPage
+from ._any_page import AnyPageWidget
 from ._assets import asset, joined_module
 from ._block import Block
 from ._loss_feed import Message, PointFeed
@@ -27,7 +27,7 @@ Feed = TypeVar("Feed", bound=PointFeed)
 
 _logger = logging.getLogger(__name__)
 _FAILURES_ALLOWED = 10
-_HEARTBEAT_S = 1.0  # the page takes four silent seconds as the kernel's end
+_HEARTBEAT_S = 1.0  # after four silent seconds, the page reports a lost kernel
 MODULES = tuple(
     f"{name}.mjs" for name in ("curve", "axes", "drawing", "reading", "chart", "live_chart")
 )
@@ -38,29 +38,29 @@ def choices(quantities: Sequence[tuple[int, Quantity]]) -> list[dict[str, Any]]:
     return [{"number": number, **asdict(quantity)} for number, quantity in quantities]
 
 
-class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
-    """Calls `_look` a few times a second until it returns True, and draws what `feed` holds.
+class LiveChart(AnyPageWidget, anywidget.AnyWidget, Generic[Feed]):
+    """Calls `_look` a few times a second until it returns True, and draws the points of `feed`.
 
-    Errors are shown in the page: a notebook would otherwise hide them in a log. While the thread
-    runs, the page gets a heartbeat each second, whatever `_look` or a cell is doing.
+    Errors are shown in the page, because a notebook hides them in a log. While the thread runs,
+    the page receives a heartbeat each second, even if `_look` or a cell blocks.
 
     Attributes:
-        texts: HTML by the name of its place; the page knows the places and their order.
+        texts: HTML by position name; the page defines the positions and their order.
         has_ended: whether all runs have ended and the page shows their final state.
         stop_word: the text of the Stop button; "" for no button. It is enabled if "Stop".
-        log_scale: set in the page, as `quantity` (0: the loss), `x_axis` ("step", "epoch" or
-            "time"), `smoothing` (from 0 to below 1) and `each_worker` (else they have a band).
-        epochs_done: completed epochs, with the completed part of the current one.
-        line_names: names of the lines where these are runs; default none: they are workers.
+        log_scale: set in the page, like `quantity` (0: the loss), `x_axis` ("step", "epoch" or
+            "time"), `smoothing` (from 0 to below 1) and `each_worker` (False: draw a band).
+        epochs_done: completed epochs, including the fraction of the current one.
+        line_names: names of the lines if the lines are runs; default none: they are workers.
         summary: one line that describes the curve, for screen readers.
     """
 
-    # Texts, not paths: a path would be watched for changes, and the watching keeps every
-    # instance alive for ever (anywidget issue 929).
+    # Text, not paths: anywidget watches paths for changes, which keeps every instance alive
+    # (anywidget issue 929).
     _esm = joined_module(*MODULES)
     _css = asset("panel.css")
 
-    # No echo: the value that a browser sent need not be sent back to it.
+    # No echo: values set in the browser are not sent back to it.
     texts = traitlets.Dict(value_trait=traitlets.Unicode()).tag(sync=True, echo_update=False)
     has_ended = traitlets.Bool(False).tag(sync=True, echo_update=False)
     stop_word = traitlets.Unicode("").tag(sync=True, echo_update=False)
@@ -82,8 +82,8 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         self._closing, self._is_quiet = threading.Event(), threading.Event()
         self._has_looked = threading.Event()
         self._lock = threading.RLock()  # held while texts or lists of callbacks change
-        # Held while a message is made and sent, so that messages leave in the order in which
-        # they count points, whichever threads they come from.
+        # Held while a message is created and sent, so that messages of all threads are sent in
+        # the order of their points.
         self._feed_lock = threading.Lock()
         super().__init__(**{"quantities": choices([(0, LOSS)]), **traits})
         self.on_msg(self._receive)
@@ -91,25 +91,25 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     # --- the chart, from any thread
 
     def update(self, change: Callable[[Feed], None]) -> None:
-        """Change the feed and send the page what is new."""
+        """Change the feed and send the new points to the page."""
         with self._feed_lock:
             change(self.feed)
-            self._tell(self.feed.append())
+            self._send_all(self.feed.append())
             quantities = self.feed.quantities()
         self.quantities = choices(quantities)
 
     def read(self, question: Callable[[Feed], Any]) -> Any:
-        """Ask the feed something while no thread changes it."""
+        """Return `question(feed)`, while no thread changes the feed."""
         with self._feed_lock:
             return question(self.feed)
 
     def show_texts(self, **texts: str) -> None:
-        """Change the HTML of some places."""
+        """Change the HTML at some positions."""
         with self._lock:
             self.texts = {**self.texts, **texts}
 
     def _bundle_with(self, copy: Block) -> dict[str, Any]:
-        """The live view, and a copy that a saved notebook keeps."""
+        """The MIME bundle of the live view and of a static copy for saved notebooks."""
         bundle: Any = anywidget.AnyWidget._repr_mimebundle_(self) or ({}, {})
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         return {**data, **copy.mimebundle()}
@@ -117,13 +117,13 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
     # --- the thread
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the end of all runs is shown; False if that took longer than allowed."""
+        """Wait until the end of all runs is shown; return False on timeout."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """End the thread and free the widget here and in the browser."""
-        closing = getattr(self, "_closing", None)  # absent if __init__ did not get that far
+        """Stop the thread and close the widget in the kernel and the browser."""
+        closing = getattr(self, "_closing", None)  # absent if __init__ failed early
         if closing is not None:
             closing.set()
         layout = self.layout
@@ -131,16 +131,16 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         layout.close()
 
     def _start(self, *, name: str) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._follow, name=name, daemon=True)
         self._thread.start()
 
     def _look(self) -> bool:
-        """Take what is new; True when all has ended and all of it was taken."""
+        """Show what is new; return True when all runs have ended and are shown completely."""
         raise NotImplementedError
 
     def _end(self) -> None:
-        """Called by the thread when it ends."""
+        """Run at the end of the thread."""
         self.has_ended = True
 
     def _follow(self) -> None:
@@ -154,10 +154,10 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
                 failures = 0
             except Exception as error:
                 failures += 1
-                self._show_problem(error, gives_up=failures >= _FAILURES_ALLOWED)
+                self._show_problem(error, is_last=failures >= _FAILURES_ALLOWED)
             finally:
                 self._has_looked.set()
-            # After a failure more slowly: the same will probably fail again.
+            # Slow down after a failure, which will probably repeat.
             self._closing.wait(self._every_s if failures == 0 else 10 * self._every_s)
         try:
             self._end()
@@ -166,16 +166,16 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
             heartbeat.join()
 
     def _beat(self) -> None:
-        """On a thread of its own: a look can take seconds, when it draws what the file keeps."""
+        """Send heartbeats on a separate thread: a look that draws static output takes seconds."""
         while not self._is_quiet.wait(_HEARTBEAT_S):
             with contextlib.suppress(Exception):  # the widget may be closed meanwhile
                 self.send({"kind": "alive"})
 
-    def _show_problem(self, error: Exception, *, gives_up: bool = False) -> None:
-        title = f"The {self._what} had a problem."
+    def _show_problem(self, error: Exception, *, is_last: bool = False) -> None:
+        title = f"The {self._what} failed to update."
         _logger.warning(title, exc_info=error)
         sentence = f"{type(error).__name__}: {error} The training is not affected."
-        if gives_up:
+        if is_last:
             sentence += f" The {self._what} has stopped updating; display it again to retry."
         details = "".join(traceback.format_exception(error))
         self.show_texts(problem=fragments.alert(title, sentence, details, "Traceback"))
@@ -186,13 +186,13 @@ class LiveChart(HeardFromAnyPage, anywidget.AnyWidget, Generic[Feed]):
         kind = content.get("kind") if isinstance(content, dict) else None
         if kind == "hello":
             with self._feed_lock:
-                self._tell(self.feed.hello())
+                self._send_all(self.feed.hello())
         elif kind == "stop":
             self._stop()
 
     def _stop(self) -> None:
-        """Stop was pressed."""
+        """Handle a press of Stop."""
 
-    def _tell(self, messages: Sequence[Message]) -> None:
+    def _send_all(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.send(message.content, [message.points])

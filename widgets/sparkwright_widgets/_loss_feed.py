@@ -1,16 +1,13 @@
-"""Python's half of the conversation with the chart, without any input or output. Pure.
+"""The kernel's side of the message protocol of the chart. Pure.
 
-The browser says hello (when it first shows the chart, after a reload, or when it noticed a gap)
-and gets a snapshot of everything; after that it gets what is new. Messages count every point
-ever made: `count` is how many a snapshot stands for, `start` how many came before an append.
-A browser that finds `start` different from what it knows says hello again.
+The browser sends "hello" when it first shows the chart, after a reload, or after it detects a gap.
+The reply is a snapshot of all points; later messages append new points. `count` is the number of
+points that a snapshot represents, `start` the number of points before an append. If `start`
+differs from the browser's count, the browser sends "hello" again.
 
-No message is longer than about a megabyte, because notebooks refuse long ones: a snapshot comes
-in `parts`, of which `part` counts from 0, and what is new in several appends.
-
-Messages of other kinds may pass between the same two: the page passes over those it does not know.
-
-Nobody listening, nothing to send: before the first hello points are only kept in the curve.
+Messages have at most about one megabyte, because notebooks reject longer ones. A snapshot has
+several `parts`, where `part` counts from 0, and new points may be split into several appends.
+The page ignores unknown kinds of messages. Before the first "hello", nothing is sent.
 """
 
 from collections.abc import Sequence
@@ -36,16 +33,16 @@ _OTHER = -(2**31)  # no line
 
 
 class Message(NamedTuple):
-    """What goes to the browser: a small dictionary, and points as little-endian float32."""
+    """A message to the browser: a small dictionary, and points as little-endian float32."""
 
     content: dict[str, str | int]
     points: bytes  # (n, 3) float32: line, x, y
 
 
 class PointFeed:
-    """What the browser has to be told of points; a subclass keeps them.
+    """Creates messages with points for the browser; a subclass stores the points.
 
-    `_add` takes what is new; `_kept` gives everything that is kept.
+    `_add` queues new points; `_kept` returns all stored points.
     """
 
     def __init__(self) -> None:
@@ -55,7 +52,7 @@ class PointFeed:
         self._has_restarted = False  # since the last message
 
     def hello(self) -> list[Message]:
-        """The answer to a browser's hello: a snapshot that includes what was not yet sent."""
+        """The reply to "hello": a snapshot that includes unsent points."""
         self._is_heard = True
         self._has_restarted = False
         self._unsent.clear()
@@ -67,7 +64,7 @@ class PointFeed:
         ]
 
     def append(self) -> list[Message]:
-        """What has come since the last message; after a restart a snapshot."""
+        """Messages with the points since the last message; after a restart, a snapshot."""
         if self._has_restarted and self._is_heard:
             return self.hello()
         points = np.concatenate([np.empty((0, 3), np.float32), *self._unsent])
@@ -79,7 +76,7 @@ class PointFeed:
         ]
 
     def quantities(self) -> list[tuple[int, Quantity]]:
-        """Number and description of what has lines, the loss first, whether it has any or not."""
+        """Number and description of the loss, and of each other quantity with points."""
         raise NotImplementedError
 
     def _kept(self) -> FloatPoints:
@@ -208,7 +205,7 @@ class ComparisonFeed(PointFeed):
         for line in np.unique(points[:, 0]):
             x, y = points[points[:, 0] == line, 1:].T
             number = int(line) + run
-            # A worker that reports late must not turn the line back.
+            # Late reports of a worker must not move the line backwards.
             x = np.maximum.accumulate(np.append(reached.get(number, 0.0), x))[1:]
             reached[number] = float(x[-1])
             self._add(self._runs[run].lines.add(np.full(len(x), number), x, y))
@@ -225,7 +222,7 @@ class _Compared:
 
 
 def _as_one_worker(rows: Rows, workers: int) -> Rows:
-    """All workers' rows by time, as if one worker had told of them."""
+    """The rows of all workers sorted by time, as rows of one worker."""
     if "time_s" not in rows:
         return rows
     order = np.argsort(rows["time_s"], kind="stable")

@@ -1,8 +1,8 @@
-"""Executes a notebook from top to bottom, telling a reader at a terminal how it goes.
+"""Execute a notebook and print its progress.
 
-The kernel runs on this very interpreter, whatever kernels are installed, in the notebook's own
-folder. No kernel outlives this module: Ctrl-C first interrupts the running cell (so that a
-training run stops and frees its executors), a second one, or ten seconds, ends the kernel.
+The kernel uses the current interpreter and runs in the notebook's folder. The first Ctrl-C
+interrupts the running cell, so that a training run stops and releases its executors. A second
+Ctrl-C, or ten seconds, ends the kernel.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _SETTLE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotebookFailure:
-    """Why a notebook did not reach its end.
+    """Why a notebook failed.
 
     Attributes:
         cell: position of the cell among the code cells, from 1; 0 if none had started.
@@ -52,7 +52,7 @@ class NotebookFailure:
         reason: one line.
         details: the last lines of the traceback, or of what the kernel's process wrote, without
             terminal colors; may be empty.
-        was_interrupted: whether a person (or a signal) ended it.
+        was_interrupted: whether the user or a signal interrupted it.
     """
 
     cell: int
@@ -69,13 +69,13 @@ def run_notebook(
     timeout_s: float | None,
     say: Callable[[str], None],
 ) -> NotebookFailure | None:
-    """Execute `notebook` in place; its outputs are there even if it fails.
+    """Execute `notebook` in place; outputs are kept even if it fails.
 
     Args:
         notebook: the notebook, modified.
         folder: working directory of the kernel.
         timeout_s: limit for each cell; None for no limit.
-        say: takes one line of progress at a time.
+        say: called with one line of progress at a time.
 
     Returns:
         None if every cell ran, else the reason why not.
@@ -91,14 +91,14 @@ async def _run(
     say: Callable[[str], None],
 ) -> NotebookFailure | None:
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as private:
-        # Sockets in a folder of this user's rather than TCP ports: nobody else can connect.
+        # Sockets in a private folder instead of TCP ports, so that other users cannot connect.
         manager = AsyncKernelManager(
             kernel_spec_manager=_ThisInterpreter(),
             connection_file=f"{private}/kernel.json",
             transport="ipc",
             ip=f"{private}/socket",
         )
-        client = _TalkingClient(notebook, manager, timeout_s=timeout_s, say=say)
+        client = _ReportingClient(notebook, manager, timeout_s=timeout_s, say=say)
         # What the kernel's process and its children (Spark's JVM) write outside of cells.
         log = Path(private) / "kernel.log"
         with log.open("wb") as stream:
@@ -110,7 +110,7 @@ async def _run(
 
 
 async def _run_on(
-    client: "_TalkingClient", manager: AsyncKernelManager, **process: Any
+    client: "_ReportingClient", manager: AsyncKernelManager, **process: Any
 ) -> NotebookFailure | None:
     task = asyncio.ensure_future(_start_and_execute(client, manager, **process))
     interruption = _Interruption(manager, task)
@@ -131,7 +131,7 @@ async def _run_on(
 
 
 async def _start_and_execute(
-    client: "_TalkingClient", manager: AsyncKernelManager, **process: Any
+    client: "_ReportingClient", manager: AsyncKernelManager, **process: Any
 ) -> None:
     await manager.start_kernel(**process)
     channels = manager.client()
@@ -149,7 +149,7 @@ async def _start_and_execute(
 
 
 async def _end_kernel(manager: AsyncKernelManager) -> None:
-    """Shut the kernel down; kill it if it does not go by itself."""
+    """Shut the kernel down, or kill it if that fails."""
     if manager.has_kernel:
         await manager.shutdown_kernel(now=not await manager.is_alive())
     await ensure_async(manager.cleanup_resources())
@@ -198,8 +198,8 @@ class _Interruption:
         self._task.cancel()
 
 
-class _TalkingClient(NotebookClient):
-    """Says which cell runs, passes on what it prints, and how far a training run has come."""
+class _ReportingClient(NotebookClient):
+    """Prints the running cell, its output, and the progress of training runs."""
 
     def __init__(
         self,

@@ -178,5 +178,5 @@ def _failure_box(failure: NotebookFailure) -> str:
     details = f"<pre>{escaped(failure.details)}</pre>" if failure.details else ""
     return (
         '<section class="failure" role="alert"><strong>This report is incomplete.</strong> '
-        f"Code cell {failure.cell} did not succeed: {escaped(failure.reason)}.{details}</section>\n"
+        f"Code cell {failure.cell} failed: {escaped(failure.reason)}.{details}</section>\n"
     )

@@ -1,6 +1,6 @@
 """The live panel of a training run: progress, loss curve, workers, and the Stop button.
 
-Callbacks may arrive on any thread (ipykernel decides) and return at once.
+Callbacks may arrive on any thread (ipykernel decides) and must return immediately.
 """
 
 import time
@@ -19,8 +19,8 @@ _SUMMARY_EVERY_S = 2.0
 _FIRST_LOOK_S = 2.0  # what a copy waits for at most
 _REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder's ten idle minutes
 
-_STOP_ROUND = "End the run after the current round and keep the averaged network"
-_STOP_SHARING = "End the run soon: the workers average their networks, and that is kept"
+_STOP_ROUND = "Stop after the current round and keep the averaged network"
+_STOP_SHARING = "Stop soon; the workers average their networks, and the average is kept"
 
 
 class LivePanel(LiveChart[LossFeed]):
@@ -65,7 +65,7 @@ class LivePanel(LiveChart[LossFeed]):
         callback()
 
     def still(self) -> Still:
-        """What the panel shows now, to be kept; right after it was made, of its first look."""
+        """A static copy of the panel; waits for the first update if needed."""
         self._has_looked.wait(_FIRST_LOOK_S)
         lines, others, quantities, mean_loss, not_finite = self.read(
             lambda feed: (
@@ -94,11 +94,11 @@ class LivePanel(LiveChart[LossFeed]):
     # --- the panel's thread
 
     def _look(self) -> bool:
-        """Take what is new from the run; True when it has ended and all of it was taken."""
+        """Show new data of the run; return True when it has ended and is shown completely."""
         run = self._run
         if run is None:
             return True
-        has_ended = run.finished  # asked first: what came before it is then in the log
+        has_ended = run.finished  # read before the log, so that the log is then complete
         status = run.status
         # A run that restarts from its first step clears its history.
         has_restarted = len(run.log) < self._next_row

@@ -1,4 +1,4 @@
-"""How the examples lie in partitions, as a table with bars."""
+"""The distribution of examples over partitions, as a table with bars."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ._table import Markup
 
 
 def partition_table(counts: Sequence[int], *, caption: str = "Examples in each partition") -> Block:
-    """Show how evenly data is spread: one bar a partition, and the skew in a sentence.
+    """Show the distribution of examples over partitions: one bar each, and the skew.
 
     Args:
         counts: examples in each partition, in order.
@@ -44,7 +44,7 @@ def _verdict(counts: Sequence[int]) -> str:
     if total == 0:
         return f"{sentence}: all are empty."
     empty = sum(count == 0 for count in counts)
-    idle = f"; {empty} empty, whose workers have nothing to do" if empty else ""
+    idle = f"; {empty} empty, whose workers are idle" if empty else ""
     return f"{sentence}; the largest holds {max(counts) / mean:.2f} times the mean{idle}."
 
 

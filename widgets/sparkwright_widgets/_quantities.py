@@ -1,4 +1,4 @@
-"""What the chart can show beside the loss: columns of the log, and how each is drawn. Pure.
+"""Quantities of the chart besides the loss: columns of the log, and how each is drawn. Pure.
 
 The numbers are those of the chart's choice: 0 is the loss. Lines of the loss have the numbers of
 their workers; those of quantity n begin at n * LINES_APART. All of them are exact as float32.
@@ -51,9 +51,9 @@ QUANTITIES = (
         label="update to parameters (ratio)",
         log=True,
         band=Band(low=1e-4, target=1e-3, high=1e-2, label="usually healthy"),
-        note="How far a minibatch moves the parameters, beside their size. Rule of thumb: about "
-        "0.001, and between 0.0001 and 0.01. Far above, lower the learning rate; far below, raise "
-        "it. The rule comes from the notes of Stanford's course CS231n.",
+        note="Norm of a minibatch's update over the norm of the parameters. Rule of thumb: about "
+        "0.001, between 0.0001 and 0.01. Far above, lower the learning rate; far below, raise it. "
+        "Source: notes of Stanford's course CS231n.",
     ),
     Quantity(column="examples_per_s", label="throughput (examples/s)"),
     Quantity(column="threshold", label="threshold"),
@@ -65,16 +65,16 @@ QUANTITIES = (
         column="processor",
         label="processor (% of its cores)",
         factor=100.0,
-        note="Processor time of each worker's process, as a share of the time that its cores had, "
-        "about once in 2 s. Low values: the worker waits, for data or for slower workers.",
+        note="CPU use of each worker's process, as a percentage of its cores, about every 2 s. "
+        "Low values mean that the worker waits for data or for slower workers.",
     ),
     Quantity(
         column="memory_bytes",
         label="memory (MiB)",
         factor=1 / 2**20,
         takes="last",
-        note="Resident memory of each worker's process, with those pages of its data's files that "
-        "are in memory.",
+        note="Resident memory of each worker's process, including memory-mapped pages of its data "
+        "files.",
     ),
     Quantity(column="gpu", label="GPU (% of the time)", factor=100.0),
     Quantity(column="gpu_memory_bytes", label="GPU memory (MiB)", factor=1 / 2**20, takes="last"),

@@ -1,4 +1,4 @@
-"""The command behind `python -m sparkwright_widgets.report`: a notebook in, a report out."""
+"""The command `python -m sparkwright_widgets.report`: execute a notebook, write a report."""
 
 import argparse
 import json
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Execute a notebook and write its report.
 
     Returns:
-        The exit status: 0 if every cell ran, 1 if one failed or the PDF could not be printed, 2 if
-        something was asked for that cannot be meant, 130 if it was interrupted.
+        The exit status: 0 on success, 1 if a cell failed or the PDF could not be printed, 2 if an
+        argument is invalid, 130 if the command was interrupted.
     """
     options = _parser().parse_args(arguments)
     output: Path = options.output or Path("reports") / f"{options.notebook.stem}.html"
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parameters = parameters_of(options.parameters)
         notebook = _notebook(options, parameters)
         if options.pdf:
-            find_chromium()  # before hours of training rather than after them
+            find_chromium()  # fail before the training rather than after it
     except ConfigurationError as error:
         _say(str(error))
         return _REFUSED
@@ -76,13 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write_notebook(notebook, executed)
         places.append(("notebook", executed))
     for address in outside_resources(html):
-        _say(f"The report leaves out what it would have to fetch: {address}.")
+        _say(f"The report omits an external resource: {address}.")
     if failure:
-        _tell_failure(failure)
+        _print_failure(failure)
     is_printed = not options.pdf or _print(html, output.with_suffix(".pdf"), places)
     results = options.results or output.with_suffix(".json")
     _say(f"Finished after {duration_text(time.monotonic() - began_s)}.")
-    _tell_places(places, results=results, newer_than_s=made_at.timestamp())
+    _print_paths(places, results=results, newer_than_s=made_at.timestamp())
     if failure is not None:
         return _INTERRUPTED if failure.was_interrupted else 1
     return 0 if is_printed else 1
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     add("notebook", type=Path, help="the notebook; it is not modified")
     add("-o", "--output", type=Path, help="default: reports/NAME.html; NAME.pdf implies --pdf")
     add("--pdf", action="store_true", help="print it as a PDF as well; needs Chromium")
-    add("--as-executed", action="store_true", help="take the outputs that are there; run nothing")
+    add("--as-executed", action="store_true", help="use the saved outputs; run nothing")
     add(
         *("-p", "--parameter"),
         dest="parameters",
@@ -114,36 +114,36 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _notebook(options: argparse.Namespace, parameters: dict[str, Any]) -> NotebookNode:
-    """The notebook that is asked for."""
+    """Read the notebook and apply the parameters."""
     path: Path = options.notebook
     if not path.is_file():
         raise ConfigurationError(f"There is no notebook at this path. Received: {path}.")
     try:
         notebook = nbformat.read(path, as_version=4)
     except (ValueError, nbformat.ValidationError) as error:
-        raise ConfigurationError(f"This is no notebook. Received: {path}: {error}.") from None
+        raise ConfigurationError(f"The file is no notebook. Received: {path}: {error}.") from None
     if options.as_executed and parameters:
         raise ConfigurationError(
-            "`--as-executed` runs nothing, so parameters change nothing. Received: "
-            f"{', '.join(parameters)}. Leave one of the two out."
+            "`--as-executed` cannot be combined with parameters. Received: "
+            f"{', '.join(parameters)}. Omit one of the two."
         )
     if options.as_executed and not has_been_executed(notebook):
         raise ConfigurationError(
             f"`--as-executed` needs a notebook that was run. Received: {path}, without outputs. "
-            "Run it and save it, or leave `--as-executed` out."
+            "Run it and save it, or omit `--as-executed`."
         )
     return parameterized(notebook, parameters) if parameters else notebook
 
 
 def _path_of_executed(notebook: Path, output: Path) -> Path:
-    """Beside the report, but never the notebook itself."""
+    """The path next to the report, different from that of the notebook itself."""
     path = output.with_suffix(".ipynb")
     is_same = path.resolve() == notebook.resolve()
     return output.with_suffix(".executed.ipynb") if is_same else path
 
 
 def _write_notebook(notebook: NotebookNode, path: Path) -> None:
-    """Keep the executed notebook, without the state of its widgets: nobody can use that later."""
+    """Write the executed notebook without widget state, which cannot be restored."""
     notebook.metadata.pop("widgets", None)
     nbformat.write(notebook, path)
 
@@ -158,8 +158,8 @@ def _print(html: str, path: Path, places: list[tuple[str, Path]]) -> bool:
     return True
 
 
-def _tell_failure(failure: NotebookFailure) -> None:
-    _say(f"\nCode cell {failure.cell} did not succeed: {failure.reason}")
+def _print_failure(failure: NotebookFailure) -> None:
+    _say(f"\nCode cell {failure.cell} failed: {failure.reason}")
     for line in failure.source.splitlines():
         _say(f"    {line}")
     if failure.details:
@@ -167,16 +167,16 @@ def _tell_failure(failure: NotebookFailure) -> None:
     _say("")
 
 
-def _tell_places(places: Sequence[tuple[str, Path]], *, results: Path, newer_than_s: float) -> None:
-    """Say where everything is; results of an earlier run are not passed off as this one's."""
-    told = list(places)
+def _print_paths(places: Sequence[tuple[str, Path]], *, results: Path, newer_than_s: float) -> None:
+    """Print the paths and the results, unless the results are of an earlier run."""
+    files = list(places)
     if results.is_file() and results.stat().st_mtime >= newer_than_s - 1:
         fields: dict[str, Any] = json.loads(results.read_text(encoding="utf-8"))
-        told.append(("results", results))
+        files.append(("results", results))
         rows = [[name, _value_text(value)] for name, value in fields.items()]
         _say(text_table(["result", "value"], rows, text_columns=(1,)))
-    rows = [[name, path.resolve()] for name, path in told]
-    _say(text_table(["where", "path"], rows, text_columns=(1,)))
+    rows = [[name, path.resolve()] for name, path in files]
+    _say(text_table(["file", "path"], rows, text_columns=(1,)))
 
 
 def _value_text(value: object) -> str:

@@ -11,7 +11,7 @@ import traitlets
 from sparkwright.runs import RunTable, StoredRun
 
 from . import _fragments as fragments
-from ._any_page import HeardFromAnyPage
+from ._any_page import AnyPageWidget
 from ._assets import asset, joined_module
 from ._block import Block
 from ._format import escaped, loss_text, number_text, rate_text, short_value
@@ -108,7 +108,7 @@ def validation_metric(run: StoredRun) -> tuple[str, float]:
     return name.removeprefix("val_"), run.metrics.get(name, math.nan)
 
 
-class RunsGrid(HeardFromAnyPage, anywidget.AnyWidget):
+class RunsGrid(AnyPageWidget, anywidget.AnyWidget):
     """The table in the page, with the ids of the ticked runs in `selected`, in that order."""
 
     _esm = joined_module("runs_table.mjs")

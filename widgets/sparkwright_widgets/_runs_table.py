@@ -1,4 +1,4 @@
-"""RunsTable: runs of all sessions, their curves laid over one another, names and tags."""
+"""RunsTable: stored runs of all sessions, with overlaid curves, names and tags."""
 
 import os
 import threading
@@ -16,19 +16,19 @@ from ._runs_grid import RunsGrid
 from ._ui import Confirmation, Part, Text, close_all, row
 from .comparison import RunComparison
 
-# How often the file is looked at: a run that trains writes every 2 to 15 s.
+# How often the file is polled; a training run writes every 2 to 15 s.
 _LOOK_EVERY_S = 2.0
 MOST_COMPARED = 12
 
 
 class RunsTable(Part):
-    """Shows the runs of a `RunStore`, compares those that are ticked, renames, tags and deletes.
+    """Shows the runs of a `RunStore`; compares, renames, tags and deletes the selected ones.
 
-    The table follows the file: runs of other kernels appear by themselves.
+    The table follows the file, so runs of other kernels appear automatically.
 
     Args:
-        store: where runs are stored, or the path of its file; default None: `RunStore()`.
-        limit: at most so many of the latest runs are shown; default 200.
+        store: a RunStore, or the path of its file; default None: `RunStore()`.
+        limit: maximum number of runs shown, the latest first; default 200.
     """
 
     def __init__(self, store: RunStore | str | Path | None = None, *, limit: int = 200) -> None:
@@ -68,11 +68,11 @@ class RunsTable(Part):
         )
         self._thread.start()
 
-    # --- what it holds
+    # --- value
 
     @property
     def runs(self) -> RunTable:
-        """The runs that are shown, the latest first."""
+        """The runs that match the search, the latest first."""
         words = self.find_field.value.lower().split()
         return RunTable(
             run
@@ -84,12 +84,12 @@ class RunsTable(Part):
 
     @property
     def selected(self) -> RunTable:
-        """The runs that are ticked, in the order in which they were."""
+        """The selected runs, in the order of selection."""
         runs = {run.id: run for run in self._runs}
         return RunTable(runs[each] for each in self.grid.selected if each in runs)
 
     def select(self, *names: str) -> None:
-        """Tick the runs of these names or ids and no others.
+        """Select only the runs with these names or ids.
 
         Raises:
             ConfigurationError: if there is no such run.
@@ -101,7 +101,7 @@ class RunsTable(Part):
         """Read the store again.
 
         Raises:
-            OSError: if it cannot be read.
+            OSError: if the store cannot be read.
         """
         with self._looking:
             self._stamp = self._stamp_now()
@@ -112,24 +112,24 @@ class RunsTable(Part):
             self._show()
 
     def close(self) -> None:
-        """End the thread and free the widgets."""
+        """Stop the thread and close the widgets."""
         self._closing.set()
         super().close()
 
     # --- following the file
 
     def _follow(self) -> None:
-        told = ""
+        shown = ""
         while not self._closing.wait(_LOOK_EVERY_S):
             try:
-                # Whether its process lives is not in the file.
+                # The file does not record whether the process of a run is alive.
                 goes_on = any(not run.has_ended for run in self._runs)
                 if goes_on or self._stamp_now() != self._stamp:
                     self.refresh()
-                told = ""
+                shown = ""
             except Exception as error:
-                if str(error) != told:  # once, and again when it is another one
-                    told = str(error)
+                if str(error) != shown:  # show repeated errors only once
+                    shown = str(error)
                     self.show_error(error)
 
     def _stamp_now(self) -> tuple[int, int] | None:
@@ -139,7 +139,7 @@ class RunsTable(Part):
             return None
         return found.st_mtime_ns, found.st_size
 
-    # --- what a person does
+    # --- user actions
 
     def _selected_changed(self) -> None:
         self.deleting.clear()
@@ -196,10 +196,10 @@ class RunsTable(Part):
             return f"No runs are stored in {self.store.path} yet. Training runs are stored there."
         runs = counted(every, "run")
         chosen = len(self.grid.selected)
-        told = runs if shown == every else f"{count_text(shown)} of {runs}"
-        told += f"; {count_text(chosen)} selected" if chosen else "; select some to compare them"
+        text = runs if shown == every else f"{count_text(shown)} of {runs}"
+        text += f"; {count_text(chosen)} selected" if chosen else "; select runs to compare them"
         return (
-            f"{told}, the first {MOST_COMPARED} compared." if chosen > MOST_COMPARED else f"{told}."
+            f"{text}, the first {MOST_COMPARED} compared." if chosen > MOST_COMPARED else f"{text}."
         )
 
     def _show_comparison(self, runs: Sequence[StoredRun]) -> None:

@@ -55,7 +55,7 @@ def worst_blocks(worst: WorstExamples, *, look: Look = "automatic") -> list[Bloc
     html = (
         f"<style>{asset('evaluation.css')}</style><p>{escaped(caption)}</p>"
         f'<ol class="sparkwright-worst-list" aria-label="{label}">{cards}</ol>'
-        f"{fold('The same as a table', table.html).html}"
+        f"{fold('Data as a table', table.html).html}"
     )
     return [Block(html=html, text=f"{caption}\n\n{table.text}", kind="worst")]
 

@@ -1,4 +1,4 @@
-"""Pieces of reports: tables, figures and texts for notebooks."""
+"""Report blocks for notebooks: tables, figures and texts."""
 
 from ._block import Block as Block
 from ._environment_table import environment_table as environment_table

@@ -1,4 +1,4 @@
-"""Several runs in one chart, live while they go on, and a static copy of it."""
+"""Compare several runs in one chart, live during training, with a static copy."""
 
 import sys
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ _MOST_RUNS = 12  # colors and markers are distinct up to here
 def compare_runs(
     runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None
 ) -> "RunComparison":
-    """Show several runs in one chart, with a table of their results; live while they go on.
+    """Show several runs in one chart, live during training, with a table of their results.
 
     Args:
         runs: 1 to 12 training runs, finished or not.
-        names: what to call them; default None: their titles.
+        names: one name per run; default None: their titles.
 
     Raises:
-        ConfigurationError: if there are none or too many runs, or as many names as runs are not
-            given.
+        ConfigurationError: if the number of runs is not 1 to 12, or differs from the number of
+            names.
 
     Example:
         compare_runs([run, run_with_sharing], names=["averaging", "sharing"])
@@ -40,9 +40,9 @@ def compare_runs(
 
 
 class RunComparison(LiveChart[ComparisonFeed]):
-    """The widget that `compare_runs` makes; see there.
+    """The widget that `compare_runs` returns.
 
-    One thread looks at the runs and ends with the last of them, or with `close`.
+    One thread polls the runs; it ends with the last run, or with `close`.
     """
 
     def __init__(self, runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None) -> None:
@@ -55,11 +55,11 @@ class RunComparison(LiveChart[ComparisonFeed]):
             )
         if names is not None and len(names) != len(runs):
             raise ConfigurationError(
-                "`names` must be one for each run. Received: "
+                "`names` must have one name per run. Received: "
                 f"{len(names)} names for {len(runs)} runs."
             )
         self._names = distinct_names(runs) if names is None else [str(name) for name in names]
-        self._runs: list[ComparedRun | None] = list(runs)  # let go of as they end
+        self._runs: list[ComparedRun | None] = list(runs)  # set to None as they end
         self._next_row, self._next_point = [0] * len(runs), [0] * len(runs)
         self._statuses = [run.status for run in runs]
         self._losses: dict[int, float | None] = {}  # of stored runs
@@ -76,7 +76,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
         self._start(name="sparkwright-comparison")
 
     def replace(self, runs: Sequence[ComparedRun]) -> None:
-        """Show newer states of the same runs once all have been read; the zoom stays."""
+        """Show newer states of the same runs once all have been read; keeps the zoom."""
         self.wait(_READ_WITHIN_S)
         self._runs = list(runs)
         self._next_row = [sys.maxsize] * len(
@@ -85,7 +85,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
         self._look()
 
     def block(self) -> Block:
-        """What it shows now, to be kept; runs that have all ended are shown whole."""
+        """A static copy of the current state; complete if all runs have ended."""
         if all(run is None or run.finished for run in list(self._runs)):
             self.wait(_READ_WITHIN_S)  # the thread may still be reading the last of them
         lines = self.read(lambda feed: feed.lines())
@@ -109,11 +109,11 @@ class RunComparison(LiveChart[ComparisonFeed]):
         return not any(self._runs)
 
     def _take(self, number: int) -> None:
-        """Take what is new from one run."""
+        """Read the new rows and validation points of one run."""
         run = self._runs[number]
         if run is None:
             return
-        has_ended = run.finished  # asked first: what came before it is then in the log
+        has_ended = run.finished  # read before the log, so that the log is then complete
         status = run.status
         # A run that restarts from its first step clears its history.
         has_restarted = len(run.log) < self._next_row[number]
@@ -134,7 +134,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
 
         self.update(take)
         self._statuses[number] = status
-        if isinstance(run, StoredRun):  # whose curve has no rounds
+        if isinstance(run, StoredRun):  # the curve of a stored run has no rounds
             self._losses[number] = run.loss
         if has_ended:
             self._runs[number] = None

@@ -1,4 +1,4 @@
-"""Puts panels into notebooks, and keeps what the notebook saves of them up to date."""
+"""Display panels in notebooks, and keep their saved output up to date."""
 
 import time
 import weakref
@@ -10,20 +10,20 @@ from ._contract import Run
 from ._panel import LivePanel
 from ._sweep_view import SweepView
 
-# One panel a run, however often it is displayed: more views, not more threads. A panel lets go of
-# its run at the run's end, so nothing here keeps a finished run alive.
+# One panel per run, so that displaying it again adds views, not threads. A panel releases its run
+# at the end, so a finished run is not kept alive.
 _panels: weakref.WeakKeyDictionary[Run, LivePanel] = weakref.WeakKeyDictionary()
 _views: weakref.WeakSet[SweepView] = weakref.WeakSet()
 
 
 class RunDisplay:
-    """What to hand to IPython's `display` to see a run: the live panel and, below it, a card.
+    """Displays a run with IPython's `display`: the live panel and, below it, a result card.
 
-    Both have display handles of their own. When the run ends the panel is refreshed with its
-    final static copy, and the card with the result.
+    When the run ends, the panel's output is replaced by its final static copy, and the card is
+    updated with the result.
 
     Attributes:
-        panel: the live panel, to be placed elsewhere or inspected.
+        panel: the live panel.
     """
 
     def __init__(self, panel: LivePanel) -> None:
@@ -39,8 +39,7 @@ class RunDisplay:
             return
 
         def refresh() -> None:
-            # The panel's own copy only at the end: refreshing it makes the browser build the
-            # live view again.
+            # Update the panel only at the end: an update rebuilds the live view in the browser.
             if panel.has_ended:
                 panel_handle.update(panel)
             card_handle.update(panel.still().card())
@@ -49,10 +48,10 @@ class RunDisplay:
 
 
 class SweepDisplay:
-    """What to hand to IPython's `display` to see a sweep: its view, refreshed at the end.
+    """Displays a sweep with IPython's `display`; its output is refreshed at the end.
 
     Attributes:
-        view: the view, to be placed elsewhere or inspected.
+        view: the sweep view.
     """
 
     def __init__(self, view: SweepView) -> None:
@@ -67,9 +66,9 @@ class SweepDisplay:
 
 
 def panel_for(run: Run | Sweep) -> RunDisplay | SweepDisplay:
-    """The display of a run or a sweep for a notebook: `display(panel_for(run))`.
+    """Return the display of a run or a sweep, for `display(panel_for(run))`.
 
-    The engine finds this function through the entry point `sparkwright.display`.
+    Sparkwright finds this function through the entry point `sparkwright.display`.
     """
     if isinstance(run, Sweep):
         view = SweepView(run)
@@ -83,10 +82,9 @@ def panel_for(run: Run | Sweep) -> RunDisplay | SweepDisplay:
 
 
 def settle(timeout_s: float = 10.0) -> None:
-    """Wait until every panel whose run has ended has shown that end.
+    """Wait until the panels of all ended runs show their final state, at most `timeout_s`.
 
-    A notebook that is executed without a browser ends with its last cell; what a panel's thread
-    displays after that would be lost.
+    A notebook executed without a browser ends with its last cell, and later output is lost.
     """
     deadline_s = time.monotonic() + timeout_s
     for run, panel in list(_panels.items()):

@@ -109,7 +109,7 @@ def test_many_classes_stay_small():
     blocks = blocks_of(Evaluation(confusion=counts))
     assert sum(len(block.html) for block in blocks) < 400_000
     assert re.search(r"^7 +9 +500 ", blocks[1].text, re.MULTILINE)
-    assert "(270 more are left out)" in blocks[2].html
+    assert "(270 more rows omitted)" in blocks[2].html
 
 
 def test_what_is_no_evaluation_is_refused_and_any_evaluation_has_a_headline():

@@ -216,7 +216,7 @@ def test_the_button_stays_disabled_while_something_is_evaluated(monkeypatch):
 def test_a_class_without_a_name_is_not_taken_for_a_score():
     panel = EvaluationPanel(found.Network(), found.Data())
     panel.evaluate()
-    assert "from a score of class 0 on:" in panel._repr_mimebundle_()["text/plain"]
+    assert "Threshold on the score of class 0:" in panel._repr_mimebundle_()["text/plain"]
 
 
 def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):
@@ -226,7 +226,7 @@ def test_a_saved_notebook_keeps_figures_and_the_chosen_threshold(panel):
     assert "<svg" in bundle["text/html"]
     assert "<script" not in bundle["text/html"]
     assert "Confusion matrix" in bundle["text/html"]
-    assert "Predicted positive from a score of ant on: above all scores." in bundle["text/plain"]
+    assert "Threshold on the score of ant: above all scores." in bundle["text/plain"]
     assert bundle["text/plain"].startswith("Evaluation: test, 300 examples")
     assert "&lt;b&gt;bee" in bundle["text/html"]
 

@@ -98,7 +98,7 @@ def test_any_network_is_drawn_as_well_formed_xml(count, data):
 
 def test_the_summary_tells_the_size_or_the_reason_with_sign_and_word():
     whole = NetworkAnalysis(rows=(look(0, "a"), look(1, "b", "a", trainable_parameters=10)))
-    assert "✓ Ready 2 layers, 40 parameters (160 B, 10 of them fixed)." in " ".join(
+    assert "✓ Ready 2 layers, 40 parameters (160 B, 10 non-trainable)." in " ".join(
         text_of(summary_line(whole, None)).split()
     )
     broken = summary_line(whole, "Row 2 (b): too big.")

@@ -38,7 +38,7 @@ def found(spec, **facts):
 
 def test_an_input_takes_the_datas_shape():
     [misfit] = found(network(), features={"features": (12,)})
-    assert misfit.sentence == "The input in takes 8; each example of features is 12."
+    assert misfit.sentence == "The input in has shape 8; each example of features has shape 12."
     assert misfit.stops
     assert found(changed(misfit), features={"features": (12,)}) == ()
 

@@ -1,3 +1,3 @@
-"""Picking data: where it is, what it looks like, which columns are used for what."""
+"""The DataPicker: location, preview and columns of a data source."""
 
 from ._data_picker import DataPicker as DataPicker

@@ -1,4 +1,4 @@
-"""Which column is the label, what it means, and which columns are features."""
+"""Choose the label column, the task, the classes and the feature columns."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -32,14 +32,14 @@ _TASKS = (
 
 
 class ColumnChooser(widgets.VBox):
-    """Label, task, classes and features of a source of tables.
+    """Controls for the label, task, classes and features of tabular data.
 
     Attributes:
-        problem: why what the controls say cannot be meant, in a sentence; empty: it can.
+        problem: why the choice is invalid, in a sentence; empty if it is valid.
 
     Args:
-        guarded: shows what a callback raises.
-        changed: gets a function of the source to the new one.
+        guarded: wraps a callback so that its exceptions are shown.
+        changed: called with a function that maps the old source to the new one.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class ColumnChooser(widgets.VBox):
         super().__init__([fields, self.fold, self._names, self.alert])
 
     def complain(self, sentence: str) -> None:
-        """Show a problem with the choice; an empty sentence removes it."""
+        """Show a problem with the choice; an empty sentence clears it."""
         self.problem = sentence
         self.alert.value = alert(sentence)
 
     def show(
-        self, source: DataSource, columns: Sequence[ColumnLook], *, afresh: bool = False
+        self, source: DataSource, columns: Sequence[ColumnLook], *, reset: bool = False
     ) -> None:
-        """Show what a source chooses of the columns that were seen.
+        """Show the columns that a source selects.
 
         Args:
-            source: the choice.
-            columns: those that were seen.
-            afresh: replace an invalid choice, too; default False: it stays in view.
+            source: the data source.
+            columns: the columns of the preview.
+            reset: also replace an invalid choice; default False.
         """
-        if afresh or [c.name for c in columns] != [c.name for c in self._columns]:
+        if reset or [c.name for c in columns] != [c.name for c in self._columns]:
             self.complain("")
         if self.problem:
             return
@@ -117,7 +117,7 @@ class ColumnChooser(widgets.VBox):
             self.label.options = options
         self.label.value = source.label
         self.task.value = source.task
-        # Texts of the same meaning stay as they were typed.
+        # Keep the typed text if it has the same value.
         if _classes_of(self.classes.value) != source.classes:
             self.classes.value = _classes_text(source.classes)
         self.classes.layout.display = None if source.task == "classification" else "none"
@@ -158,7 +158,7 @@ class ColumnChooser(widgets.VBox):
             self._changed(self._applied)
 
     def _applied(self, source: DataSource) -> DataSource:
-        """`source` with the choice; ConfigurationError if that is invalid."""
+        """Return `source` with the choice; raise ConfigurationError if the choice is invalid."""
         source = replace(source, label=self.label.value, features=())
         kinds = {column.name: column.kind for column in self._columns}
         features = _names_of(self.names.value)
@@ -166,10 +166,10 @@ class ColumnChooser(widgets.VBox):
             usable = _usable(source, self.boxes)
             features = tuple(n for n, box in self.boxes.items() if box.value and n != source.label)
             if usable and not features:
-                # No features at all would stand for all of them.
+                # An empty tuple means all columns.
                 raise ConfigurationError("At least one column must be a feature. Select one.")
             features = () if features == usable else features
-        # Of columns that were not seen yet, categories are all that is known.
+        # Before the preview, only the names of the categorical columns are known.
         known = features or tuple(dict.fromkeys((*kinds, *source.categories)))
         categories = tuple(
             name
@@ -186,7 +186,7 @@ class ColumnChooser(widgets.VBox):
 
 
 def _usable(source: DataSource, names: Iterable[str]) -> tuple[str, ...]:
-    """The columns that are neither label nor weights."""
+    """Names of the columns that are neither the label nor the weights."""
     return tuple(n for n in names if n not in (source.label, source.options.get("weights")))
 
 
@@ -201,7 +201,7 @@ def _classes_text(classes: Any) -> str:
 
 
 def _classes_of(text: str) -> Any:
-    """Nothing: found in the data; a count; or names."""
+    """Parse the classes: "infer" if the text is empty, a count, or names."""
     given = _names_of(text)
     return int(given[0]) if len(given) == 1 and given[0].isdigit() else given or "infer"
 

@@ -1,4 +1,4 @@
-"""A panel to pick data with: place, format, columns, split; what it looks like; loading it."""
+"""The DataPicker: location, format, columns, split, preview and loading."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 
 class DataPicker(Part):
-    """Picks a source of data, and shows what is in it before anything is loaded.
+    """A widget that configures a data source and previews it before loading.
 
     Attributes:
-        data: what was loaded last, or None.
+        data: the most recently loaded data set, or None.
 
     Args:
-        spark: a session, to load with; default None: set `spark` later.
-        source: what to begin with; default None: the bundled digits.
-        with_load: whether there is a button that loads; default True.
+        spark: the Spark session for loading; default None: set `spark` later.
+        source: the initial source; default None: the bundled digits.
+        with_load: whether to show the Load button; default True.
 
     Example:
         picker = sw.DataPicker(spark)
@@ -65,8 +65,8 @@ class DataPicker(Part):
         self._spark = spark
         self._source = _checked(source)
         self._seen: DataPreview | None = None
-        self._pending: set[str] = set()  # what the next look does
-        self._last_url = ""  # for a format with a place that is chosen after one without
+        self._pending: set[str] = set()  # steps of the next preview
+        self._last_url = ""  # restored when a format with a URL follows one without
         self._with_load = with_load
         self._fixes: list[Button] = []
         self.format = Dropdown(
@@ -119,7 +119,7 @@ class DataPicker(Part):
 
     @property
     def source(self) -> DataSource:
-        """The chosen source; setting another shows it and looks at it."""
+        """The current source; setting it updates the fields and the preview."""
         return self._source
 
     @source.setter
@@ -127,40 +127,40 @@ class DataPicker(Part):
         source = _checked(source)
         if source == self._source and self._mistake is None:
             return
-        # Invalid texts in fields are replaced, too.
+        # Replaces invalid field text, too.
         self.split.set(source.split)
         if self.options is not None:
             self.options.set(self._source.all_options)
-        self._take(source, afresh=True)
+        self._take(source, reset=True)
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be loaded, in a sentence; None: nothing that is known."""
+        """Why the source cannot be loaded, in a sentence; None if no problem is known."""
         seen = self.preview
         found = seen.problem if seen and seen.source == self._source else None
-        # Of files that cannot be read, no column can be chosen: that comes first.
+        # Unreadable files come first: without them there are no columns to choose.
         is_unread = found is not None and seen is not None and not seen.looked_at
         return self._mistake or (found if is_unread else None) or self._source.problem or found
 
     @property
     def _mistake(self) -> str | None:
-        """What is wrong with the text in a field, so that `source` does not hold it."""
+        """The first validation error of a field; `source` excludes the invalid value."""
         options = {} if self.options is None else self.options.problems
         problems = (self.columns.problem, *options.values(), *self.split.problems.values())
         return next(filter(None, problems), None)
 
     @property
     def preview(self) -> DataPreview | None:
-        """What the last look found; of an older source while a look is still going on.
+        """The most recent preview; of the previous source while a new one is being read.
 
-        None if there was none, or if a look at another source failed.
+        None before the first preview, and after a preview of another source failed.
         """
-        seen = self._seen  # the split changes nothing of it
+        seen = self._seen  # the preview does not depend on the split
         return seen and replace(seen, source=replace(seen.source, split=self._source.split))
 
     @property
     def spark(self) -> "SparkSession | None":
-        """The session to load with."""
+        """The Spark session for loading."""
         return self._spark
 
     @spark.setter
@@ -169,17 +169,17 @@ class DataPicker(Part):
         self._show_load()
 
     def load(self) -> "DistributedDataSet":
-        """Load the data, whole; blocks while classes are being found.
+        """Load all data; blocks while classes are being inferred.
 
         Raises:
-            ConfigurationError: if there is no session, the source is not complete, or a field
+            ConfigurationError: if there is no session, the source is incomplete, or a field
                 is invalid.
-            DataError: if files do not fit.
+            DataError: if the files do not match the source.
         """
         if self._spark is None:
             raise ConfigurationError(
-                "a DataPicker needs a Spark session to load with. Received: spark=None. Give it "
-                "one: `picker.spark = sw.start_spark()`."
+                "`load` needs a Spark session. Received: spark=None. "
+                "Set one: `picker.spark = sw.start_spark()`."
             )
         if self._mistake is not None:
             raise ConfigurationError(self._mistake)
@@ -187,18 +187,18 @@ class DataPicker(Part):
         return self.data
 
     def close(self) -> None:
-        """Free the widgets, those that are not shown too."""
+        """Close all widgets, hidden ones included."""
         close_all(self.load_button)
         super().close()
 
     def settle(self, timeout_s: float = 60.0) -> bool:
-        """Wait until nothing goes on, listing a folder included; False if that took too long."""
+        """Wait for background work, listing a folder included; return False on timeout."""
         return self.place.settle(timeout_s) and super().settle(timeout_s)
 
-    # --- looking
+    # --- preview
 
     def look(self) -> None:
-        """Look at the beginning of the data, in the background."""
+        """Read the preview in the background."""
         self._pending.add("look")
         if self._background.busy:
             return
@@ -214,11 +214,11 @@ class DataPicker(Part):
 
     def _looked(self, asked: DataSource, found: DataSource, seen: DataPreview) -> None:
         split = self._source.split
-        # Closed, or changed meanwhile: then the next look is on its way.
+        # The widget was closed, or the source changed and another preview is pending.
         if self.comm is None or self._source != replace(asked, split=split):
             return
         self._seen, self._source = seen, replace(found, split=split)
-        self._show_source(afresh=found != asked)
+        self._show_source(reset=found != asked)
         self._show_preview()
         self._changed()
 
@@ -226,31 +226,31 @@ class DataPicker(Part):
         if self._pending:
             self.look()
         elif self.preview and self.preview.source != self._source and self.comm is not None:
-            # The look failed, as its error says: what is in view is of other data.
+            # The preview failed and its error is shown; the old preview is of other data.
             self._seen = None
             self._show_preview()
             self._changed()
 
-    # --- edits: each is one change
+    # --- edits
 
     def _format_chosen(self, change: Any) -> None:
         kept = self._source
         if change["new"] == kept.format:
             return
-        # Columns and options of another format mean nothing; the place may be right.
+        # Keep the location; columns and options belong to the previous format.
         self._pending.add("refit")
         self._last_url = kept.url or self._last_url
         url = self._last_url if FORMATS[change["new"]].needs_url else ""
         split, partitions = kept.split, kept.partitions
         source = DataSource(format=change["new"], url=url, split=split, partitions=partitions)
-        self._take(source, afresh=True)
+        self._take(source, reset=True)
 
     def _url_chosen(self, url: str) -> None:
         if url == self._source.url:
             return
         if url and self._source.format != "table":
             self._pending.add("guess")
-        self._take(replace(self._source, url=url), afresh=True)
+        self._take(replace(self._source, url=url), reset=True)
 
     def _edit(self, edit: Callable[[DataSource], DataSource]) -> None:
         source = self._source
@@ -275,16 +275,16 @@ class DataPicker(Part):
         self._show_source()
         self._changed()
 
-    def _take(self, source: DataSource, *, afresh: bool = False) -> None:
-        """Hold a source and show it; look at it if it is another one.
+    def _take(self, source: DataSource, *, reset: bool = False) -> None:
+        """Set and show a source; read its preview if it changed.
 
         Args:
-            source: the chosen one.
-            afresh: whether it is more than a choice of columns or an option changed here.
+            source: the new source.
+            reset: whether more than the columns or an option of this widget changed.
         """
-        is_new = afresh or source != self._source
+        is_new = reset or source != self._source
         self._source = source
-        self._show_source(afresh=afresh)
+        self._show_source(reset=reset)
         self._changed()
         if is_new:
             self.look()
@@ -314,10 +314,10 @@ class DataPicker(Part):
 
     # --- showing
 
-    def _show_source(self, *, afresh: bool = False) -> None:
-        """Show the source, except the split: it comes from its form, or `source` is set.
+    def _show_source(self, *, reset: bool = False) -> None:
+        """Show the source except its split, which the form of the split holds.
 
-        Fields whose values have not changed keep the typed text.
+        Fields with unchanged values keep the typed text.
         """
         source, info, seen = self._source, self._source.info, self._seen
         self.format.value = source.format
@@ -327,7 +327,7 @@ class DataPicker(Part):
         self.columns.layout.display = None if info.columns else "none"
         place = (source.format, source.url)
         fits = seen is not None and (seen.source.format, seen.source.url) == place
-        self.columns.show(source, seen.columns if seen and fits else (), afresh=afresh)
+        self.columns.show(source, seen.columns if seen and fits else (), reset=reset)
         self._show_options()
         self.code.value = f'<pre tabindex="0">{escaped(looks.code_of(source))}</pre>'
         self._show_load()
@@ -358,7 +358,7 @@ class DataPicker(Part):
             close_all(box)
 
     def _problem_box(self, sentence: str, fixes: Sequence[Fix]) -> widgets.Widget:
-        """A problem with buttons that solve it."""
+        """A problem and buttons that apply its fixes."""
         buttons = [self.new_button(f.label, partial(self._take_fixed, f.source)) for f in fixes]
         self._fixes += buttons
         box = widgets.VBox([widgets.HTML(sentence), *([row(*buttons)] if buttons else [])])
@@ -366,12 +366,12 @@ class DataPicker(Part):
         return box
 
     def _take_fixed(self, source: DataSource) -> None:
-        self._take(replace(source, split=self._source.split), afresh=True)
+        self._take(replace(source, split=self._source.split), reset=True)
 
     def _show_load(self) -> None:
         reason = self._mistake or self._source.problem
         if reason is None and self._spark is None and self._with_load:
-            reason = "Loading needs a Spark session: picker.spark = sw.start_spark()."
+            reason = "Loading needs a Spark session. Set picker.spark = sw.start_spark()."
         self.load_button.disabled = reason is not None
         self.loaded.value = advice(reason or "")
 

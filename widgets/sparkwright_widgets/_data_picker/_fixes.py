@@ -1,4 +1,4 @@
-"""What solves a problem that was found in data: changes of the source, each a button. Pure."""
+"""Fixes of data problems: changes of the source, each shown as a button. Pure."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._format import count_text
 
 _FILLS = {"median": "Fill with the median", "mean": "Fill with the mean", 0.0: "Fill with 0"}
-# Problems of a column as a whole, which are solved without it.
+# Problems of a whole column, fixed by excluding it.
 _LEFT_OUT = (
     *("empty column", "decimal comma", "feature of text", "constant column"),
     *("many categories", "row numbers", "repeated column"),
@@ -19,10 +19,10 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fix:
-    """One way to solve a problem.
+    """A change of the source that fixes a problem.
 
     Attributes:
-        label: what the button reads.
+        label: text of the button.
         source: the changed source.
     """
 
@@ -31,7 +31,7 @@ class Fix:
 
 
 def fixes(problem: DataProblem, preview: DataPreview) -> tuple[Fix, ...]:
-    """What solves a problem of `preview`, the usual way first; empty: nothing that is known."""
+    """Return the known fixes of a problem of `preview`, the most common first."""
     found: list[Fix] = []
     for label, change in _changes(problem, preview):
         try:
@@ -46,7 +46,7 @@ def fixes(problem: DataProblem, preview: DataPreview) -> tuple[Fix, ...]:
 def _changes(
     problem: DataProblem, preview: DataPreview
 ) -> Iterator[tuple[str, Callable[[], DataSource]]]:
-    """Label and change of each fix; a change raises a ConfigurationError if it does not apply."""
+    """Yield label and change of each fix; an inapplicable change raises ConfigurationError."""
     column, received, source = problem.column, problem.received, preview.source
     is_all = preview.looked_at == preview.in_all and not preview.is_estimate
     several = f"{count_text(problem.count)} rows" if problem.count > 1 else "the row"
@@ -81,10 +81,10 @@ def _changes(
 
 
 def _without(preview: DataPreview, column: str) -> DataSource:
-    """The source without a column among its features.
+    """Return the source without a column among its features.
 
     Raises:
-        ConfigurationError: if no feature would be left, which would stand for all of them.
+        ConfigurationError: if no feature would be left, because an empty tuple means all columns.
     """
     source = preview.source
     names = source.features or tuple(each.name for each in preview.columns)

@@ -1,4 +1,4 @@
-"""A DataPreview as HTML and text. Pure."""
+"""Render a DataPreview as HTML and text. Pure."""
 
 import base64
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _BAR_WIDTH, _BAR_HEIGHT = 6, 16
 
 
 def views(preview: DataPreview | None) -> tuple[str, str, str, str]:
-    """Figures, beginning, classes and columns; empty where there is nothing to show."""
+    """HTML of the figures, first rows, classes and column statistics; empty if not available."""
     if preview is None:
         return "", "", "", ""
     return (
@@ -33,7 +33,7 @@ def views(preview: DataPreview | None) -> tuple[str, str, str, str]:
 
 
 def extent_figures(preview: DataPreview) -> str:
-    """How much there is, and how much of it was looked at."""
+    """Size of the data and of the preview, as HTML."""
     return figure_list(figures_of(preview)) if preview.looked_at or preview.files else ""
 
 
@@ -54,7 +54,7 @@ def figures_of(preview: DataPreview) -> list[tuple[str, str]]:
 
 
 def findings(preview: DataPreview | None) -> list[tuple[str, tuple[Fix, ...]]]:
-    """Each problem as HTML, with what solves it; the worst first."""
+    """Each problem as HTML with its fixes, the most severe first."""
     if preview is None:
         return []
     problems = preview.problems
@@ -75,7 +75,7 @@ def _problem(problem: DataProblem) -> str:
 
 
 def beginning(preview: DataPreview) -> str:
-    """The first rows, or some images."""
+    """The first rows or images, as HTML."""
     if preview.images:
         items = "".join(_picture(image) for image in preview.images)
         return f'<div class="sparkwright-pictures" role="list">{items}</div>'
@@ -109,7 +109,7 @@ def _picture(image: ImageLook) -> str:
 
 
 def class_bars(preview: DataPreview) -> str:
-    """How often each class occurs, in figures and as bars."""
+    """Count and share of each class, as an HTML table with bars."""
     if len(preview.labels) < 2:
         return ""
     total = sum(count for _, count in preview.labels)
@@ -159,7 +159,7 @@ def column_table(preview: DataPreview) -> str:
 
 
 def kind_text(column: ColumnLook) -> str:
-    """A word or two for what a column holds.
+    """The kind of a column in one or two words.
 
     Example:
         >>> kind_text(ColumnLook(name="image", kind="array", shape=(28, 28)))
@@ -175,7 +175,7 @@ def _number(value: float | None) -> str:
 
 
 def _spread(column: ColumnLook) -> object:
-    """A small histogram of numbers; the most frequent texts."""
+    """A small histogram of a numeric column; the most frequent values of a text column."""
     if column.histogram:
         most = max(column.histogram)
         bars = "".join(
@@ -196,7 +196,7 @@ def _spread(column: ColumnLook) -> object:
 
 
 def source_text(source: DataSource) -> str:
-    """A source in a line.
+    """A source in one line.
 
     Example:
         >>> source_text(DataSource(format="csv", url="iris.csv", label="species"))
@@ -208,7 +208,7 @@ def source_text(source: DataSource) -> str:
 
 
 def code_of(source: DataSource) -> str:
-    """Python source that loads and splits it; why there is none, as a comment."""
+    """Python code that loads and splits the source; if it is invalid, a comment with the reason."""
     if source.problem is not None:
         return f"# {source.problem}\n"
     head = "import sparkwright as sw\n\nspark = sw.start_spark()\n"
@@ -216,7 +216,7 @@ def code_of(source: DataSource) -> str:
 
 
 def still(source: DataSource, preview: DataPreview | None) -> Block:
-    """What stays in a saved notebook: the choice, what it looked like, the code."""
+    """Static output for a saved notebook: source, preview and code."""
     lines = [source_text(source)]
     parts = [f"<p><strong>{escaped(lines[0])}</strong></p>"]
     if preview is not None and preview.source == source:

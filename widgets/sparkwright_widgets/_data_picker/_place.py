@@ -1,4 +1,4 @@
-"""Where the data is: a line to type into, and folders to look through."""
+"""Choose the location of the data: a text field and a folder browser."""
 
 import re
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from sparkwright_widgets._ui import Fold, ListBox, Part, Text, row
 
 
 class PlaceChooser(Part):
-    """A path or URL, typed or found; folders are listed while other things go on.
+    """A path or URL, typed or browsed; folders are listed in the background.
 
     Args:
-        chosen: gets the new place.
+        chosen: called with the new path or URL.
     """
 
     def __init__(self, chosen: Callable[[str], None]) -> None:
@@ -48,13 +48,13 @@ class PlaceChooser(Part):
         self.show(self.url, self.fold)
 
     def set(self, url: str) -> None:
-        """Show another place; the typed text of the same place stays."""
+        """Show another path or URL; keep the typed text if it is equal."""
         if url != self.url.value.strip():
             self.url.value = url
 
     def go(self, url: str) -> None:
-        """List a folder; what lies beside a file. Of several asked for, the last is shown."""
-        self._wanted = url  # before `busy` is asked: a listing that ends looks here
+        """List a folder, or the folder of a file; of overlapping requests, the last one counts."""
+        self._wanted = url  # set before `busy` is checked: a finishing listing reads it
         self._list()
 
     def _list(self) -> None:
@@ -72,7 +72,7 @@ class PlaceChooser(Part):
 
     def _unfolded(self) -> None:
         if self.fold.opened and self._folder is None:
-            before = re.match(r"[^*?[]*", self.url.value.strip())  # of a pattern
+            before = re.match(r"[^*?[]*", self.url.value.strip())  # text before the first wildcard
             url = before[0] if before else ""
             self.go(url if url == self.url.value.strip() else url.rpartition("/")[0])
 

@@ -11,7 +11,7 @@ def read_preview(source: DataSource, *, guess: bool, refit: bool) -> tuple[DataS
     """Return the source and its preview.
 
     Args:
-        source: the chosen one.
+        source: the data source.
         guess: guess format and options from its location; keep split and partitions.
         refit: guess label and features again if the columns lack them.
     """
@@ -23,7 +23,7 @@ def read_preview(source: DataSource, *, guess: bool, refit: bool) -> tuple[DataS
 
 
 def _previewed(source: DataSource) -> DataPreview:
-    """A preview; of a place that nothing can read, the error."""
+    """Return the preview; if the source cannot be read, a preview with the error."""
     try:
         return preview(source)
     except (ValueError, ImportError, RunTimeoutError) as error:

@@ -1,4 +1,4 @@
-"""Evaluating a network: on Spark, or what was found already."""
+"""The EvaluationPanel: evaluate a network on Spark, or show existing evaluations."""
 
 from ._panel import EvaluationPanel as EvaluationPanel
 from ._results import Results as Results

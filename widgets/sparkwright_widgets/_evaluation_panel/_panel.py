@@ -1,4 +1,4 @@
-"""The evaluation panel: evaluates a network on Spark, shows and compares what was found."""
+"""The evaluation panel: evaluates a network on Spark, shows and compares results."""
 
 import threading
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ _KEEP: Any = object()
 
 
 class EvaluationPanel(Part):
-    """Evaluate on chosen data, move the threshold, look at the worst examples, compare results.
+    """Evaluates a network, with threshold slider, worst examples and comparison of results.
 
     Args:
-        network: a `SparkNetwork`; default None: results are added, none is made here.
-        data: a data set, or several by name; default None: none yet.
+        network: a `SparkNetwork`; default None: only show results added by `add`.
+        data: a data set, or a dict of data sets by name; default None: set by `set_context`.
 
     Attributes:
-        results: name -> what was found, the latest last.
+        results: results by name, the latest last.
 
     Example:
         panel = EvaluationPanel(network, {"test": test})
@@ -56,18 +56,18 @@ class EvaluationPanel(Part):
         self.data_choice = Dropdown(description="Data")
         self.output_choice = Dropdown(description="Output")
         self.task_choice = Dropdown(
-            description="The output is",
+            description="Task",
             options=[(words, task) for task, words in TASKS.items()],
         )
         self.kind_boxes = {
             kind: Checkbox(value=True, description=words, indent=False)
             for kind, words in _KIND_WORDS.items()
         }
-        self.name_field = Text(description="Name of the result", placeholder="that of the data")
+        self.name_field = Text(description="Result name", placeholder="name of the data")
         self.evaluate_button = Button(description="Evaluate", button_style="primary", icon="check")
         self.reason = widgets.HTML()
         self.result_choice = Dropdown(description="Result")
-        self.forget_button = Button(description="Forget this result")
+        self.forget_button = Button(description="Remove this result")
         self.shown_box = widgets.VBox()
         self.comparison = widgets.HTML()
         self.comparison_fold = Fold("Comparison", [self.comparison], opened=True)
@@ -102,32 +102,32 @@ class EvaluationPanel(Part):
         worst: WorstExamples | None = None,
         name: str = "result",
     ) -> "EvaluationPanel":
-        """A panel that shows what was found already; no Spark needed.
+        """Create a panel that shows existing evaluations, without Spark.
 
         Args:
             evaluation: `Evaluation` or `EvaluationBinary`.
             roc: `ROC`, `ROCDigest`, `ROCBinary` or `ROCMultiClass`.
             calibration: `EvaluationCalibration`.
             regression: `RegressionEvaluation`.
-            worst: what `SparkNetwork.worst_examples` gave.
-            name: of the result.
+            worst: result of `SparkNetwork.worst_examples`.
+            name: name of the result; default "result".
 
         Raises:
-            ConfigurationError: if none is given, or one is of another kind.
+            ConfigurationError: if no evaluation is given, or one has the wrong type.
         """
         given = (evaluation, roc, calibration, regression, worst)
         panel = cls()
         panel.add(name, [each for each in given if each is not None])
         return panel
 
-    # --- what there is to evaluate
+    # --- network and data
 
     def set_context(self, *, network: Any = _KEEP, data: Any = _KEEP) -> None:
-        """Say what is to be evaluated; what is not given stays.
+        """Set the network and the data; an omitted argument leaves its value unchanged.
 
         Args:
-            network: a `SparkNetwork`; None: none.
-            data: a data set, or several by name; None: none.
+            network: a `SparkNetwork`; None: no network.
+            data: a data set, or a dict of data sets by name; None: no data.
         """
         if network is not _KEEP:
             self._network = network
@@ -148,23 +148,23 @@ class EvaluationPanel(Part):
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be evaluated now; None if it can."""
+        """Why the network cannot be evaluated; None if it can."""
         if self._network is None:
-            return "There is no network yet: train one, or load one."
+            return "There is no network yet. Train or load one."
         if not self._data:
             return "There is no data to evaluate on yet."
         return None
 
     def evaluate(self, data: str | None = None, *, name: str | None = None) -> Results:
-        """Evaluate now, and wait for the result; for cells, not for callbacks.
+        """Evaluate and return the result; blocks, so use it in cells, not in callbacks.
 
         Args:
-            data: name of the data; default None: what is chosen in the panel.
-            name: of the result; default None: as in the panel, else that of the data.
+            data: name of the data; default None: the choice in the panel.
+            name: name of the result; default None: the name in the panel, else that of the data.
 
         Raises:
-            ConfigurationError: if there is nothing to evaluate, or no such data.
-            DataError: if the data does not fit the network.
+            ConfigurationError: if there is no network or no such data.
+            DataError: if the data does not match the network.
         """
         self._require_ready()
         if data is not None:
@@ -178,14 +178,14 @@ class EvaluationPanel(Part):
         return found
 
     def add(self, name: str, evaluation: Any) -> None:
-        """Show a result beside the others, and compare it; one of that name is replaced.
+        """Add a result and compare it with the other results; replaces one of the same name.
 
         Args:
-            name: of the result.
-            evaluation: an evaluation, several, or another panel's `results[...]`.
+            name: name of the result.
+            evaluation: an evaluation, a list of evaluations, or another panel's `results[...]`.
 
         Raises:
-            ConfigurationError: if it is something else.
+            ConfigurationError: if `evaluation` has another type or is empty.
         """
         found = Results.of(evaluation)
         if not found.evaluations and found.worst is None:
@@ -195,32 +195,34 @@ class EvaluationPanel(Part):
     # --- evaluating
 
     def _suggest(self) -> None:
-        """Set the task to what fits the chosen output."""
+        """Set the task that fits the chosen output."""
         for output in self._outputs:
             if output.name == self.output_choice.value:
                 self.task_choice.value = output.task
 
     def _offer(self) -> None:
-        """Offer what the chosen task has; what was ticked of the rest is kept for later."""
+        """Show the checkboxes of the chosen task; hidden ones keep their values."""
         task = cast("Task", self.task_choice.value)
         for kind, box in self.kind_boxes.items():
             box.layout.display = None if kind in KINDS[task] else "none"
 
     def _refresh(self) -> None:
-        """Say what can be done, and why something cannot."""
+        """Enable the controls, or show why they are disabled."""
         problem = self.problem
-        with self._enabling:  # callers on several threads: the last one to look must win
+        with self._enabling:  # several threads call this; the last one must win
             self.evaluate_button.disabled = problem is not None or self._background.busy
         self.reason.value = (
             f'<div class="sparkwright-advice">{escaped(problem)}</div>' if problem else ""
         )
-        # A panel that only shows what was found elsewhere asks nothing.
+        # A panel that only shows existing results has no inputs.
         is_needed = self._network is not None or bool(self._data) or not self.results
         self.asking.layout.display = None if is_needed else "none"
 
     def _require_ready(self) -> None:
         if self.problem is not None:
-            raise ConfigurationError(f"{self.problem} Received: an evaluation to begin.")
+            raise ConfigurationError(
+                f"{self.problem} Received: network={self._network!r}, data={list(self._data)}."
+            )
 
     def _begin(self) -> None:
         self._require_ready()
@@ -234,7 +236,7 @@ class EvaluationPanel(Part):
         self._refresh()
 
     def _next_name(self) -> str:
-        """The name typed, or data and output, if there are several; with a number if taken."""
+        """The typed name, or that of the data and output; with a number if it is taken."""
         several = [self.output_choice.value] if len(self._outputs) > 1 else []
         base = self.name_field.value.strip() or ", ".join(
             map(str, [self.data_choice.value, *several])
@@ -245,7 +247,7 @@ class EvaluationPanel(Part):
         return name
 
     def _evaluated(self) -> Any:
-        """A function that evaluates what is chosen now, and draws it; it calls Spark."""
+        """A function that evaluates the current choice on Spark and draws the result."""
         network, data = self._network, self._data[str(self.data_choice.value)]
         task = cast("Task", self.task_choice.value)
         wanted = {kind for kind, box in self.kind_boxes.items() if box.value}
@@ -282,7 +284,7 @@ class EvaluationPanel(Part):
         self._changed()
 
     def _show_results(self, chosen: str | None = None) -> None:
-        """Show the chosen result, the latest by default, and all of them compared."""
+        """Show the chosen result, by default the latest, and the comparison of all results."""
         names = list(self.results)
         chosen = chosen if chosen in self.results else (names[-1] if names else None)
         self._filling = True
@@ -317,7 +319,7 @@ class EvaluationPanel(Part):
 
     @property
     def shown(self) -> "ShownResult | None":
-        """What is in view of the chosen result; None while there is none."""
+        """The view of the chosen result; None if there is none."""
         return self.shown_box.children[0] if self.shown_box.children else None
 
     def _still(self) -> Block | None:

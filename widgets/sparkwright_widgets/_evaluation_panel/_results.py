@@ -1,4 +1,4 @@
-"""What one evaluation of a network came to: its evaluations by kind, and their sections. Pure."""
+"""The results of evaluating a network: evaluations by kind, and their sections. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ from sparkwright.evaluation import (
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._evaluation_blocks import blocks_of
 
-# Place in a result -> its kinds and the heading of its section.
+# Key in a result -> its types and the heading of its section.
 _PLACES: dict[str, tuple[tuple[type[Any], ...], str]] = {
     "evaluation": ((Evaluation, EvaluationBinary), "Classes and confusion matrix"),
     "roc": ((RocReadings, RocColumns), "ROC and precision-recall"),
     "calibration": ((EvaluationCalibration,), "Calibration"),
     "regression": ((RegressionEvaluation,), "Errors and residuals"),
     "worst": ((WorstExamples,), "Worst examples"),
-    "others": ((AbstractEvaluation,), "Others"),
+    "others": ((AbstractEvaluation,), "Other evaluations"),
 }
-# Blocks of these kinds stand beside each other; others take a whole row.
+# Blocks of these kinds share a row; others take a full row.
 _NARROW = frozenset(
     (
         *("roc", "precision-recall", "reliability", "probabilities", "predicted-actual"),
@@ -37,7 +37,7 @@ _NARROW = frozenset(
 
 
 class Section(NamedTuple):
-    """One of the places of a result, see `Results.places`, drawn."""
+    """The drawn blocks of one entry of `Results.places`."""
 
     key: str
     title: str
@@ -46,21 +46,21 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Results:
-    """Evaluations of one network on one set of data.
+    """Evaluations of one network on one data set.
 
     Attributes:
-        places: "evaluation" (of classes, or of yes-or-no answers), "roc", "calibration",
-            "regression", "worst" or "others" -> what there is; of all but "others" one.
+        places: lists of evaluations by key: "evaluation" (classes or binary outputs), "roc",
+            "calibration", "regression", "worst" or "others". Only "others" may have several.
     """
 
     places: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
     @classmethod
     def of(cls, found: Any) -> "Results":
-        """Put `Results`, an evaluation, `WorstExamples`, or some of these in their places.
+        """Create results from `Results`, an evaluation, `WorstExamples`, or a list of these.
 
         Raises:
-            ConfigurationError: if something else is among them, or two of a kind.
+            ConfigurationError: if an item has another type, or two are of the same kind.
         """
         if isinstance(found, Results):
             return found
@@ -72,7 +72,7 @@ class Results:
             if places[place] and place != "others":
                 raise ConfigurationError(
                     "a result must have at most one evaluation of a kind. "
-                    f"Received: two as its `{place}`. Add them under two names."
+                    f"Received: duplicate `{place}`. Give each result a unique name."
                 )
             places[place].append(each)
         return cls(places={key: each for key, each in places.items() if each})
@@ -82,61 +82,61 @@ class Results:
 
     @property
     def evaluation(self) -> Evaluation | EvaluationBinary | None:
-        """Of classes, or of yes-or-no answers."""
+        """The evaluation of classes or binary outputs; None if there is none."""
         return self._only("evaluation")
 
     @property
     def roc(self) -> RocReadings | RocColumns | None:
-        """Of one score, of several outputs or classes."""
+        """The ROC of one score, or of several outputs or classes; None if there is none."""
         return self._only("roc")
 
     @property
     def calibration(self) -> EvaluationCalibration | None:
-        """Of probabilities."""
+        """The calibration of probabilities; None if there is none."""
         return self._only("calibration")
 
     @property
     def regression(self) -> RegressionEvaluation | None:
-        """Of numbers."""
+        """The regression evaluation; None if there is none."""
         return self._only("regression")
 
     @property
     def worst(self) -> WorstExamples | None:
-        """The examples with the highest loss."""
+        """The examples with the highest loss; None if there are none."""
         return self._only("worst")
 
     @property
     def evaluations(self) -> tuple[AbstractEvaluation, ...]:
-        """All of them, without the worst examples."""
+        """All evaluations, without the worst examples."""
         return tuple(e for key, each in self.places.items() if key != "worst" for e in each)
 
     @property
     def examples(self) -> int:
-        """How many were counted."""
+        """Number of evaluated examples."""
         scored = 0 if self.worst is None else self.worst.scored
         return max((each.examples for each in self.evaluations), default=scored)
 
     def curves(self) -> list[tuple[str, RocReadings]]:
-        """Name and ROC of each class or output that has rows of both kinds."""
+        """Name and ROC of each class or output with positive and negative rows."""
         roc = self.roc
         columns = isinstance(roc, RocColumns)
         named = zip(roc.output_names, roc.rocs, strict=False) if columns else [("", roc)]
         return [(name, each) for name, each in named if each and each.positives and each.negatives]
 
     def sections(self) -> list[Section]:
-        """All places that are filled, in order; drawing takes about 0.2 s for each."""
+        """All non-empty sections, in order; drawing takes about 0.2 s each."""
         found: list[Section] = []
         for key, evaluations in self.places.items():
             title = _PLACES[key][1]
             if isinstance(evaluations[0], EvaluationBinary):
-                title = "Answers"
+                title = "Binary outputs"
             blocks = [block for each in evaluations for block in blocks_of(each)]
             found.append(Section(key, title, blocks))
         return found
 
 
 def grid_html(blocks: Sequence[Block]) -> str:
-    """Blocks beside each other where there is room; what is wide by nature takes a whole row."""
+    """Arrange blocks in a grid; wide blocks take a full row."""
     inside = "".join(block.inside(wide=block.kind not in _NARROW) for block in blocks)
     return f'<div class="sparkwright-evaluation-grid">{inside}</div>'
 

@@ -1,4 +1,4 @@
-"""One result in view: its sections in folds, and the controls that belong to each."""
+"""The view of one result: its sections in folds, with their controls."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from ._threshold_explorer import ThresholdExplorer
 
 _MOST_CHOICES = 200
 _LOOKS = [
-    ("what fits their shape", "automatic"),
+    ("automatic", "automatic"),
     ("images", "image"),
     ("sequences", "sequence"),
     ("rows of numbers", "row"),
@@ -25,7 +25,7 @@ _LOOKS = [
 
 
 class ShownResult(Part):
-    """Folds for what a result has, which calls `changed` when another threshold was chosen."""
+    """The folds of one result; calls `changed` when the threshold changes."""
 
     def __init__(
         self, results: Results, sections: Sequence[Section], changed: Callable[[], None]
@@ -36,7 +36,7 @@ class ShownResult(Part):
         self.pictures: dict[str, widgets.HTML] = {}
         self.choices: dict[str, Dropdown] = {}
         self.explorer: ThresholdExplorer | None = None
-        self._wanted: dict[str, Callable[[], str]] = {}  # section -> what is still to be drawn
+        self._wanted: dict[str, Callable[[], str]] = {}  # section -> pending drawing
         self._drawing = threading.Lock()
         curves = results.curves()
         for section in sections:
@@ -54,7 +54,7 @@ class ShownResult(Part):
         self.show(*self.folds.values())
 
     def threshold_block(self) -> Block | None:
-        """What the chosen threshold gives, for the static copy; None without curves."""
+        """Counts and rates at the chosen threshold, as a static table; None without curves."""
         if self.explorer is None:
             return None
         found, explorer = self.explorer.reading, self.explorer
@@ -79,13 +79,13 @@ class ShownResult(Part):
                     short_number(cost, 6),
                 ]
             ],
-            caption=f"Predicted positive from a score{of} on: {found.threshold_text}.",
+            caption=f"Threshold on the score{of}: {found.threshold_text}.",
             label="Chosen threshold",
             kind="threshold",
         )
 
     def _choice(self, key: str) -> Dropdown | None:
-        """What of a section can be drawn otherwise, where there is something to choose."""
+        """The dropdown that changes the drawing of a section; None if there is no choice."""
         found: Any = self.found.places[key][0]
         if key == "calibration":
             classes = [(name, k) for k, name in enumerate(found.names[:_MOST_CHOICES])]
@@ -112,10 +112,10 @@ class ShownResult(Part):
         return choice
 
     def _draw_next(self) -> None:
-        """Draw the last choice of each section, one after the other."""
+        """Draw the last choice of each section in turn."""
         with self._drawing:
             if not self._wanted or self._background.busy:
-                return  # what is being drawn calls this at its end
+                return  # the current drawing calls this when done
             key = next(iter(self._wanted))
             picture, drawn = self.pictures[key], self._wanted.pop(key)
 

@@ -1,4 +1,4 @@
-"""What a network's output is for, and which evaluations fit that. Pure: reads attributes alone."""
+"""Infer the task of a network's output and choose evaluations for it. Pure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ Kind = Literal["roc", "calibration", "worst"]
 TASKS: dict[Task, str] = {
     "classes": "one of several classes",
     "two classes": "one of two classes",
-    "answers": "several yes-or-no answers",
+    "answers": "several binary outputs",
     "numbers": "numbers (regression)",
 }
-# What can be had of each beside its first evaluation.
+# Additional evaluations available for each task.
 KINDS: dict[Task, tuple[Kind, ...]] = {
     "classes": ("roc", "calibration", "worst"),
     "two classes": ("roc", "calibration", "worst"),
@@ -37,7 +37,7 @@ KEPT_ERRORS = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What can be seen of one output of a network; empty and None: not known."""
+    """Attributes of one output of a network; empty or None if unknown."""
 
     name: str
     width: int | None  # size of its last axis
@@ -46,7 +46,7 @@ class Output:
 
     @property
     def task(self) -> Task:
-        """What the output is most likely for: the loss says most, then activation and width.
+        """The most likely task, inferred from the loss, then from activation and width.
 
         Example:
             >>> Output(name="y", width=10, loss="sparse_categorical_crossentropy").task
@@ -64,13 +64,13 @@ class Output:
         binary = any(word in loss for word in ("binary", "hinge"))
         if binary or (not loss and self.activation == "sigmoid"):
             return "two classes" if self.width == 1 else "answers"
-        if self.activation == "softmax":  # some people train classes with a mean squared error
+        if self.activation == "softmax":  # possible with a mean squared error, too
             return "two classes" if self.width == 2 else "classes"
         return "numbers"
 
 
 def outputs_of(model: Any) -> list[Output]:
-    """The outputs, in order, of a Keras model that is built, or anything like one."""
+    """The outputs of a built Keras model, in order."""
     types = output_types(model)
     names = list(types)
     losses = _losses(getattr(model, "loss", None), names)
@@ -89,7 +89,7 @@ def outputs_of(model: Any) -> list[Output]:
 def prototypes(
     task: Task, wanted: Collection[str], class_names: Sequence[str] | None = None
 ) -> list[AbstractEvaluation]:
-    """Evaluations without data for a task: the first one, and of `KINDS` those wanted."""
+    """Empty evaluations for a task: the main one, and the wanted ones of `KINDS`."""
     names = None if class_names is None else tuple(class_names)
     if task == "numbers":
         return [RegressionEvaluation(names=names)]
@@ -105,7 +105,7 @@ def prototypes(
 
 
 def _losses(given: Any, names: Sequence[str]) -> list[str]:
-    """A loss for each output: names, objects, lists or dicts of these."""
+    """The loss name of each output, from names, objects, or lists or dicts of these."""
     if isinstance(given, dict):
         losses: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]
         return [_named(losses.get(name)) for name in names]

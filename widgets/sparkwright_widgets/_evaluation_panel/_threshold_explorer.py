@@ -1,7 +1,7 @@
-"""The threshold's slider as a widget: all that moves is computed in the browser.
+"""The threshold slider as a widget that computes in the browser.
 
-The points of a curve travel once, as bytes; while the slider moves, nothing is asked of the kernel,
-which hears where it came to rest. See `static/threshold_explorer.mjs` for the drawing.
+The points of a curve are sent once, as bytes. The kernel receives only the final position of the
+slider. See `static/threshold_explorer.mjs` for the drawing.
 """
 
 import math
@@ -14,43 +14,43 @@ import numpy as np
 import traitlets
 
 from sparkwright.evaluation import RocReadings, ThresholdCounts
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset, joined_module
 from sparkwright_widgets._format import short_number
 
-_MOST_POINTS = 1000  # a slider has hardly more pixels
+_MOST_POINTS = 1000  # about the number of pixels of a slider
 
 
 class ThresholdReading(NamedTuple):
-    """Counts and rates if scores from a threshold on are predicted positive."""
+    """Counts and rates if scores at or above a threshold are predicted positive."""
 
-    threshold: float  # infinity where nothing is predicted positive
+    threshold: float  # infinity if nothing is predicted positive
     true_positives: int
     false_positives: int
     true_negatives: int
     false_negatives: int
-    precision: float  # 1 where nothing is predicted positive
+    precision: float  # 1 if nothing is predicted positive
     recall: float
     false_positive_rate: float
     f1: float
     accuracy: float
 
     def cost(self, false_positive: float, false_negative: float) -> float:
-        """What the errors cost, at a price for each kind."""
+        """The total cost of the errors, given the cost of each kind."""
         return false_positive * self.false_positives + false_negative * self.false_negatives
 
     @property
     def threshold_text(self) -> str:
-        """The threshold as it is shown."""
+        """The threshold as text."""
         return "above all scores" if math.isinf(self.threshold) else short_number(self.threshold)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ThresholdPoints:
-    """Exact counts at some thresholds, the highest first; the first one is infinity.
+    """Exact counts at some thresholds, in descending order, starting with infinity.
 
-    `static/threshold.mjs` computes the same in the browser, so that the slider answers at once.
-    `best_f1` and `best_youden` are the places of the largest F1 and Youden index.
+    `static/threshold.mjs` computes the same in the browser, so that the slider responds
+    immediately. `best_f1` and `best_youden` are the indices of the best F1 and Youden index.
     """
 
     counts: ThresholdCounts
@@ -59,7 +59,7 @@ class ThresholdPoints:
 
     @classmethod
     def of(cls, roc: RocReadings, *, most: int = _MOST_POINTS) -> "ThresholdPoints":
-        """At most that many points of a curve, infinity, 0.5 and the best ones besides."""
+        """Choose at most `most` points of a curve, plus infinity, 0.5 and the best points."""
         whole = roc.threshold_counts()
         best = [whole.best("f1"), whole.best("youden")]
         half = whole.at_or_above(0.5)
@@ -79,11 +79,11 @@ class ThresholdPoints:
         return np.stack(rows).astype("<f8").tobytes()
 
     def place_of(self, threshold: float) -> int:
-        """The place of the lowest threshold that is not below `threshold`."""
+        """The index of the lowest threshold at or above `threshold`."""
         return self.counts.at_or_above(threshold) or 0
 
     def at(self, place: int) -> ThresholdReading:
-        """Counts and rates at a place."""
+        """Counts and rates at an index."""
         at = self.counts.rows(np.array([place]))
         found, false = int(at.true_positives[0]), int(at.false_positives[0])
         rejected, missed = at.negatives - false, at.positives - found
@@ -96,18 +96,18 @@ class ThresholdPoints:
         )
 
 
-class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):
-    """Shows what each threshold of a score gives: counts, rates, costs, and where on the curves.
+class ThresholdExplorer(AnyPageWidget, anywidget.AnyWidget):
+    """Shows counts, rates, costs and the position on the curves for a chosen threshold.
 
     Args:
-        rocs: name -> what was counted of one class or output, of rows of both kinds. At least one.
+        rocs: name and ROC of at least one class or output, with positive and negative rows.
 
     Attributes:
-        place: which of the points is chosen.
-        choice: which of `choices` is shown.
+        place: index of the chosen point.
+        choice: index of the shown entry of `choices`.
         choices: names of the classes or outputs.
-        cost_false_positive: what a false alarm costs, in any unit; default 1.
-        cost_false_negative: what a missed one costs; default 1.
+        cost_false_positive: cost of a false positive, in any unit; default 1.
+        cost_false_negative: cost of a false negative; default 1.
     """
 
     _esm = joined_module("threshold.mjs", "threshold_explorer.mjs")
@@ -119,7 +119,7 @@ class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):
     best_f1 = traitlets.Int(0).tag(sync=True)
     best_youden = traitlets.Int(0).tag(sync=True)
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    # No echo: the value that a browser sent need not be sent back to it.
+    # No echo: values set in the browser are not sent back to it.
     choice = traitlets.Int(0).tag(sync=True, echo_update=False)
     place = traitlets.Int(0).tag(sync=True, echo_update=False)
     cost_false_positive = traitlets.Float(1.0).tag(sync=True, echo_update=False)
@@ -143,14 +143,14 @@ class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):
 
     @property
     def reading(self) -> ThresholdReading:
-        """What the chosen threshold gives."""
+        """Counts and rates at the chosen threshold."""
         return self._shown.at(min(self.place, len(self._shown) - 1))
 
     @property
     def threshold(self) -> float:
-        """The chosen threshold; infinity where nothing is predicted positive.
+        """The chosen threshold; infinity if nothing is predicted positive.
 
-        Setting it chooses the lowest one that is not below the number given.
+        Setting it chooses the lowest available threshold at or above the value.
         """
         return self.reading.threshold
 
@@ -159,7 +159,7 @@ class ThresholdExplorer(HeardFromAnyPage, anywidget.AnyWidget):
         self.place = self._shown.place_of(threshold)
 
     def on_move(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when another threshold, class or cost was chosen, on any thread."""
+        """Call `callback` on any thread when the threshold, class or a cost changes."""
         names = ["place", "choice", "cost_false_positive", "cost_false_negative"]
         self.observe(lambda _change: callback(), names)
 

@@ -1,3 +1,3 @@
-"""TrainingMasterPicker: how a network is trained by several workers, and whether that pays."""
+"""TrainingMasterPicker: configure a training master and estimate its speed-up."""
 
 from ._picker import TrainingMasterPicker as TrainingMasterPicker

@@ -1,4 +1,4 @@
-"""What a run with a master will look like, from what is known; then as text and HTML. Pure."""
+"""The forecast of a run with a training master, as text and HTML. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from sparkwright_widgets._table import html_table
 from ._remarks import Remark, remarks_on
 from ._schedule import schedule_html, short_time
 
-# What the plan assumes of the machines.
+# Assumptions of the forecast about the machines.
 ASSUMPTIONS = (
     Option(
         name="step_ms",
@@ -37,7 +37,7 @@ ASSUMPTIONS = (
         none_text="not known",
         unit="ms",
         label="Time per minibatch",
-        help="Measured by the button below, or your own measurement on one worker.",
+        help="Measure it with the button below, or enter your own measurement on one worker.",
     ),
     Option(
         name="bandwidth_gbit",
@@ -57,20 +57,20 @@ _WORDS = {
 }
 
 
-def crowd_of(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
-    """Why the workers do not fit the task slots of Spark (None: unknown); empty: they do."""
+def slots_problem(master: TrainingMaster, slots: int | None, *, parallel: bool) -> str:
+    """The error if there are more workers than Spark task slots (None: unknown); else empty."""
     wanted = master.workers
     if parallel or slots is None or wanted is None or wanted <= slots:
         return ""
     return (
-        f"{count_text(wanted)} workers need a task slot each, and Spark has {count_text(slots)}. "
+        f"{count_text(wanted)} workers need one task slot each; Spark has {count_text(slots)}. "
         "Use fewer workers, or start Spark with more executors."
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What is known around a training master; None: unknown."""
+    """Facts about the data, network and machines of a training master; None: unknown."""
 
     rows: tuple[int, ...] | None = None  # examples of each partition
     slots: int | None = None  # task slots of Spark
@@ -81,7 +81,7 @@ class Surroundings:
     bandwidth_bytes_per_s: float = 1.25e9  # of each machine
 
     def with_network(self, network: Any) -> "Surroundings":
-        """The same with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
+        """Return a copy with the sizes of a NetworkSpec or a built Keras model; None: unknown."""
         parameters, trainable, optimizer, options = _counts(network)
         if parameters is None:
             return replace(self, vector_bytes=None, updater_bytes=0)
@@ -92,7 +92,7 @@ class Surroundings:
         )
 
     def workers(self, master: TrainingMaster, *, parallel: bool) -> int | None:
-        """How many there would be; None: unknown."""
+        """The number of workers; None: unknown."""
         if parallel:
             return master.workers or self.cores
         if isinstance(master, SharedTrainingMaster):
@@ -101,7 +101,7 @@ class Surroundings:
         return master.workers or self.slots
 
     def prospect(self, master: TrainingMaster, *, parallel: bool = False) -> Prospect | None:
-        """What to expect; None if not even the number of workers is known."""
+        """The forecast; None if the number of workers is unknown."""
         workers = self.workers(master, parallel=parallel)
         if workers is None:
             return None
@@ -126,7 +126,7 @@ class Surroundings:
         )
 
     def advice(self, master: TrainingMaster, *, parallel: bool = False) -> Advice | None:
-        """What to set instead; None while the workers, the network or its step are not known."""
+        """Recommended settings; None if the workers, the network or its step time are unknown."""
         workers = self.workers(master, parallel=parallel)
         if workers is None or workers < 2 or self.step_s is None or not self.vector_bytes:
             return None
@@ -143,9 +143,9 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """A prospect and advice as text and HTML; `found` None: nothing is known of the run.
+    """A forecast and advice as text and HTML; `found` is None if nothing is known of the run.
 
-    Task slots are given on Spark, cores where it runs on one machine.
+    `slots` is set for a run on Spark, `cores` for a run on one machine.
     """
 
     found: Prospect | None
@@ -155,7 +155,7 @@ class Outlook:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What else to know, such as workers without data."""
+        """Remarks on the plan, such as workers without data."""
         return () if self.found is None else tuple(remarks_on(self.found, self.slots, self.cores))
 
     @property
@@ -165,18 +165,18 @@ class Outlook:
 
     @property
     def verdict(self) -> tuple[str, str, str]:
-        """An icon, a word or two, and a sentence with the arithmetic."""
+        """An icon, a short verdict, and a sentence with the calculation."""
         if self.found is None:
             return *_WORDS["unknown"], "The number of workers is not known. Set it, or start Spark."
         return *_WORDS[self.found.pays], self.found.verdict
 
     def html(self, *, with_remarks: bool = True) -> str:
-        """The picture, figures, the verdict, then remarks unless they are shown with buttons."""
+        """The schedule, figures and verdict; then the remarks, if `with_remarks`."""
         icon, word, sentence = self.verdict
         remarks = "".join(map(remark_html, self.remarks)) if with_remarks else ""
         known = "" if self.found is None else schedule_html(self.found)
         return (
-            '<section class="sparkwright-outlook" aria-label="What to expect">'
+            '<section class="sparkwright-outlook" aria-label="Forecast">'
             f"{known}{fragments.figure_list(self.figures)}"
             f'<p class="sparkwright-verdict"><span class="sparkwright-word">'
             f'<span aria-hidden="true">{icon}</span> {escaped(word)}.</span> '
@@ -184,7 +184,7 @@ class Outlook:
         )
 
     def text(self) -> str:
-        """The same as lines of plain text."""
+        """The forecast as plain text."""
         _, word, sentence = self.verdict
         lines = [f"{label}: {value}" for label, value in self.figures]
         remarks = [remark.sentence for remark in self.remarks]
@@ -192,7 +192,7 @@ class Outlook:
         return "\n".join([*lines, f"{word}. {sentence}", *remarks, *advice])
 
     def _advice_html(self) -> str:
-        """The recommendation, and the alternatives in a fold."""
+        """The recommendation, with the alternatives in a fold."""
         if self.advice is None:
             return ""
         (alternatives,) = self.advice.report().tables
@@ -240,7 +240,7 @@ def _figures(found: Prospect) -> list[tuple[str, str]]:
 
 
 def _counts(network: Any) -> tuple[int | None, int, str, Any]:
-    """Parameters (None: unknown), those that are trained, the optimizer's class and settings."""
+    """Parameters (None: unknown), trainable parameters, optimizer class and its settings."""
     if isinstance(network, NetworkSpec):
         looked = network.analysis
         if not looked.ok:

@@ -1,4 +1,4 @@
-"""TrainingMasterPicker: every option of a training master, and what a run with it looks like."""
+"""TrainingMasterPicker: the options of a training master, and a forecast of the run."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from sparkwright_widgets._ui import (
     values_of,
 )
 
-from ._outlook import ASSUMPTIONS, Outlook, Surroundings, crowd_of, remark_html
+from ._outlook import ASSUMPTIONS, Outlook, Surroundings, remark_html, slots_problem
 from ._remarks import Remark, Remedy, remedies
 
 KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[type[TrainingMaster], str]] = {
     ),
     "Gradient sharing": (
         SharedTrainingMaster,
-        "Each worker sends compressed updates to the others after every minibatch or every few. "
+        "Each worker sends compressed updates to the other workers every one or few minibatches. "
         "Workers do not wait for each other. Results differ slightly between runs.",
     ),
 }
@@ -62,11 +62,11 @@ _PLACES = {
 
 
 class TrainingMasterPicker(Part):
-    """Every option of a training master, with advice, and a plan of a run with it.
+    """A form of all options of a training master, with advice and a forecast of the run.
 
     Attributes:
         master: the training master; while an option is invalid, the most recent valid one.
-        parallel: whether it is for a `ParallelWrapper`, on this machine without Spark.
+        parallel: whether to use a `ParallelWrapper`, on this machine without Spark.
 
     Example:
         picker = TrainingMasterPicker()
@@ -111,7 +111,7 @@ class TrainingMasterPicker(Part):
         self.recommend_button = self.new_button(
             "Use the recommended settings",
             self.use_recommended,
-            "Apply the settings that the advice names",
+            "Apply the recommended settings",
         )
         self.text = TextEditor("Training master", self._write, self._take_text)
         self.text_fold = Fold("As YAML or JSON", [self.text])
@@ -128,7 +128,7 @@ class TrainingMasterPicker(Part):
         self.show(choices, self.explanation, pairs, self.text_fold)
         self._use(type(self._master), values_of(self._master))
 
-    # --- what is held
+    # --- value
 
     @property
     def master(self) -> TrainingMaster:
@@ -141,7 +141,7 @@ class TrainingMasterPicker(Part):
 
     @property
     def parallel(self) -> bool:
-        """Whether it is for a `ParallelWrapper`."""
+        """Whether to use a `ParallelWrapper`."""
         return self._parallel
 
     @parallel.setter
@@ -151,21 +151,21 @@ class TrainingMasterPicker(Part):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, in one sentence; None: nothing."""
-        return self.form.problem or self._crowd or None
+        """The first problem, in one sentence; None if there is none."""
+        return self.form.problem or self._slots_problem or None
 
     @property
-    def _crowd(self) -> str:
-        return crowd_of(self._master, self._around.slots, parallel=self._parallel)
+    def _slots_problem(self) -> str:
+        return slots_problem(self._master, self._around.slots, parallel=self._parallel)
 
     @property
     def outlook(self) -> str:
-        """What is shown of the plan, as text."""
+        """The forecast as text."""
         return self._outlook().text()
 
     @property
     def form(self) -> ConfigurationForm[Any]:
-        """The fields of the kind that is chosen."""
+        """The form of the current kind."""
         return self._forms[self._kind]
 
     def set_context(
@@ -175,13 +175,13 @@ class TrainingMasterPicker(Part):
         slots: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """Set what the plan is about; None: not known.
+        """Set the context of the forecast; None: unknown.
 
         Args:
-            rows: examples of each partition, or of each worker.
+            rows: number of examples of each partition, or of each worker.
             network: a NetworkSpec or a built keras.Model.
-            slots: tasks that Spark can run at once; more workers are a problem.
-            seed: of the experiment, which applies where the master has none.
+            slots: number of concurrent Spark tasks; more workers are a problem.
+            seed: seed of the experiment, used if the master has none.
         """
         self._seed = seed
         for form in self._forms.values():
@@ -194,10 +194,10 @@ class TrainingMasterPicker(Part):
             self._network = network
             self._around = self._around.with_network(network)
         self._show_outlook()
-        self._show_crowd()
+        self._show_slots_problem()
 
     def measure(self) -> None:
-        """Time one minibatch of the network, in the background; fills in the field."""
+        """Measure the time per minibatch in the background and fill in the field."""
         network, values = self._network, self.form.values
 
         def work() -> StepTime:
@@ -206,7 +206,7 @@ class TrainingMasterPicker(Part):
 
         self.measure_button.disabled = True
         begun = self.in_background(
-            "Measuring one step. Starting TensorFlow can take ten seconds more",
+            "Measuring one step. Starting TensorFlow can take another ten seconds",
             work,
             self._take_measurement,
             finally_=self._offer_measuring,
@@ -215,7 +215,7 @@ class TrainingMasterPicker(Part):
             self._offer_measuring()
 
     def use_recommended(self) -> None:
-        """Set the training master that the advice recommends, if there is any."""
+        """Set the recommended training master, if there is advice."""
         if (advice := self._outlook().advice) is not None:
             self._take_master(advice.master)
 
@@ -224,7 +224,7 @@ class TrainingMasterPicker(Part):
         self._changed()
 
     def close(self) -> None:
-        """Free the forms of both kinds; the box holds only that of the chosen one."""
+        """Close all widgets, including the form of the other kind."""
         for kind, form in self._forms.items():
             if kind is not self._kind:
                 close_all(form)
@@ -237,7 +237,7 @@ class TrainingMasterPicker(Part):
             return
         known, held = self._forms.get(change["new"]), self.form.values
         base = values_of(change["new"]()) if known is None else known.values
-        # What both kinds know is kept, but for choices that only the other one has.
+        # Keep the values of shared options, except choices that the new kind lacks.
         choices = {each.name: each.choices for each in plain_options(change["new"])}
         shared = {
             name: held[name]
@@ -325,18 +325,18 @@ class TrainingMasterPicker(Part):
             check_local(master)
 
     def _take(self) -> None:
-        """Take over what the form holds."""
+        """Apply the values of the form."""
         if self.form.valid is not None:
             self._master = self.form.valid
             if self.text_fold.opened:
                 self.text.follow()
         self._known_problem = self.problem
         self._show_outlook()
-        self._show_crowd()
+        self._show_slots_problem()
 
-    def _show_crowd(self) -> None:
-        """Refuse too many workers where they are typed."""
-        sentence = self._crowd
+    def _show_slots_problem(self) -> None:
+        """Show at the field `workers` whether they exceed the task slots."""
+        sentence = self._slots_problem
         if self.form.valid is not None and (sentence or "workers" in self.form.names):
             self.form.field("workers").complain(sentence)
 
@@ -345,7 +345,7 @@ class TrainingMasterPicker(Part):
         return None if self._seed is None else f"the experiment's: {self._seed}"
 
     def _outlook(self, master: TrainingMaster | None = None) -> Outlook:
-        """What to expect; default: of the training master that is held."""
+        """The forecast of `master`; default: the current training master."""
         chosen, around = master or self._master, self._around
         return Outlook(
             found=around.prospect(chosen, parallel=self.parallel),
@@ -365,7 +365,7 @@ class TrainingMasterPicker(Part):
         self._offer_measuring()
 
     def _show_notes(self, remarks: Sequence[Remark]) -> None:
-        """Show remarks, each with buttons of the settings that solve it."""
+        """Show remarks, each with buttons that apply its remedies."""
 
         def expect(master: TrainingMaster) -> list[Remark]:
             self._check(master)
@@ -396,7 +396,7 @@ class TrainingMasterPicker(Part):
 
     def _why_not_measured(self) -> str:
         if self._network is None:
-            return "There is no network to measure yet."
+            return "Choose a network to measure first."
         if self._around.vector_bytes is None:
             return "The network has a problem and cannot be trained yet."
         return "The step is being measured." if self._background.busy else ""
@@ -437,7 +437,7 @@ def _checked(master: TrainingMaster) -> TrainingMaster:
     if type(master) not in _TITLES:
         names = " or a ".join(kind.__name__ for kind in _TITLES)
         raise ConfigurationError(
-            f"`master` must be a {names}. Received: {type(master).__name__}. A class of your own "
-            "is used without the picker."
+            f"`master` must be a {names}. Received: {type(master).__name__}. Use other classes "
+            "without the picker."
         )
     return master

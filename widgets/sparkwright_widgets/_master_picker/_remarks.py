@@ -1,4 +1,4 @@
-"""What is wrong with a plan, and the settings that solve it. Pure."""
+"""Problems of a plan, and settings that solve them. Pure."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
@@ -8,20 +8,20 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import Prospect, TrainingMaster
 from sparkwright_widgets._format import count_text, counted
 
-_ROUNDS = 10  # an epoch, where there was one
+_ROUNDS = 10  # per epoch, suggested if there is only one
 
 
 class Remedy(NamedTuple):
-    """Other settings, and the text of the button that sets them."""
+    """A button label and the settings that the button applies."""
 
     label: str
     master: TrainingMaster
 
 
 class Remark(NamedTuple):
-    """A problem of a plan, and label and options of changes that may solve it."""
+    """A problem of a plan, and labels and options of changes that may solve it."""
 
-    key: str  # names the problem
+    key: str  # identifies the problem
     sentence: str
     settings: tuple[tuple[str, dict[str, Any]], ...] = ()
 
@@ -35,7 +35,7 @@ _BALANCED = (
 def remedies(
     remark: Remark, master: TrainingMaster, expect: Callable[[TrainingMaster], list[Remark]]
 ) -> tuple[Remedy, ...]:
-    """Settings with which the remark is not made.
+    """The settings that remove the remark.
 
     `expect` returns the remarks on other settings, and raises ConfigurationError for invalid ones.
     """
@@ -53,13 +53,13 @@ def remedies(
 
 
 def remarks_on(found: Prospect, slots: int | None, cores: int | None) -> Iterator[Remark]:
-    """What to know about a plan on Spark with `slots`, or on one machine with `cores`."""
+    """Yield remarks on a plan for Spark with `slots`, or for one machine with `cores`."""
     plan = found.plan
     if slots is not None and found.workers > slots:
         yield Remark(
             "slots",
             f"Spark has {counted(slots, 'task slot')}, fewer than the {count_text(found.workers)} "
-            "workers. The run would not start. Give Spark more slots, or use fewer workers.",
+            "workers. The run would not start. Use more executors, or fewer workers.",
             (_fewer(slots),) if slots else (),
         )
     if cores is not None and found.workers > cores:

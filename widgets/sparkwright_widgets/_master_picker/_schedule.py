@@ -1,14 +1,14 @@
-"""A plan as a small picture: one round, and what each worker does in an epoch. Pure."""
+"""Draw a plan as bars: one round, and one epoch of each worker. Pure."""
 
 from sparkwright.masters import Prospect
 from sparkwright_widgets._format import count_text, counted, escaped
 
-LANES = 8  # workers drawn one by one
+LANES = 8  # maximum number of workers drawn
 _MOST_ROUNDS = 40  # drawn as separate bars
 
 
 def schedule_html(found: Prospect) -> str:
-    """Bars of a round and of an epoch; empty if nothing is known of the data and the step."""
+    """Bars of a round and of an epoch; empty if data and step time are unknown."""
     bars = _round(found)
     if found.rows_known and any(found.plan.minibatches):
         bars += _epoch(found)
@@ -16,7 +16,7 @@ def schedule_html(found: Prospect) -> str:
 
 
 def _round(found: Prospect) -> str:
-    """Minibatches, then what is exchanged after them, in proportion to their times."""
+    """Minibatches and the exchange after them, with widths in proportion to their times."""
     if found.step_s is None or found.exchange_s is None:
         return ""
     count, what = found.minibatches_per_exchange, "sharing" if _is_sharing(found) else "averaging"
@@ -38,7 +38,7 @@ def _epoch(found: Prospect) -> str:
     lanes: list[str] = []
     for worker, count in list(enumerate(minibatches))[:LANES]:
         rounds = -(-count // every)
-        # With gradient sharing, messages are too many to be told apart.
+        # With gradient sharing, there are too many messages to draw each one.
         cuts = "" if _is_sharing(found) or not count else _cuts(rounds, 100 * every / count)
         bar = _track(f'<i style="width:{100 * count / longest:.2f}%;{cuts}"></i>')
         text = count_text(count) if count else "no data"
@@ -48,8 +48,8 @@ def _epoch(found: Prospect) -> str:
         )
     left = len(minibatches) - LANES
     more = f"<p>{count_text(left)} more workers are not drawn.</p>" if left > 0 else ""
-    what = "one message each" if _is_sharing(found) else counted(found.exchanges, "round")
-    return f"<p>One epoch, {what}; minibatches of each worker:</p>{''.join(lanes)}{more}"
+    what = "" if _is_sharing(found) else f" ({counted(found.exchanges, 'round')})"
+    return f"<p>One epoch{what}: minibatches of each worker</p>{''.join(lanes)}{more}"
 
 
 def _track(inside: str) -> str:
@@ -57,7 +57,7 @@ def _track(inside: str) -> str:
 
 
 def _cuts(count: int, percent: float = 0.0) -> str:
-    """Style of lines between `count` pieces, each of so many percent; default: equal ones."""
+    """CSS of lines between `count` pieces of `percent` width each; default 0: equal pieces."""
     if not 1 < count <= _MOST_ROUNDS:
         return ""
     percent = percent or 100 / count
@@ -73,7 +73,7 @@ def _is_sharing(found: Prospect) -> bool:
 
 
 def short_time(seconds: float) -> str:
-    """A time of a plan, to three digits."""
+    """A duration with three significant digits."""
     if seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.3g} min"

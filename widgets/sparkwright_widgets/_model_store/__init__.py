@@ -1,3 +1,3 @@
-"""Saved models of a folder: save, load, compare, check, delete."""
+"""The ModelStore: save, load, compare, check and delete the models of a folder."""
 
 from ._store import ModelStore as ModelStore

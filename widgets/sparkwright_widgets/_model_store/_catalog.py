@@ -1,4 +1,4 @@
-"""The models of a folder: found, sorted, page by page, and what is said of them. Pure."""
+"""The models of a folder: search, sort, pages and descriptions. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ MOST_COMPARED = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Catalog:
-    """What a listing found, and how it is looked at.
+    """A listing of models, with search text, order and page.
 
     Attributes:
-        folder_url: where the models are.
-        models: what is known of each.
-        wanted: text that name, title or comment must contain, in any case; empty: all.
+        folder_url: URL of the folder.
+        models: metadata of each model.
+        wanted: text that name, title or comment must contain, ignoring case; empty: all.
         order: one of `orders`.
-        page: from 0; beyond the last one, the last one is meant.
+        page: page index from 0; values beyond the last page select the last page.
     """
 
     folder_url: str
@@ -46,14 +46,14 @@ class Catalog:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The ways to sort; those by metrics are of the numbers that some model has."""
+        """The sort orders, including one for each numeric metric of any model."""
         metrics = (item for info in self.models for item in info.metrics.items())
         names = sorted({name for name, value in metrics if is_number(value)})
         return (NEWEST, NAME, LARGEST, PARAMETERS, *(f"{_METRIC}{name}" for name in names))
 
     @property
     def found(self) -> tuple[ModelInfo, ...]:
-        """The models that are wanted, sorted; those without what is sorted by come last."""
+        """The matching models, sorted; models without the sort value come last."""
         wanted = self.wanted.strip().lower()
         kept = [
             info
@@ -73,12 +73,12 @@ class Catalog:
 
     @property
     def pages(self) -> int:
-        """How many there are, at least 1."""
+        """Number of pages, at least 1."""
         return max(1, -(-len(self.found) // PAGE))
 
     @property
     def number(self) -> int:
-        """The page that is shown, from 0."""
+        """Index of the shown page, from 0."""
         return min(max(0, self.page), self.pages - 1)
 
     @property
@@ -87,20 +87,20 @@ class Catalog:
         return self.found[self.number * PAGE : (self.number + 1) * PAGE]
 
     @property
-    def told(self) -> str:
-        """How many there are and which are shown."""
+    def status(self) -> str:
+        """A sentence with the numbers of models, matches and shown models."""
         if not self.models:
             return f"No models in {self.folder_url}."
         found = len(self.found)
         if not found:
-            return f"{self.counted}; none contains “{self.wanted.strip()}”."
+            return f"{self.counted}; none matches “{self.wanted.strip()}”."
         first, last = self.number * PAGE + 1, self.number * PAGE + len(self.shown)
         which = "" if found == len(self.models) else f", {count_text(found)} found"
         return f"{self.counted}{which}; {first} to {last} shown, {self.order}."
 
     @property
     def counted(self) -> str:
-        """How many models the folder has."""
+        """The number of models and the folder, as text."""
         count = len(self.models)
         return f"{count_text(count)} model{'' if count == 1 else 's'} in {self.folder_url}"
 
@@ -114,9 +114,9 @@ class Catalog:
 
 
 def details(info: ModelInfo) -> str:
-    """A model in a line: when, how large, how good, and what for."""
+    """Time, size, metrics, title and comment of a model in one line."""
     if info.problem is not None:
-        return f"Cannot be used: {_short(info.problem)}"
+        return f"Invalid model: {_short(info.problem)}"
     parts = [
         time_text(info.saved_at),
         bytes_text(info.size_bytes),
@@ -129,10 +129,10 @@ def details(info: ModelInfo) -> str:
 
 
 def file_name(text: str) -> str:
-    """The name of a model's file that a person typed, with its ending.
+    """Validate a typed file name and add the suffix `.keras`.
 
     Raises:
-        ConfigurationError: if it is empty, leads to another folder, or has another ending.
+        ConfigurationError: if it is empty, leads to another folder, or has another suffix.
 
     Example:
         >>> file_name(" lenet 2 "), file_name("best/lenet.keras")
@@ -142,28 +142,28 @@ def file_name(text: str) -> str:
     parts = name.split("/")
     if not name or len(name) > _LONGEST_NAME or any(part.strip(". ") == "" for part in parts):
         raise ConfigurationError(
-            "a file's name must have letters or digits, and stay within the folder. Received: "
+            "a file name must contain letters or digits, and stay within the folder. Received: "
             f"{name!r:.80}."
         )
     if any(part.startswith((".", "_")) for part in parts):
         raise ConfigurationError(
-            "a file's name must not begin with `.` or `_`: listings leave those out. Received: "
-            f"{name!r:.80}."
+            "a file name must not start with `.` or `_`, because listings skip such files. "
+            f"Received: {name!r:.80}."
         )
     if any(sign in name for sign in "\\:*?[]#\n\r\t\0"):
         raise ConfigurationError(
-            "a file's name must not contain any of `\\ : * ? [ ] #` or line ends. Received: "
+            "a file name must not contain any of `\\ : * ? [ ] #` or line breaks. Received: "
             f"{name!r:.80}."
         )
     if name.lower().endswith((".h5", ".hdf5")):
         raise ConfigurationError(
-            f"models are written as `.keras` files. Received: {name!r:.80}. Leave the ending out."
+            f"models are saved as `.keras` files. Received: {name!r:.80}. Omit the suffix."
         )
     return name if name.lower().endswith(".keras") else f"{name}.keras"
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number, and no flag."""
+    """Whether `value` is a number other than a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -173,30 +173,30 @@ def _short(text: str) -> str:
 
 
 def why_disabled(catalog: Catalog, ticked: Sequence[ModelInfo], *, listed: bool) -> str:
-    """What to do so that the buttons below the list can be pressed; or what is ticked."""
+    """A hint that names the selected models, or explains why buttons are disabled."""
     if not catalog.folder_url:
-        return "Give a folder first."
+        return "Enter a folder first."
     if not listed:
         return "Press List models to see what is in the folder."
     if not catalog.models:
-        return "Nothing here yet. Save a model, or choose another folder."
+        return "The folder has no models. Save a model, or choose another folder."
     if not ticked:
-        several = f"tick two to {MOST_COMPARED} to compare them"
-        return f"Tick a model to load, check or delete it; {several}."
+        several = f"select two to {MOST_COMPARED} to compare them"
+        return f"Select a model to load, check or delete it; {several}."
     if len(ticked) == 1:
         name = catalog.name_of(ticked[0])
         if ticked[0].problem is not None:
-            return f"Ticked: {name}. It cannot be loaded: it is no usable model."
-        return f"Ticked: {name}. Tick another one to compare them."
+            return f"Selected: {name}. It is not a valid model and cannot be loaded."
+        return f"Selected: {name}. Select another model to compare them."
     names = ", ".join(catalog.name_of(info) for info in ticked[:MOST_COMPARED])
     more = len(ticked) - MOST_COMPARED
     if more > 0:
-        return f"Ticked: {names} and {more} more; at most {MOST_COMPARED} can be compared."
-    return f"Ticked: {names}. To load one, tick it alone."
+        return f"Selected: {names} and {more} more; at most {MOST_COMPARED} can be compared."
+    return f"Selected: {names}. To load a model, select only that one."
 
 
 def still_block(catalog: Catalog, comparison_html: str, *, style: str) -> Block:
-    """The list as a table, and the comparison, for saved notebooks and reports."""
+    """The models as a table, and the comparison, for saved notebooks and reports."""
     found = catalog.found[:_MOST_IN_STILL]
     rows = [
         [
@@ -207,7 +207,7 @@ def still_block(catalog: Catalog, comparison_html: str, *, style: str) -> Block:
             _short(metrics_text(info.metrics)),
             _short(info.title or info.comment or "")
             if info.problem is None
-            else f"✕ cannot be used: {_short(info.problem)}",
+            else f"✕ invalid model: {_short(info.problem)}",
         ]
         for info in found
     ]

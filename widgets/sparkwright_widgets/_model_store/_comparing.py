@@ -1,4 +1,4 @@
-"""Saved models side by side, with what differs marked. Pure."""
+"""Compare saved models side by side, marking differences. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from ._catalog import is_number
 _MOST_FIELDS = 200
 _LONGEST_CELL = 120
 _DEEPEST = 6
-# Keras numbers what it names itself through the whole session: such names tell nothing of a model.
+# Names that Keras generates and numbers through the session; they are not part of the model.
 _AUTOMATIC = re.compile(r"(keras_tensor|input_layer|input|functional|sequential|model)(_\d+)?")
 _NONE = "—"
 _DIFFERS = "≠"
@@ -23,15 +23,15 @@ _DIFFERS = "≠"
 def compared(
     infos: Sequence[ModelInfo], names: Sequence[str], *, only_differences: bool = False
 ) -> tuple[list[str], list[list[object]]]:
-    """A row for each thing that is known of some model, a column for each model.
+    """Column titles and rows of a comparison: a row per property, a column per model.
 
-    The first column marks rows whose values differ. Numbers are followed by how much they differ
-    from those of the first model.
+    The first column marks rows whose values differ. Numbers are followed by their difference from
+    the first model.
 
     Args:
         infos: the models.
-        names: of the columns.
-        only_differences: leave the other rows out; default False.
+        names: the column titles.
+        only_differences: omit rows with equal values; default False.
     """
     fields = [dict(_fields(info)) for info in infos]
     labels = dict.fromkeys(label for known in fields for label in known)
@@ -51,10 +51,10 @@ def compared(
 def compared_html(
     infos: Sequence[ModelInfo], names: Sequence[str], *, only_differences: bool = False
 ) -> str:
-    """The comparison as a table, with a sentence about how much differs."""
+    """The comparison as a table, captioned with the number of differences."""
     heads, rows = compared(infos, names, only_differences=only_differences)
     differing = sum(str(row[0]).startswith(_DIFFERS) for row in rows)
-    sentence = f"{count_text(differing)} of what is known of these {len(infos)} models differs."
+    sentence = f"{count_text(differing)} properties of these {len(infos)} models differ."
     table = html_table(
         heads, rows, label="Models compared", text_columns=range(1, len(heads)), caption=sentence
     )
@@ -62,7 +62,7 @@ def compared_html(
 
 
 def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
-    """Label -> value, in the order of interest; nothing for what is not known."""
+    """Label and value of each known property, the most important first."""
     known: list[tuple[str, Any]] = [
         ("problem", info.problem),
         ("title", info.title),
@@ -78,11 +78,11 @@ def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
         ("format", info.format),
         (
             "optimizer's state",
-            {None: None, True: "in the file", False: "not in it"}[info.has_updater],
+            {None: None, True: "saved", False: "not saved"}[info.has_updater],
         ),
         *_flat("training", info.training or {}),
         ("normalizer", info.normalizer and f"{info.normalizer} the model"),
-        ("kept beside it", ", ".join(info.kept) or None),
+        ("additional content", ", ".join(info.kept) or None),
         *_flat("version", info.versions),
         ("sha256", info.sha256),
         ("comment", info.comment),
@@ -91,7 +91,7 @@ def _fields(info: ModelInfo) -> Iterator[tuple[str, Any]]:
 
 
 def _shapes(what: str, shapes: Mapping[str, Sequence[int | None]]) -> Iterator[tuple[str, str]]:
-    """Those that Keras named are called by their place."""
+    """Label and shape of each input or output; generated names are replaced by numbers."""
     for place, (name, shape) in enumerate(shapes.items(), start=1):
         is_automatic = _AUTOMATIC.fullmatch(name) is not None
         called = name if not is_automatic else str(place) if len(shapes) > 1 else ""

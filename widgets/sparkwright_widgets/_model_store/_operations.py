@@ -1,4 +1,4 @@
-"""What is done at the store, each with a time within which it must answer."""
+"""Operations on the model storage, with timeouts."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ Result = TypeVar("Result")
 
 
 class Operations:
-    """Calls of the engine; tests put others in their place."""
+    """Calls of the storage API; tests replace them."""
 
     def list(self, url: str, *, recursive: bool) -> ModelList:
-        """See `list_models`; a folder that is not there has no models."""
+        """Call `list_models`; return an empty list if the folder does not exist."""
         try:
             return list_models(url, recursive=recursive)
         except FileNotFoundError:
@@ -35,16 +35,16 @@ class Operations:
             return ModelList(url, ())
 
     def there(self, url: str) -> ModelInfo | None:
-        """What is at `url` already; None: nothing."""
+        """The existing file at `url`; None if there is none."""
         if not exists(url):
             return None
         try:
             return model_info(url)
-        except ValueError as error:  # a DataError among them: no model, and there all the same
+        except ValueError as error:  # includes DataError: the file exists but is not a model
             return ModelInfo(url=url, size_bytes=0, problem=str(error))
 
     def save(self, network: Any, url: str, settings: Mapping[str, Any]) -> None:
-        """Write a network or a Keras model, with its metadata."""
+        """Save a network or a Keras model with its metadata."""
         given = dict(settings)
         save_updater = given.pop("save_updater")
         if is_network(network):
@@ -53,22 +53,22 @@ class Operations:
             save_model(network, url, save_updater=save_updater, metadata=given)
 
     def load(self, network: Any, url: str, custom_objects: dict[str, Any] | None) -> Any:
-        """Another one of the kind of `network`; a Keras model if there is none."""
+        """Load a network of the type of `network`; a Keras model if it is None."""
         if not is_network(network):
             return load_model(url, custom_objects=custom_objects)
         return type(network).load(network.spark, url, network.master, custom_objects=custom_objects)
 
     def verify(self, url: str) -> ModelInfo:
-        """See `verify_model`."""
+        """Call `verify_model`."""
         return verify_model(url)
 
     def delete(self, url: str) -> bool:
-        """See `delete_model`."""
+        """Call `delete_model`."""
         return delete_model(url)
 
 
 def check_all(operations: Operations, urls: Sequence[str]) -> list[str]:
-    """Check each model; a sentence for each."""
+    """Verify each model and return a sentence per model."""
     found: list[str] = []
     for url in urls:
         name = url.rpartition("/")[2]
@@ -80,13 +80,13 @@ def check_all(operations: Operations, urls: Sequence[str]) -> list[str]:
         found.append(
             f"✓ {name}: all parts match their checksums."
             if info.format == "keras"
-            else f"✓ {name}: nothing wrong found; HDF5 has no checksums to compare."
+            else f"✓ {name}: no errors found. HDF5 files have no checksums."
         )
     return found
 
 
 def delete_all(operations: Operations, urls: Sequence[str]) -> list[str]:
-    """Delete each model; a sentence about those that went, and one for each that did not."""
+    """Delete each model; return a sentence on the deleted ones, and one per failure."""
     gone: list[str] = []
     others: list[str] = []
     for url in urls:
@@ -95,14 +95,14 @@ def delete_all(operations: Operations, urls: Sequence[str]) -> list[str]:
             if operations.delete(url):
                 gone.append(url)
             else:
-                others.append(f"{name} had gone before.")
+                others.append(f"{name} does not exist.")
         except (OSError, ValueError) as error:
             others.append(f"✕ {name}: {error}")
     return [*([f"✓ Deleted {several(gone)}."] if gone else []), *others]
 
 
 def several(urls: Sequence[str]) -> str:
-    """Names of a few files, else how many.
+    """The names of up to three files, else their number and the first names.
 
     Example:
         >>> several(["/a/x.keras", "/a/y.keras"])
@@ -115,21 +115,21 @@ def several(urls: Sequence[str]) -> str:
 
 
 def is_network(network: Any) -> bool:
-    """Whether it is a SparkNetwork rather than a Keras model."""
+    """Whether `network` is a SparkNetwork rather than a Keras model."""
     return all(hasattr(network, name) for name in ("spark", "model", "master", "save"))
 
 
 def answered(work: Callable[[], Result], *, what: str, timeout_s: float) -> Result:
-    """The result of `work`, which a store may leave hanging.
+    """Run `work` with a timeout and return its result.
 
     Args:
-        work: done on a daemon thread of its own; what comes too late is dropped.
-        what: what is waited for, as in "Listing hdfs://models".
-        timeout_s: how long to wait.
+        work: runs on a daemon thread; a late result is dropped.
+        what: description of the work, such as "Listing hdfs://models".
+        timeout_s: timeout in seconds.
 
     Raises:
-        RunTimeoutError: if it takes longer.
-        Whatever `work` raises.
+        RunTimeoutError: if `work` takes longer than `timeout_s`.
+        Exception: any exception of `work`.
     """
     outcome: Future[Result] = Future()
 
@@ -142,8 +142,8 @@ def answered(work: Callable[[], Result], *, what: str, timeout_s: float) -> Resu
     threading.Thread(target=main, name="sparkwright-store", daemon=True).start()
     if not wait([outcome], timeout_s).done:
         raise RunTimeoutError(
-            f"{what}: the store must answer within {duration_text(timeout_s)}. Received: nothing "
-            "so far. Check the host and the network, then try again; what was begun may still be "
-            "done by the store."
+            f"{what}: the store must answer within {duration_text(timeout_s)}. Received: no "
+            "answer. Check the host and the network, then retry. The store may still complete the "
+            "operation."
         )
     return outcome.result()

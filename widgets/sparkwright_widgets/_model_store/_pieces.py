@@ -1,4 +1,4 @@
-"""The pieces of the store: a form to save, and rows to tick."""
+"""Parts of the model store: the save form and the list of models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ from ._catalog import NEWEST, Catalog, details
 
 
 def field(control: widgets.Widget, *, wide: bool = False) -> widgets.VBox:
-    """A control with its label above; `wide`: as wide as there is room."""
+    """A control with its label above; `wide` fills the available width."""
     box = widgets.VBox([control])
     box.add_class("sparkwright-field")
     if wide:
@@ -35,15 +35,15 @@ def field(control: widgets.Widget, *, wide: bool = False) -> widgets.VBox:
 
 
 def hint(sentence: str) -> str:
-    """A line in small letters; nothing for an empty sentence."""
+    """A hint as HTML; empty for an empty sentence."""
     return f'<div class="sparkwright-hint">{escaped(sentence)}</div>' if sentence else ""
 
 
 class SaveForm(Fold):
-    """File name, title, comment, whether the optimizer goes along, where the normalizer goes.
+    """Form with file name, title, comment, and options for optimizer state and normalizer.
 
     Args:
-        button: saves.
+        button: the button that saves.
         confirmation: asks before a file is replaced.
     """
 
@@ -52,11 +52,11 @@ class SaveForm(Fold):
         self.title_field = Text(value="", description="Title")
         self.comment_field = Textarea(value="", rows=2, description="Comment")
         self.updater_field = Checkbox(
-            value=True, description="with the optimizer's state, to train on", indent=False
+            value=True, description="Save the optimizer's state, to resume training", indent=False
         )
         self.normalizer_field = Checkbox(
             value=True,
-            description="normalizer inside the model, so that Keras alone is right on raw data",
+            description="Put the normalizer inside the model, so that Keras accepts raw data",
             indent=False,
         )
         self.normalizer_field.layout.display = "none"
@@ -77,7 +77,7 @@ class SaveForm(Fold):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What goes into the file beside the model."""
+        """The save options of the form."""
         found: dict[str, Any] = {
             "save_updater": self.updater_field.value,
             "title": self.title_field.value.strip() or None,
@@ -87,38 +87,38 @@ class SaveForm(Fold):
             found["normalizer"] = "inside" if self.normalizer_field.value else "beside"
         return found
 
-    def tell(self, network: Any, metrics: Any, *, of_spark: bool) -> None:
-        """Say what goes into the file, or why there is nothing to save.
+    def describe(self, network: Any, metrics: Any, *, of_spark: bool) -> None:
+        """Show what will be saved, or why there is nothing to save.
 
         Args:
-            network: that would be saved; None: there is none.
-            metrics: its results, by name or as an evaluation.
-            of_spark: whether it is a SparkNetwork: it may have a normalizer, whose place is chosen.
+            network: the network to save; None: there is none.
+            metrics: metrics by name, or an evaluation.
+            of_spark: whether it is a SparkNetwork, which may have a normalizer.
         """
         normalizes = of_spark and getattr(network, "normalizer", None) is not None
         self.normalizer_field.layout.display = None if normalizes else "none"
         if network is None:
-            self.hint.value = hint("There is no network to save yet: train or load one.")
+            self.hint.value = hint("There is no network to save yet. Train or load one.")
             return
         parts = ["the model"]
         if of_spark:
-            parts.append("normalizer, class names and how it was trained, as far as known")
+            parts.append("normalizer, class names and training settings, if known")
         if isinstance(metrics, Mapping):
             numbers = metrics_text(metrics)
             parts += [f"metrics {numbers}"] if numbers else []
         elif metrics:
             parts.append("the evaluation")
         self.hint.value = hint(
-            f"Goes into the file: {'; '.join(parts)}. Its name will end in .keras."
+            f"The file will contain: {'; '.join(parts)}. Its suffix will be .keras."
         )
 
 
 class ModelRows(widgets.VBox):
-    """Rows of a catalog, with fields to find and to sort, and buttons to turn pages.
+    """The list of models, with search, sort order and pages.
 
     Args:
-        guarded: wraps callbacks, so that what they raise is shown.
-        changed: called when what is ticked has changed.
+        guarded: wraps callbacks so that their exceptions are shown.
+        changed: called when the selection changes.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ModelRows(widgets.VBox):
         changed: Callable[[], None],
     ) -> None:
         self._guarded = guarded
-        self._changed: Callable[[], None] = lambda: None  # not before all is made
+        self._changed: Callable[[], None] = lambda: None  # until all widgets exist
         self._setting = False
         self._urls: set[str] = set()
         self.catalog = Catalog(folder_url="")
@@ -136,26 +136,26 @@ class ModelRows(widgets.VBox):
         self.found = widgets.HTML()
         self.rows = widgets.VBox()
         self.rows.add_class("sparkwright-models")
-        self.earlier_button = Button(description="◂ Page before")
+        self.earlier_button = Button(description="◂ Previous page")
         self.later_button = Button(description="Next page ▸")
-        self.find_field.observe(guarded(self._looked_for), "value")
-        self.order_field.observe(guarded(self._looked_for), "value")
-        self.earlier_button.on_click(guarded(partial(self._turned, -1)))
-        self.later_button.on_click(guarded(partial(self._turned, 1)))
+        self.find_field.observe(guarded(self._search), "value")
+        self.order_field.observe(guarded(self._search), "value")
+        self.earlier_button.on_click(guarded(partial(self._turn_page, -1)))
+        self.later_button.on_click(guarded(partial(self._turn_page, 1)))
         self.pages = row(self.earlier_button, self.later_button)
-        looking = row(field(self.find_field), field(self.order_field))
-        super().__init__([looking, self.found, self.rows, self.pages])
+        search = row(field(self.find_field), field(self.order_field))
+        super().__init__([search, self.found, self.rows, self.pages])
         self.add_class("sparkwright-spaced")
         self.show(self.catalog)
         self._changed = changed
 
     @property
     def ticked(self) -> tuple[ModelInfo, ...]:
-        """The models that are ticked, on any page."""
+        """The selected models, on any page."""
         return tuple(info for info in self.catalog.models if info.url in self._urls)
 
     def show(self, catalog: Catalog) -> None:
-        """Show another catalog; models stay ticked that are in it too."""
+        """Show another catalog; models in both catalogs stay selected."""
         order = catalog.order if catalog.order in catalog.orders else NEWEST
         self.catalog = replace(catalog, order=order)
         self._urls &= {info.url for info in catalog.models}
@@ -170,11 +170,11 @@ class ModelRows(widgets.VBox):
         self._draw_page()
 
     def untick(self, urls: Sequence[str]) -> None:
-        """Take ticks away."""
+        """Deselect models."""
         self._urls -= set(urls)
         self._draw_page()
 
-    def _looked_for(self, _change: Any) -> None:
+    def _search(self, _change: Any) -> None:
         if self._setting:
             return
         self.catalog = replace(
@@ -182,7 +182,7 @@ class ModelRows(widgets.VBox):
         )
         self._draw_page()
 
-    def _turned(self, pages: int, _button: Any) -> None:
+    def _turn_page(self, pages: int, _button: Any) -> None:
         self.catalog = replace(self.catalog, page=self.catalog.number + pages)
         self._draw_page()
 
@@ -192,7 +192,7 @@ class ModelRows(widgets.VBox):
 
     def _draw_page(self) -> None:
         catalog = self.catalog
-        self.found.value = hint(catalog.told)
+        self.found.value = hint(catalog.status)
         old = self.rows.children
         self.rows.children = tuple(self._row(info) for info in catalog.shown)
         for each in old:
@@ -213,5 +213,5 @@ class ModelRows(widgets.VBox):
         )
         tick.observe(self._guarded(partial(self._ticked_one, info.url)), "value")
         kind = "" if info.problem is None else " sparkwright-is-bad"
-        told = f'<div class="sparkwright-details{kind}">{escaped(details(info))}</div>'
-        return widgets.VBox([tick, widgets.HTML(told)])
+        text = f'<div class="sparkwright-details{kind}">{escaped(details(info))}</div>'
+        return widgets.VBox([tick, widgets.HTML(text)])

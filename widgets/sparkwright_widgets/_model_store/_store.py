@@ -1,4 +1,4 @@
-"""ModelStore: saved models of a folder at any URL, and what one does with them."""
+"""ModelStore: list, save, load, compare, check and delete models in a folder at any URL."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -21,25 +21,24 @@ from ._comparing import compared_html
 from ._operations import Operations, answered, check_all, delete_all, is_network, several
 from ._pieces import ModelRows, SaveForm, field, hint
 
-# Whole files travel for so many times as long as questions about them.
-_LONGER = 40
+# Timeout factor of operations that transfer whole files.
+_WHOLE_FILE_FACTOR = 40
 _KEPT = "Nothing was changed."
 
 
 class ModelStore(Part):
     """Saves, loads, lists, compares, checks and deletes models in a folder.
 
-    Nothing is asked of the store before a button is pressed. A store that does not answer is given
-    up after a while, with a sentence.
+    The storage is accessed only when a button is pressed. Operations time out with an error.
 
     Args:
-        network: a `SparkNetwork` or a Keras model to save; default None: nothing to save yet.
+        network: a `SparkNetwork` or a Keras model to save; default None: set `network` later.
         url: the folder, a path or any URL; default "models".
-        timeout_s: how long a store may take to answer; default 30. Reading, writing and checking
-            a whole file may take 40 times as long.
-        custom_objects: the user's own layers, losses and metrics, for loading; default None.
-        loader: gives the network of a model's URL, called on a thread of its own; default None:
-            another one of the kind of `network`, a Keras model if there is none.
+        timeout_s: timeout of an operation in seconds; default 30. Loading, saving and checking a
+            file may take 40 times as long.
+        custom_objects: custom layers, losses and metrics, for loading; default None.
+        loader: maps the URL of a model to a network, on a background thread; default None: load a
+            network of the type of `network`, or a Keras model if it is None.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class ModelStore(Part):
         self._listed = self._setting = False
         self._compared: tuple[ModelInfo, ...] = ()
         self.url_field = Text(value=url, description="Folder (path or URL)")
-        self.recursive_field = Checkbox(value=False, description="with sub-folders", indent=False)
+        self.recursive_field = Checkbox(value=False, description="Include subfolders", indent=False)
         self.list_button = self._button("List models", lambda: self.refresh())
         self.save_button = self._button("Save", lambda: self.save())
         self.load_button = self._button("Load", lambda: self.load(self.ticked[0].url))
@@ -74,10 +73,10 @@ class ModelStore(Part):
         self.check_button = self._button("Check", lambda: self.verify(_urls(self.ticked)))
         self.delete_button = self._button("Delete …", self._ask_to_delete)
         self.outcome, self.hint = widgets.HTML(), widgets.HTML()
-        self.replacing = Confirmation(self.guarded, lambda: self._tell(_KEPT, saving=True))
-        self.deleting = Confirmation(self.guarded, lambda: self._tell(_KEPT))
+        self.replacing = Confirmation(self.guarded, lambda: self._report(_KEPT, saving=True))
+        self.deleting = Confirmation(self.guarded, lambda: self._report(_KEPT))
         self.form = SaveForm(self.save_button, self.replacing)
-        self.differences_field = Checkbox(value=True, description="only what differs", indent=False)
+        self.differences_field = Checkbox(value=True, description="Only differences", indent=False)
         self.comparison = widgets.HTML()
         self._actions = row(
             self.load_button, self.compare_button, self.check_button, self.delete_button
@@ -99,11 +98,11 @@ class ModelStore(Part):
         )
         self._use(url)
 
-    # --- what it holds
+    # --- value
 
     @property
     def url(self) -> str:
-        """The folder."""
+        """The URL of the folder."""
         return self._url
 
     @url.setter
@@ -120,7 +119,7 @@ class ModelStore(Part):
 
     @property
     def network(self) -> Any:
-        """What is saved: a SparkNetwork or a Keras model, the one loaded last among them."""
+        """The network to save, a SparkNetwork or a Keras model; loading a model replaces it."""
         return self._network
 
     @network.setter
@@ -133,7 +132,7 @@ class ModelStore(Part):
 
     @property
     def metrics(self) -> Any:
-        """Results that are kept with the model: by name, or an evaluation."""
+        """Metrics to save with the model: a dict by name, or an evaluation."""
         return self._metrics
 
     @metrics.setter
@@ -143,38 +142,38 @@ class ModelStore(Part):
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
-        """What the last listing found."""
+        """The models of the last listing."""
         return self.rows.catalog.models
 
     @property
     def ticked(self) -> tuple[ModelInfo, ...]:
-        """The models that are ticked, as listed."""
+        """The selected models, in the order of the listing."""
         return self.rows.ticked
 
     def on_load(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback(network)` when a model has been loaded, on a thread of its own."""
+        """Call `callback(network)` on a background thread when a model has been loaded."""
         self._load_listeners.append(callback)
 
-    # --- what it does; each in the background, False if something else goes on
+    # --- actions; they run in the background and return False if the store is busy
 
     def refresh(self) -> bool:
         """List the models of the folder."""
         return self._list()
 
     def save(self, name: str | None = None, *, overwrite: bool = False) -> bool:
-        """Save the network, as the form says.
+        """Save the network with the options of the form.
 
         Args:
-            name: of the file; default None: that of the form.
-            overwrite: replace what is there without asking; default False.
+            name: file name; default None: the name in the form.
+            overwrite: replace an existing file without asking; default False.
 
         Raises:
-            ConfigurationError: if there is no network, or the name cannot be one.
+            ConfigurationError: if there is no network, or the name is invalid.
         """
         network = self._network
         if network is None:
             raise ConfigurationError(
-                "there must be a network to save. Received: network=None. Set `store.network`."
+                "saving needs a network. Received: network=None. Set `store.network`."
             )
         given = self.form.name_field.value if name is None else name
         url = join(self._url, file_name(given.strip() or self._default_name()))
@@ -191,14 +190,14 @@ class ModelStore(Part):
 
         def then(there: ModelInfo | None) -> None:
             if there is None:
-                self._tell(f"✓ Saved to {url}.", saving=True)
+                self._report(f"✓ Saved to {url}.", saving=True)
                 self._list_again(url)
                 return
             self.replacing.ask(
                 f"There is a file at {url} already: {details(there)}. Replace it?",
                 yes="Replace it",
                 no="Keep it",
-                # To where it was asked about, whatever folder and name are typed by then.
+                # Save to the URL in the question, even if folder or name have changed since.
                 then=lambda: self._save(network, url, metrics, overwrite=True),
                 button=self.save_button,
             )
@@ -206,11 +205,11 @@ class ModelStore(Part):
         return self._ask(f"Saving to {url}", work, then, whole_files=1)
 
     def load(self, url: str) -> bool:
-        """Load a model; `network` is that then, and `on_load` callbacks get it."""
+        """Load a model, set `network` to it, and call the `on_load` callbacks."""
 
         def then(loaded: Any) -> None:
             self._network = loaded
-            self._tell(f"✓ Loaded {url}.")
+            self._report(f"✓ Loaded {url}.")
             self._changed()
             for callback in list(self._load_listeners):
                 callback(loaded)
@@ -226,7 +225,7 @@ class ModelStore(Part):
         """Show models side by side.
 
         Args:
-            infos: two to six; default None: those that are ticked.
+            infos: two to six models; default None: the selected models.
         """
         self._compared = tuple(self.ticked if infos is None else infos)[:MOST_COMPARED]
         self._draw_comparison()
@@ -235,16 +234,16 @@ class ModelStore(Part):
         """Read models completely and compare them with their checksums."""
 
         def then(found: list[str]) -> None:
-            self._tell(*found)
+            self._report(*found)
 
         work = partial(check_all, self._operations, urls)
         return self._ask(f"Checking {several(urls)}", work, then, whole_files=len(urls))
 
     def delete(self, urls: Sequence[str]) -> bool:
-        """Delete models, without asking again; the button asks first."""
+        """Delete models without confirmation; the button asks for one."""
 
         def then(found: list[str]) -> None:
-            self._tell(*found)
+            self._report(*found)
             self.rows.untick(urls)
             self._list_again(*urls)
 
@@ -269,27 +268,27 @@ class ModelStore(Part):
 
     def _use(self, url: str) -> None:
         self._url, self._listed, self._compared = url.strip(), False, ()
-        self.deleting.clear()  # what was told, and what is at a URL that is named, stays
+        self.deleting.clear()  # messages and questions that name a URL stay
         self.rows.show(Catalog(folder_url=self._url))
         self._draw_comparison()
 
     def _ask_to_delete(self) -> None:
         urls = _urls(self.ticked)
-        self._take_questions_back()
+        self._clear_messages()
         self.deleting.ask(
-            f"Delete {several(urls)} from {self._url}? That cannot be undone.",
+            f"Delete {several(urls)} from {self._url}? This cannot be undone.",
             yes="Delete permanently",
             no="Keep",
             then=lambda: self.delete(urls),
             button=self.delete_button,
         )
 
-    def _take_questions_back(self) -> None:
+    def _clear_messages(self) -> None:
         self.outcome.value = self.form.outcome.value = ""
         self.replacing.clear()
         self.deleting.clear()
 
-    # --- asking the store
+    # --- background operations
 
     def _ask(
         self,
@@ -298,13 +297,13 @@ class ModelStore(Part):
         then: Callable[[Any], None],
         *,
         whole_files: int = 0,
-        keeps_told: bool = False,
+        keep_messages: bool = False,
     ) -> bool:
-        limit_s = self._timeout_s * (1 + _LONGER * whole_files)
-        if not keeps_told:
-            self._take_questions_back()
+        limit_s = self._timeout_s * (1 + _WHOLE_FILE_FACTOR * whole_files)
+        if not keep_messages:
+            self._clear_messages()
         begun = self.in_background(
-            f"{what} (given up after {duration_text(limit_s)} without an answer)",
+            f"{what} (times out after {duration_text(limit_s)})",
             partial(answered, work, what=what, timeout_s=limit_s),
             then,
             finally_=self._enable,
@@ -312,20 +311,20 @@ class ModelStore(Part):
         self._enable()
         return begun
 
-    def _list(self, *, keeps_told: bool = False) -> bool:
+    def _list(self, *, keep_messages: bool = False) -> bool:
         work = partial(self._operations.list, self._url, recursive=self.recursive_field.value)
         url = self._url
 
         def then(listing: Any) -> None:
-            if url == self._url:  # else it is about a folder that nobody looks at any more
+            if url == self._url:  # else the folder has changed
                 self._show_listing(listing)
 
-        return self._ask(f"Listing {url}", work, then, keeps_told=keeps_told)
+        return self._ask(f"Listing {url}", work, then, keep_messages=keep_messages)
 
     def _list_again(self, *urls: str) -> None:
-        """After a change of `urls`; what the change came to stays in view."""
+        """List again after a change of `urls`, keeping its messages."""
         if any(url.startswith(join(self._url, "")) for url in urls):
-            self._list(keeps_told=True)
+            self._list(keep_messages=True)
 
     def _show_listing(self, listing: Any) -> None:
         self._listed, self._compared = True, ()
@@ -334,15 +333,15 @@ class ModelStore(Part):
 
     # --- drawing
 
-    def _tell(self, *sentences: str, saving: bool = False) -> None:
-        """Say what came of it, near the button that was pressed."""
+    def _report(self, *sentences: str, saving: bool = False) -> None:
+        """Show the outcome near the pressed button."""
         (self.form.outcome if saving else self.outcome).value = "".join(
             f'<div role="status">{escaped(sentence)}</div>' for sentence in sentences
         )
 
     def _enable(self) -> None:
-        """Which buttons can be pressed, and why the others cannot."""
-        with self._enabling:  # callers on several threads: the last one to look must win
+        """Enable or disable the buttons, and show the reason."""
+        with self._enabling:  # several threads call this; the last one must win
             self._enable_now()
 
     def _enable_now(self) -> None:
@@ -355,10 +354,10 @@ class ModelStore(Part):
         self.form.name_field.placeholder = self._default_name()
         self._actions.layout.display = None if self.models else "none"
         self.hint.value = hint(why_disabled(self.rows.catalog, ticked, listed=self._listed))
-        self.form.tell(self._network, self._metrics, of_spark=is_network(self._network))
+        self.form.describe(self._network, self._metrics, of_spark=is_network(self._network))
 
     def _default_name(self) -> str:
-        """The model's own name, where it has one that a file can have."""
+        """The name of the model if it is a valid file name, else "model"."""
         model = self._network.model if is_network(self._network) else self._network
         name = str(getattr(model, "name", None) or "model")
         return (

@@ -1,3 +1,3 @@
-"""The NetworkBuilder: a network as a list of layers, edited row by row."""
+"""The NetworkBuilder: edit a network as a list of layers."""
 
 from ._network_builder import NetworkBuilder as NetworkBuilder

@@ -1,15 +1,15 @@
-"""The network under construction, the selected row, and what can be undone. Pure."""
+"""The edited network, the selected row and the undo history. Pure."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparkwright.networks import NetworkSpec
 
-STEPS_KEPT = 100  # that can be undone
+STEPS_KEPT = 100  # in the undo history
 
 
 class Step(NamedTuple):
-    """A change in a few words, and the network and selected row on the other side of it."""
+    """A description of a change, and the network and selected row to restore."""
 
     what: str
     spec: NetworkSpec
@@ -18,17 +18,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuilderState:
-    """A network under construction; each method returns another state."""
+    """An immutable state of the builder; each method returns a new state."""
 
     spec: NetworkSpec = field(default_factory=NetworkSpec)
-    selected: int | None = None  # row from 0; None: none
-    past: tuple[Step, ...] = ()  # what can be undone, the oldest first
-    future: tuple[Step, ...] = ()  # what can be redone, the next one last
-    # The field that the last change typed into: what is typed into one field is undone at once.
+    selected: int | None = None  # index of the row; None: no selection
+    past: tuple[Step, ...] = ()  # undo steps, the oldest first
+    future: tuple[Step, ...] = ()  # redo steps, the next one last
+    # The field of the last change; consecutive edits of one field are one undo step.
     typing: str = ""
 
     def __post_init__(self) -> None:
-        """Replace a selected row that does not exist by the nearest one."""
+        """Clamp the selected row to the existing rows."""
         row, last = self.selected, len(self.spec.layers) - 1
         if row is not None:
             object.__setattr__(self, "selected", min(max(row, 0), last) if last >= 0 else None)
@@ -44,9 +44,9 @@ class BuilderState:
 
         Args:
             spec: the new network.
-            what: the change in a few words.
-            selected: the selected row; default: the same.
-            typing: the field that was typed into; default: none.
+            what: a short description of the change.
+            selected: the row to select; default None: keep the selection.
+            typing: the edited field; default: none.
         """
         row = self.selected if selected is None else selected
         if spec == self.spec:
@@ -57,7 +57,7 @@ class BuilderState:
         return BuilderState(spec=spec, selected=row, past=past, typing=typing)
 
     def undone(self) -> "BuilderState":
-        """Undo the last step; the same if there is none."""
+        """Undo the last step, if any."""
         if not self.past:
             return self
         what, spec, selected = self.past[-1]
@@ -65,7 +65,7 @@ class BuilderState:
         return BuilderState(spec=spec, selected=selected, past=self.past[:-1], future=future)
 
     def redone(self) -> "BuilderState":
-        """Redo the step that was undone last; the same if there is none."""
+        """Redo the most recently undone step, if any."""
         if not self.future:
             return self
         what, spec, selected = self.future[-1]

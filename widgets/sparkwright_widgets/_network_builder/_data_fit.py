@@ -1,4 +1,4 @@
-"""Where a network and the data do not go together, and changes that solve it. Pure."""
+"""Mismatches between a network and the data, and their fixes. Pure."""
 
 import inspect
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ Shape = tuple[int | None, ...]
 
 _SPARSE, _ONE_HOT = "sparse_categorical_crossentropy", "categorical_crossentropy"
 _FLATTENING = ("Flatten", "GlobalAveragePooling1D", "GlobalAveragePooling2D")
-# Those that do the same at each place; what flattens belongs before the first of them.
+# Layers that act on the last axis only; a flattening layer is inserted before the first of them.
 _AT_EACH_PLACE = ("Dense", "Dropout", "Activation")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataFacts:
-    """What is known of the data, by the name of the input or output.
+    """Known facts about the data, by the name of the input or output.
 
-    `features` and `labels` are shapes of one example; `classes` is how many classes labels have.
+    `features` and `labels` are shapes of one example; `classes` are numbers of classes.
     """
 
     features: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
@@ -40,12 +40,12 @@ class DataFacts:
     classes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def __hash__(self) -> int:
-        """Of what equal ones have in common, so that `preset_for` can be cached."""
+        """Hash the names only; mappings are not hashable, and `preset_for` is cached."""
         return hash((*sorted(self.features), *sorted(self.labels)))
 
 
 class Misfit(NamedTuple):
-    """A mismatch in a sentence, and changes that solve it, the best first."""
+    """A mismatch in a sentence, and its fixes, the best first."""
 
     sentence: str
     fixes: tuple[Fix, ...] = ()
@@ -55,10 +55,10 @@ class Misfit(NamedTuple):
 def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tuple[Misfit, ...]:
     """Compare the inputs of `spec` with the features, and its outputs with the labels.
 
-    A network with one input takes the only features, whatever the two are called; several are
-    matched by name. The same holds for outputs and labels. Only fixes are offered that the
-    analysis accepts and that solve the misfit; where there is none, presets that fit the data.
-    While Keras is loading, none is offered.
+    A single input matches a single feature regardless of their names; several are matched by
+    name. Outputs and labels are matched in the same way. Fixes are offered only if the analysis
+    accepts them and they solve the misfit; if there are none, presets that fit the data are
+    offered. While Keras is loading, no fix is offered.
     """
     found = _compared(spec, analysis, data)
     if analysis.is_pending:
@@ -67,7 +67,7 @@ def misfits(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> tu
 
 
 def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
-    """Presets that fit the data, those for its labels, or else for the task of `spec`, first."""
+    """Up to two presets that fit the data, sorted by the task of the labels or of `spec`."""
     task = "classification" if data.classes else "regression" if data.labels else spec.task
     presets = sorted(PRESETS.values(), key=lambda preset: preset.task != task)
     return tuple(
@@ -78,7 +78,7 @@ def preset_fixes(spec: NetworkSpec, data: DataFacts) -> tuple[Fix, ...]:
 
 
 def fits(preset: Preset, data: DataFacts) -> bool:
-    """Whether a preset is known to fit the data; one of integers, such as words, never is."""
+    """Whether a preset fits the data; False for presets with integer inputs, such as tokens."""
     spec = preset_for(preset, data)
     if not data.features or any("dtype" in layer.options for layer in spec.layers):
         return False
@@ -86,7 +86,7 @@ def fits(preset: Preset, data: DataFacts) -> bool:
 
 
 def _offering(spec: NetworkSpec, misfit: Misfit, data: DataFacts) -> Misfit:
-    """The misfit with those of its fixes that solve it."""
+    """The misfit with only the fixes that solve it."""
 
     def solves(changed: NetworkSpec) -> bool:
         left = _compared(changed, changed.analysis, data)
@@ -109,9 +109,9 @@ def _compared(spec: NetworkSpec, analysis: NetworkAnalysis, data: DataFacts) -> 
     return found
 
 
-@lru_cache(64)  # several analyses, at each key that is typed into a network that does not fit
+@lru_cache(64)  # runs several analyses, and is called at each key press
 def preset_for(preset: Preset, data: DataFacts) -> NetworkSpec:
-    """A network to begin with, made for the data as far as the two go together."""
+    """The network of a preset, adapted to the data where possible."""
     usual, parameters = preset.make(), inspect.signature(preset.make).parameters
     values = {name: shape[0] for name, shape in data.labels.items() if len(shape) == 1}
     facts = {"input_shape": data.features, "classes": data.classes, "values": values}
@@ -136,8 +136,8 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
     if missing:
         return [
             Misfit(
-                f"The data has no features for the input {', '.join(missing)}. It "
-                f"has: {', '.join(features)}. Name the inputs as the features are named."
+                f"The data has no features for the input {', '.join(missing)}. Features: "
+                f"{', '.join(features)}. Rename the inputs to match the features."
             )
         ]
     found: list[Misfit] = []
@@ -147,8 +147,8 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
         if taken is None or not _takes(taken, data):
             changed = with_options(spec, name, shape=list(data))
             sentence = (
-                f"The input {name} takes {shape_text(taken)}; each example of {feature} is "
-                f"{shape_text(data)}."
+                f"The input {name} has shape {shape_text(taken)}; each example of {feature} has "
+                f"shape {shape_text(data)}."
             )
             fix = Fix(f"Use the data's shape: {shape_text(data)}", changed)
             found.append(Misfit(sentence, (fix,)))
@@ -158,12 +158,12 @@ def _inputs(spec: NetworkSpec, features: Mapping[str, Shape]) -> list[Misfit]:
 def _label(
     spec: NetworkSpec, output: OutputSpec, made: Shape, shape: Shape, classes: int | None
 ) -> Misfit | None:
-    """What is wrong with labels of `shape` for an output of the shape `made`."""
+    """The mismatch between labels of shape `shape` and an output of shape `made`, if any."""
     if output.loss == _SPARSE:
         if 0 < len(made) == len(shape) and 1 not in (made[-1], shape[-1]):
             return Misfit(
-                f"The labels are {shape_text(shape)} numbers each, one a class; the "
-                f"loss {_SPARSE} expects the number of the class.",
+                f"Each label has shape {shape_text(shape)}, one value per class; the "
+                f"loss {_SPARSE} expects integer class indices.",
                 (_loss_fix(spec, output, _ONE_HOT),),
             )
         if made and not any(_agree(label, made[:-1]) for label in (shape, _squeezed(shape))):
@@ -178,19 +178,19 @@ def _label(
     if classes is not None and classes > 2 and is_yes_or_no and _squeezed(made) == ():
         return Misfit(
             f"The data has {classes} classes; one output with the loss {output.loss} "
-            "tells only two apart.",
+            "distinguishes only two.",
             (_classifying(spec, output, classes, made),) if _has_units(spec, output) else (),
         )
     if output.loss == _ONE_HOT and len(shape) == len(made) - 1:
         return Misfit(
-            f"The labels are one number each; the loss {_ONE_HOT} expects one for each class.",
+            f"Each label is one number; the loss {_ONE_HOT} expects one value per class.",
             (_loss_fix(spec, output, _SPARSE),),
         )
     if _squeezed(shape) == _squeezed(made) or None in (*shape, *made):
         return None
     if len(made) > 1 and len(shape) < len(made):
         return _places(spec, output, shape, made)
-    what = f"A label is {shape_text(shape)}"
+    what = f"A label has shape {shape_text(shape)}"
     found = _units(spec, output, shape[-1] if shape else 1, what, made)
     if classes is not None and len(made) == 1 and _has_units(spec, output):
         found = found._replace(fixes=(_classifying(spec, output, classes, made), *found.fixes))
@@ -198,21 +198,21 @@ def _label(
 
 
 def _places(spec: NetworkSpec, output: OutputSpec, shape: Shape, made: Shape) -> Misfit:
-    """The network answers at each place of an example, the labels do not."""
-    label = f"A label is {shape_text(shape)}" if shape else "A label is one number"
-    sentence = f"{label}, the output {output.layer} gives {shape_text(made)}"
+    """The output has a vector per position of an example, the labels do not."""
+    label = f"A label has shape {shape_text(shape)}" if shape else "A label is one number"
+    sentence = f"{label}, the output {output.layer} has shape {shape_text(made)}"
     found = _flattened(spec, output.layer) if len(shape) <= 1 < len(made) else None
     if found is None:
         return Misfit(f"{sentence}.")
     kind, changed = found
     return Misfit(
-        f"{sentence}: a vector for each of its {shape_text(made[:-1])} places.",
+        f"{sentence}: one vector for each of {shape_text(made[:-1])} positions.",
         (Fix(f"Add {kind}", changed),),
     )
 
 
 def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None:
-    """Kind of a layer before the last dense ones that makes a vector, and `spec` with it."""
+    """The kind of a flattening layer before the last dense layers, and `spec` with it."""
     place = next((k for k, layer in enumerate(spec.layers) if layer.name == output), -1)
     if place < 0 or spec.layers[place].kind not in _AT_EACH_PLACE:
         return None
@@ -222,7 +222,7 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
         place -= 1
     for kind in _FLATTENING:
         found = inserted(spec, place, kind)
-        rows = found.analysis.rows  # other mistakes of the network stay: they are told elsewhere
+        rows = found.analysis.rows  # other problems of the network are shown elsewhere
         shape = next((row.output_shape for row in rows if row.name == output), None)
         if shape is not None and len(shape) == 1:
             return kind, found
@@ -230,7 +230,7 @@ def _flattened(spec: NetworkSpec, output: str) -> tuple[str, NetworkSpec] | None
 
 
 def _classifying(spec: NetworkSpec, output: OutputSpec, classes: int, made: Shape) -> Fix:
-    """One unit a class, with the usual activation, loss and metrics."""
+    """Use one unit per class, with the default activation, loss and metrics."""
     usual = defaults_for("classification", (classes,))
     changed = with_options(spec, output.layer, units=classes, activation=usual.activation)
     changed = with_output(changed, output, loss=usual.loss, metrics=usual.metrics)
@@ -246,7 +246,7 @@ def _loss_fix(spec: NetworkSpec, output: OutputSpec, loss: str) -> Fix:
 def _units(
     spec: NetworkSpec, output: OutputSpec, units: int | None, what: str, made: Shape
 ) -> Misfit:
-    sentence = f"{what}, the output {output.layer} gives {shape_text(made)}."
+    sentence = f"{what}, the output {output.layer} has shape {shape_text(made)}."
     if units is None or len(made) != 1 or not _has_units(spec, output):
         return Misfit(sentence)
     changed = with_options(spec, output.layer, units=units)

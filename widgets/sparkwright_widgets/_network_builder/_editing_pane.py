@@ -1,4 +1,4 @@
-"""A network to edit: the list of layers, the selected row, and all that belongs to it."""
+"""The pane that edits a network: list of layers, selected row, training settings."""
 
 import threading
 from collections.abc import Callable
@@ -42,8 +42,8 @@ _KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes 
 class EditingPane(NetworkPane):
     """Edits a network.
 
-    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one line, and `told`
-    is called when the network or its problem has changed.
+    `guarded` wraps callbacks so that their exceptions are shown, `say` shows one status line, and
+    `changed` is called when the network or its problem has changed.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class EditingPane(NetworkPane):
         *,
         guarded: Callable[[Callable[..., None]], Callable[..., None]],
         say: Callable[[str], None],
-        told: Callable[[], None],
+        changed: Callable[[], None],
     ) -> None:
-        self._guarded, self._say, self._told = guarded, say, told
+        self._guarded, self._say, self._changed = guarded, say, changed
         self._lock = threading.RLock()
         self._state = BuilderState()
         self._data = DataFacts()
@@ -80,13 +80,13 @@ class EditingPane(NetworkPane):
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, in one sentence; None: it can."""
+        """Why the network cannot be trained, in one sentence; None if it can."""
         stops = (found.sentence for found in self._misfits if found.stops)
         return self._own_problem or next(stops, None)
 
     @property
     def _own_problem(self) -> str | None:
-        """What is wrong with the network itself, whatever the data is."""
+        """The problem of the network itself, regardless of the data."""
         typed = self.editor.mistake
         if typed and (selected := self._state.selected) is not None:
             return f"Row {selected + 1} ({self.spec.layers[selected].name}): {typed}"
@@ -94,7 +94,7 @@ class EditingPane(NetworkPane):
         return mistake or self.analysis.reason
 
     def take(self, spec: NetworkSpec, what: str = "") -> None:
-        """Edit another network; can be undone unless it is the first one. `what`: the change."""
+        """Replace the network; undoable except for the first. `what` describes the change."""
         self.editor.forget()
         if what or self.spec.layers or self._state.past:
             self._change(spec, what or "replace the network", 0)
@@ -107,13 +107,13 @@ class EditingPane(NetworkPane):
         return True
 
     def set_data(self, data: DataFacts) -> None:
-        """Say what the data looks like."""
+        """Set the facts about the data."""
         if data != self._data:
             self._data = data
             self._show_presets()
             self._mistaken()
 
-    # --- its widgets
+    # --- widgets
 
     def _make_controls(self) -> None:
         self.gallery = PresetGallery(self._guarded(self._take_preset))
@@ -129,7 +129,7 @@ class EditingPane(NetworkPane):
         self.add_button = self._button("Add below", self._add)
         mistaken = self._guarded(self._mistaken)
         self.editor = LayerEditor(self._guarded(self._change), self._say, mistaken)
-        self.training: TrainingEditor | None = None  # the largest form, which many never open
+        self.training: TrainingEditor | None = None  # created when opened: it is the largest form
         self.text = TextEditor(
             "Network as text",
             lambda form: FORMS[form][1](self.spec),
@@ -163,24 +163,24 @@ class EditingPane(NetworkPane):
             self.folds["training"].box.children = [self.training]
         self._refresh()
 
-    # --- Keras, which takes seconds to load
+    # --- loading Keras, which takes seconds
 
     def wait(self) -> None:
-        """Wait until Keras is loaded and everything is shown."""
+        """Wait until Keras is loaded and the widgets are updated."""
         self._loading.wait()
 
     def _keras_loaded(self, _result: object) -> None:
         with self._lock:
             self._offer_all()
             self._refresh()
-        self._told()
+        self._changed()
 
     def _keras_missing(self, error: BaseException) -> None:
         self._say(f"Keras cannot be loaded: {error}")
         self._mistaken()
 
     def _offer_all(self) -> None:
-        """Offer every layer of the installed Keras, and registered ones."""
+        """Offer every layer of the installed Keras and every registered layer."""
         chosen = self.kind.value
         self.kind.options = [(f"{kind.name} · {kind.group}", kind.name) for kind in layer_kinds()]
         self.kind.value = chosen
@@ -189,10 +189,10 @@ class EditingPane(NetworkPane):
     def _show_presets(self) -> None:
         self.gallery.cards = preset_cards(self._data, is_loaded=is_loaded())
 
-    # --- what a person does
+    # --- user actions
 
     def _row_chosen(self, change: Any) -> None:
-        with self._lock:  # another thread may be showing what Keras has found
+        with self._lock:  # another thread may be refreshing after Keras has loaded
             if self._refreshing:
                 return
         chosen = int(change["new"])
@@ -216,7 +216,7 @@ class EditingPane(NetworkPane):
     def _fix(self, fix: Fix) -> None:
         self.editor.forget()
         self._change(fix.spec, f"“{fix.label}”")
-        # The button that was pressed is gone, and the keyboard's focus with it.
+        # The pressed button was removed: move the keyboard focus to another one.
         (self._fix_buttons[0] if self._fix_buttons else self.undo_button).focus()
 
     def _undo(self) -> None:
@@ -231,9 +231,9 @@ class EditingPane(NetworkPane):
 
     def _mistaken(self) -> None:
         self._refresh()
-        self._told()
+        self._changed()
 
-    # --- keeping what is shown up to date
+    # --- refreshing
 
     def _change(
         self, spec: NetworkSpec, what: str, selected: int | None = None, typing: str = ""
@@ -246,7 +246,7 @@ class EditingPane(NetworkPane):
             self._refresh()
         if before.spec != state.spec:
             self._say("")
-            self._told()
+            self._changed()
 
     def _refresh(self) -> None:
         with self._lock:
@@ -273,7 +273,7 @@ class EditingPane(NetworkPane):
             self.text.follow()
 
     def _show_notes(self) -> None:
-        """Show misfits, and fixes of the network's own problem, which the summary names."""
+        """Show misfits, and fixes of the network's own problem, which the summary shows."""
         own = fixes(self.spec, self.analysis)
         if not (own or self.analysis.ok or self.analysis.is_pending):
             own = preset_fixes(self.spec, self._data)

@@ -1,4 +1,4 @@
-"""Changes that solve a network's problem, of which the analysis accepts the result. Pure."""
+"""Fixes of a network's problem, checked by the analysis. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -21,19 +21,19 @@ from sparkwright.networks.training import loss_kind, metric_kind
 
 from ._html import shape_text
 
-MOST_FIXES = 3  # of one problem
+MOST_FIXES = 3  # per problem
 _SIZES = {"kernel_size": (5, 3, 2, 1), "pool_size": (2, 1)}
 
 
 class Fix(NamedTuple):
-    """The text of a button, and the network with the change that it makes."""
+    """The label of a button, and the changed network."""
 
     label: str
     spec: NetworkSpec
 
 
 def fixes(spec: NetworkSpec, analysis: NetworkAnalysis) -> tuple[Fix, ...]:
-    """Changes after which the network has no problem; empty if it has none, or none helps."""
+    """Changes that make the network valid; empty if it is valid or no change helps."""
     if analysis.is_pending or analysis.ok:
         return ()
     broken = next((row for row in analysis.rows if row.problem is not None), None)
@@ -46,9 +46,9 @@ def fixes(spec: NetworkSpec, analysis: NetworkAnalysis) -> tuple[Fix, ...]:
 def accepted(
     choices: Iterable[Iterable[Fix]], solves: Callable[[NetworkSpec], bool] = lambda _spec: True
 ) -> tuple[Fix, ...]:
-    """The first `MOST_FIXES` that the analysis accepts, one of each group of alternatives.
+    """The first `MOST_FIXES` fixes that the analysis accepts, one per group of alternatives.
 
-    `solves` returns whether a network that can be built solves the problem; default: it does.
+    `solves` returns whether a valid network solves the problem; default: always True.
     """
     found: list[Fix] = []
     for alternatives in choices:
@@ -62,25 +62,25 @@ def accepted(
 
 
 def loss_title(loss: str) -> str:
-    """A loss in words, such as "mean squared error"."""
+    """The name of a loss in words, such as "mean squared error"."""
     return loss.replace("_", " ")
 
 
 def with_options(spec: NetworkSpec, name: str, **options: Any) -> NetworkSpec:
-    """The network with other options of the layer `name`; None: the default."""
+    """The network with changed options of the layer `name`; None: the default."""
     row = next(row for row, layer in enumerate(spec.layers) if layer.name == name)
     options = {**spec.layers[row].options, **options}
     return _replaced(spec, row, options={k: v for k, v in options.items() if v is not None})
 
 
 def with_output(spec: NetworkSpec, output: OutputSpec, **fields: Any) -> NetworkSpec:
-    """The network with other fields of an output."""
+    """The network with changed fields of an output."""
     outputs = tuple(replace(o, **fields) if o == output else o for o in spec.outputs)
     return replace(spec, outputs=outputs)
 
 
 def inserted(spec: NetworkSpec, row: int, kind: str, **options: Any) -> NetworkSpec:
-    """The network with a new layer between a row and what that row takes."""
+    """The network with a new layer between a row and its inputs."""
     inputs = spec.layers[row].inputs
     added = add_layer(spec, kind, after=row - 1, inputs=inputs or None, options=options)
     return _replaced(added, row + 1, inputs=())
@@ -191,7 +191,7 @@ def _of_loss(spec: NetworkSpec, output: OutputSpec, row: LayerAnalysis) -> Itera
 
 
 def _activated(spec: NetworkSpec, output: OutputSpec, activation: str) -> NetworkSpec:
-    """The network with another activation of an output's layer, where it has one; "": the same."""
+    """The network with another activation of an output layer, if it has one; "": unchanged."""
     layer = spec.layer(output.layer)
     kind = layer_kind(layer.kind) if layer is not None else None
     if not activation or kind is None or kind.option("activation") is None:

@@ -1,4 +1,4 @@
-"""Networks to begin with as a gallery: a button each, with its graph."""
+"""A gallery of network presets: one button each, with its graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import anywidget
 import traitlets
 
 from sparkwright.networks import PRESETS
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._format import escaped
 
@@ -21,7 +21,7 @@ _PLUS = '<span class="sparkwright-preset-plus" aria-hidden="true">+</span>'
 def preset_cards(data: DataFacts, *, is_loaded: bool) -> list[dict[str, Any]]:
     """A card for each preset, those that fit the data first, and one for an empty network.
 
-    Whether a preset fits is checked once Keras is loaded.
+    Fit is checked only after Keras is loaded.
     """
     fitting = [name for name, preset in PRESETS.items() if is_loaded and fits(preset, data)]
     names = [*fitting, *(name for name in PRESETS if name not in fitting)]
@@ -41,22 +41,22 @@ def _card(name: str, text: str, picture: str, is_fitting: bool) -> dict[str, Any
     return {"name": name, "html": html, "fits": is_fitting}
 
 
-class PresetGallery(HeardFromAnyPage, anywidget.AnyWidget):
+class PresetGallery(AnyPageWidget, anywidget.AnyWidget):
     """Shows the presets in `cards`.
 
     `taken` is called with the name of a preset, or `EMPTY`, when its button is pressed.
     """
 
-    _esm = asset("gallery.mjs")  # a text, not a path: see `_loss_chart`
+    _esm = asset("gallery.mjs")  # text, not a path: see `_live_chart`
 
     cards = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
 
     def __init__(self, taken: Callable[[str], None]) -> None:
         super().__init__()
 
-        def heard(_widget: object, content: Any, _buffers: object) -> None:
+        def receive(_widget: object, content: Any, _buffers: object) -> None:
             name = content.get("name") if isinstance(content, dict) else None
             if name == EMPTY or (isinstance(name, str) and name in PRESETS):
                 taken(name)
 
-        self.on_msg(heard)
+        self.on_msg(receive)

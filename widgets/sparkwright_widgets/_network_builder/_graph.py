@@ -1,4 +1,4 @@
-"""A network as inline SVG: boxes in columns, lines, shapes beside the lines; and small. Pure."""
+"""Draw a network as inline SVG: a labeled graph or a thumbnail. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -12,27 +12,27 @@ from sparkwright_widgets._ui import advice
 from ._html import kind_sign, row_state, shape_text, shortened
 
 LAYERS_DRAWN = 300
-_LAYERS_TOLD = 40  # one by one; nobody listens to more
+_LAYERS_DESCRIBED = 40  # in the text for screen readers
 _EDGE_OF_PAGE = 4
-_LETTERS = 13  # that fit into a box
+_LETTERS = 13  # characters that fit into a box
 
 
 class _Size(NamedTuple):
-    """Pixels across and along the direction in which lines lead."""
+    """Sizes in pixels, across and along the direction of the edges."""
 
     across: int
     along: int
     gap_across: int
     gap_along: int
-    is_down: bool  # lines lead down; else to the right
+    is_down: bool  # edges point down; False: to the right
 
     def at(self, across: float, along: float) -> str:
-        """A point as SVG has it."""
+        """The SVG coordinates of a point."""
         x, y = (across, along) if self.is_down else (along, across)
         return f"{x:.1f} {y:.1f}"
 
     def middle(self, place: tuple[int, int]) -> tuple[float, float]:
-        """The middle of the box in a column and rank."""
+        """The center of the box at (column, rank)."""
         column, rank = place
         return (
             _EDGE_OF_PAGE + self.across / 2 + column * (self.across + self.gap_across),
@@ -45,10 +45,10 @@ _SMALL = _Size(11, 13, 6, 6, False)
 
 
 def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The column of each layer, from 0, where each layer has a row of its own.
+    """Assign each layer a column, from 0; each layer has its own row, after its inputs.
 
-    A layer's column stays free below it down to the last layer that takes it, so lines lead
-    straight down and cross no box. Each layer comes after those that it takes.
+    A layer's column stays free down to the last layer that uses its output, so edges run straight
+    down and cross no box.
 
     Example:
         >>> columns({"a": [], "b": ["a"], "c": ["b"], "sum": ["c", "a"]})
@@ -59,7 +59,7 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
         last_use.update({source: name for source in taken if source in last_use})
     rows = {name: row for row, name in enumerate(inputs)}
     found: dict[str, int] = {}
-    busy: dict[int, int] = {}  # column -> the row down to which it is not free
+    busy: dict[int, int] = {}  # column -> the last occupied row
     for name, taken in inputs.items():
         row = rows[name]
         free = (found[source] for source in taken if source in found)
@@ -72,7 +72,7 @@ def columns(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> dict[str, int]:
-    """The rank of each layer, from 0: below those that it takes, as far up as its column is free.
+    """Assign each layer the lowest free rank of its column, from 0, below its inputs.
 
     Example:
         >>> graph = {"a": [], "b": ["a"], "c": ["a"], "sum": ["b", "c"]}
@@ -80,7 +80,7 @@ def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> di
         {'a': 0, 'b': 1, 'c': 1, 'sum': 2}
     """
     found: dict[str, int] = {}
-    free: dict[int, int] = {}  # column -> the first rank without a box or a line
+    free: dict[int, int] = {}  # column -> the first free rank
     for name, taken in inputs.items():
         sources = [source for source in taken if source in found]
         rank = max([free.get(columns[name], 0), *(found[source] + 1 for source in sources)])
@@ -92,14 +92,14 @@ def ranks(inputs: Mapping[str, Sequence[str]], columns: Mapping[str, int]) -> di
 
 
 def graph_svg(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
-    """Draw the layers that are switched on; the text around gives the color."""
+    """Draw the enabled layers in the color of the surrounding text."""
     drawn = [row for row in rows if row.enabled]
     if not drawn:
-        return advice("There is no layer to draw.")
+        return advice("The network has no enabled layers.")
     if len(drawn) > LAYERS_DRAWN:
         return advice(
-            f"The network has {len(drawn)} layers; up to {LAYERS_DRAWN} are drawn. "
-            "The list of rows has them all."
+            f"The network has {len(drawn)} layers; the graph shows at most {LAYERS_DRAWN}. "
+            "See the list of layers."
         )
     width, height, lines, middles = _drawn(drawn, _LARGE)
     height += 14 * bool(outputs)  # for the shape below the last box
@@ -113,7 +113,7 @@ def graph_svg(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str
 
 
 def graph_html(svg: str, *, name: str) -> str:
-    """The drawing in a box of its own, which scrolls."""
+    """The graph in a scrollable box."""
     label = escaped(f"Graph of {name}")
     return (
         f'<div class="sparkwright-scroll sparkwright-graph" tabindex="0" role="region" '
@@ -123,7 +123,7 @@ def graph_html(svg: str, *, name: str) -> str:
 
 @cache
 def thumbnail_svg(preset: str) -> str:
-    """The graph of a preset without text, for a button that has its title."""
+    """The graph of a preset without text, for its button."""
     rows = analysis_now(PRESETS[preset].make()).rows
     width, height, lines, middles = _drawn(rows, _SMALL)
     boxes = "".join(
@@ -141,7 +141,7 @@ def thumbnail_svg(preset: str) -> str:
 def _drawn(
     rows: Sequence[LayerAnalysis], size: _Size
 ) -> tuple[float, float, str, dict[str, tuple[float, float]]]:
-    """Width, height, lines, and the middle of each box as x and y."""
+    """Return width, height, SVG of the edges, and the center (x, y) of each box."""
     inputs = {row.name: row.inputs for row in rows}
     column = columns(inputs)
     rank = ranks(inputs, column)
@@ -161,14 +161,14 @@ def _drawn(
 
 
 def graph_text(rows: Sequence[LayerAnalysis], *, name: str, outputs: Sequence[str] = ()) -> str:
-    """The same in words: which layer takes which, for those who do not see the picture."""
+    """Describe the graph in words, for screen readers."""
     drawn = [row for row in rows if row.enabled]
     taking = [row for row in drawn if row.inputs]
     sentences = [
-        f"{row.name} ({row.kind}) takes {_listed(row.inputs)}" for row in taking[:_LAYERS_TOLD]
+        f"{row.name} ({row.kind}) takes {_listed(row.inputs)}" for row in taking[:_LAYERS_DESCRIBED]
     ]
-    if len(taking) > _LAYERS_TOLD:
-        sentences.append(f"{len(taking) - _LAYERS_TOLD} more, in the list of rows")
+    if len(taking) > _LAYERS_DESCRIBED:
+        sentences.append(f"{len(taking) - _LAYERS_DESCRIBED} more in the list of layers")
     starts = [row.name for row in drawn if not row.inputs]
     ends = f" Outputs: {_listed(outputs)}." if outputs else ""
     begins = f" Begins with {_listed(starts)}." if starts else ""
@@ -182,7 +182,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _line(source: tuple[float, float], target: tuple[float, float], size: _Size) -> str:
-    """From a box along its column, then over to another box."""
+    """An edge: down the column of the source box, then to the target box."""
     half, bow = size.along / 2, size.gap_along / 2
     (x, y), (x2, y2) = source, target
     end = y2 - half

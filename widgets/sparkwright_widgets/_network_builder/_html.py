@@ -1,4 +1,4 @@
-"""Rows, details of a layer and the summary of a network as words and HTML. Pure."""
+"""Render rows, layer details and the summary of a network as text and HTML. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,9 +24,9 @@ _GROUP_SIGNS = {
 
 
 class RowState(NamedTuple):
-    """How a row stands: a sign and a word, so that color never stands alone.
+    """The state of a row: a CSS key, a sign and a word, so that color is never the only cue.
 
-    `key` is "ok", "problem", "waiting" or "off"; it names the class in the styles.
+    `key` is "ok", "problem", "waiting" or "off".
     """
 
     key: str
@@ -35,7 +35,7 @@ class RowState(NamedTuple):
 
 
 def shape_text(shape: tuple[int | None, ...] | None) -> str:
-    """The shape of one example.
+    """The shape of one example as text.
 
     Example:
         >>> [shape_text(shape) for shape in ((28, 28, 1), (None, 8), (), None)]
@@ -49,7 +49,7 @@ def shape_text(shape: tuple[int | None, ...] | None) -> str:
 
 
 def parameters_text(parameters: int | None) -> str:
-    """How many numbers a layer holds, such as "520 parameters"."""
+    """The number of parameters as text, such as "520 parameters"."""
     if parameters is None:
         return "—"
     if parameters == 0:
@@ -58,7 +58,7 @@ def parameters_text(parameters: int | None) -> str:
 
 
 def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
-    """How `row` stands; `mistake` is what is wrong with a value being typed into it."""
+    """The state of `row`; `mistake` is the validation error of a typed value."""
     if not row.enabled:
         return RowState("off", "◌", "off")
     if mistake or row.problem is not None:
@@ -71,7 +71,7 @@ def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
 
 
 def shortened(text: str, length: int) -> str:
-    """`text` with at most `length` characters, the last one "…" where it is cut."""
+    """Truncate `text` to `length` characters, ending with "…"."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -81,9 +81,9 @@ def layer_rows(
     outputs: Sequence[str] = (),
     mistakes: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """What the list shows: for each row its HTML and its state ("ok", "problem", ...).
+    """HTML and state ("ok", "problem", ...) of each row of the list.
 
-    `mistakes` has the problems of values being typed, by the layer's name.
+    `mistakes` maps layer names to validation errors of typed values.
     """
     found: list[dict[str, str]] = []
     for before, row in zip([None, *rows], rows, strict=False):
@@ -104,7 +104,7 @@ def layer_rows(
 
 
 def kind_sign(kind: str) -> str:
-    """One character for a class of layers."""
+    """The symbol of a layer kind."""
     return "→" if kind == "Input" else _GROUP_SIGNS.get(group_of(kind), "□")
 
 
@@ -126,7 +126,7 @@ def layer_cells(row: LayerAnalysis, state: object) -> list[object]:
 
 
 def layer_table(rows: Sequence[LayerAnalysis], *, name: str) -> str:
-    """The same as a table, for saved notebooks and reports."""
+    """The rows as an HTML table, for saved notebooks and reports."""
     states = (
         Markup(_state_html(row) + (f": {escaped(row.problem)}" if row.problem else ""))
         for row in rows
@@ -153,7 +153,7 @@ def _state_html(row: LayerAnalysis, mistake: str = "") -> str:
 
 
 def layer_heading(row: LayerAnalysis, mistake: str = "") -> str:
-    """Number, kind, shapes and size, and what such a layer does."""
+    """Row number, kind, shapes, size and description of a layer, as HTML."""
     kind = layer_kind(row.kind) if is_loaded() else None
     state = row_state(row, mistake)
     size = f"{state.sign} {state.word}"
@@ -172,12 +172,12 @@ def size_text(analysis: NetworkAnalysis) -> str:
     layers = sum(row.enabled for row in analysis.rows)
     size = bytes_text(4 * analysis.parameters)
     fixed = analysis.parameters - analysis.trainable_parameters
-    apart = f", {count_text(fixed)} of them fixed" if fixed else ""
+    apart = f", {count_text(fixed)} non-trainable" if fixed else ""
     return f"{counted(layers, 'layer')}, {parameters_text(analysis.parameters)} ({size}{apart})"
 
 
 def summary_line(analysis: NetworkAnalysis, problem: str | None) -> str:
-    """Whether the network can be trained, and if not, why; a screen reader speaks each change."""
+    """Whether the network can be trained, and if not, why; announced to screen readers."""
     if problem is None:
         key, sign, word, sentence = "done", "✓", "Ready", f"{size_text(analysis)}."
     else:

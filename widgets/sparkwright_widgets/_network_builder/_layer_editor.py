@@ -1,4 +1,4 @@
-"""The selected row: what can be done with it, its name, what it takes, its options."""
+"""Edit the selected row: actions, name, inputs and options of its layer."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,13 +38,13 @@ _NAME = (Option(name="name", kind="text", label="Name", default=""),)
 
 
 class LayerEditor(widgets.VBox):
-    """Edits one layer. Fields stay the same widgets while they are typed into.
+    """Edits one layer. Fields are reused while the user types.
 
     Args:
-        change: called with the new network, the change in a few words, the row to select, and the
-            field that was typed into.
-        say: shows one line about what was done.
-        mistaken: called when a field has become invalid, or valid again.
+        change: called with the new network, a short description of the change, the row to select
+            and the edited field.
+        say: shows one status line.
+        mistaken: called when a field becomes invalid, or valid again.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class LayerEditor(widgets.VBox):
 
     @property
     def mistake(self) -> str:
-        """What is wrong with a value that was typed and not taken; empty: nothing."""
+        """The first validation error of a field; empty if there is none."""
         return "" if self._shown is None else self.name_form.mistake or self.form.mistake
 
     def show(self, spec: NetworkSpec, selected: int | None, rows: Sequence[LayerAnalysis]) -> None:
-        """Show the selected layer, if any; text being typed stays if it means the same."""
+        """Show the selected layer, if any; keep typed text with the same value."""
         for part in self.children[1:]:
             part.layout.display = "none" if selected is None else None
         if selected is None:
@@ -85,10 +85,10 @@ class LayerEditor(widgets.VBox):
         self._spec, self._row = spec, selected
         shown, self._shown = self._shown, spec.layers[selected]
         layer, above = self._shown, rows[:selected]
-        # A layer that was renamed here is still the one that is edited.
+        # A layer renamed in this editor is still the same layer.
         is_same = shown is not None and layer.name in (shown.name, self._typed_name)
         is_renamed = shown is None or layer.name != shown.name
-        if is_renamed or not is_same:  # otherwise a name that was refused stays to be mended
+        if is_renamed or not is_same:  # else keep an invalid name, to be corrected
             self.name_form.show(_NAME, {"name": layer.name}, reset=not is_same)
         kind = _known(layer)
         self.form.show(kind.options if kind else (), layer.options, reset=not is_same)
@@ -106,11 +106,11 @@ class LayerEditor(widgets.VBox):
             (field.add_class if is_named else field.remove_class)("sparkwright-has-problem")
 
     def forget(self) -> None:
-        """Fill the fields anew at the next `show`, whatever was typed into them."""
+        """Discard typed text at the next `show`."""
         self._shown = None
 
     def act(self, what: str) -> None:
-        """Do one of `ACTIONS` to the layer."""
+        """Apply one of `ACTIONS` to the layer."""
         if self._shown is None:
             return
         spec, selected, name = self._spec, self._row, self._shown.name
@@ -156,14 +156,14 @@ class LayerEditor(widgets.VBox):
 
 
 def _known(layer: LayerSpec) -> LayerKind | None:
-    """The class of a layer; None: there is none, or Keras is not loaded."""
+    """The kind of a layer; None if it is unknown or Keras is not loaded."""
     return layer_kind(layer.kind) if is_loaded() else None
 
 
 class InputsEditor(widgets.Box):
-    """Chooses inputs by name.
+    """Chooses the inputs of a layer by name.
 
-    `chosen` is called with the names when a person has changed them; empty: the layer before.
+    `chosen` is called with the names when the user changes them; empty: the layer above.
     """
 
     def __init__(self, chosen: Callable[[tuple[str, ...]], None]) -> None:
@@ -171,7 +171,7 @@ class InputsEditor(widgets.Box):
         self.add_class("sparkwright-grid")
         self._chosen = chosen
         self._setting = False
-        self.choices: list[Dropdown] = []  # in view: one an input, and one to add another
+        self.choices: list[Dropdown] = []  # one per input, and one to add another
 
     def show(
         self, most: int | None, names: Sequence[str], chosen: Sequence[str], before: str
@@ -179,10 +179,10 @@ class InputsEditor(widgets.Box):
         """Show the chosen inputs without calling back.
 
         Args:
-            most: inputs that the layer may have; None: any number.
-            names: of the layers above.
-            chosen: names, also of layers that are not above; empty: the layer before.
-            before: that layer's name; empty: there is none.
+            most: maximum number of inputs; None: unlimited.
+            names: names of the layers above.
+            chosen: names of the inputs, also of layers that are not above; empty: the layer above.
+            before: name of the layer above; empty: there is none.
         """
         count = len(chosen) + 1 if most is None or most > 1 else most
         self._setting = True
@@ -204,11 +204,11 @@ class InputsEditor(widgets.Box):
             self._setting = False
 
     def _resize(self, count: int) -> None:
-        """Have `count` fields; those that stay keep their widgets."""
+        """Add or remove fields at the end until there are `count`."""
         fields: list[widgets.Widget] = list(self.children)
         while len(self.choices) < count:
             choice = Dropdown()
-            choice.observe(lambda _change: self._heard(), "value")
+            choice.observe(lambda _change: self._selected(), "value")
             self.choices.append(choice)
             fields.append(widgets.VBox([choice], _dom_classes=["sparkwright-field"]))
         del self.choices[count:]
@@ -216,6 +216,6 @@ class InputsEditor(widgets.Box):
         for field in fields[count:]:
             close_all(field)
 
-    def _heard(self) -> None:
+    def _selected(self) -> None:
         if not self._setting:
             self._chosen(tuple(str(choice.value) for choice in self.choices if choice.value))

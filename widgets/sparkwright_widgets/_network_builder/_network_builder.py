@@ -1,4 +1,4 @@
-"""The NetworkBuilder: a network as a list of layers, edited row by row."""
+"""The NetworkBuilder: edit a network as a list of layers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -29,12 +29,12 @@ class NetworkBuilder(Part):
     """Builds a network without code; shows any Keras model.
 
     Args:
-        value: a NetworkSpec to edit, or a Keras model to look at, and to edit as far as its layers
-            are known; default None: LeNet.
+        value: a NetworkSpec to edit, or a Keras model to show; a model can be edited if all its
+            layers are known. Default None: LeNet.
 
     Attributes:
-        editing: the pane in which networks are edited.
-        viewing: the pane in which a model is shown; None: none is.
+        editing: the pane that edits a network.
+        viewing: the pane that shows a model; None if no model is shown.
 
     Example:
         ```python
@@ -47,7 +47,7 @@ class NetworkBuilder(Part):
     def __init__(self, value: Any = None) -> None:
         super().__init__("Network", styles=("pair.css", "network_builder.css"))
         self.viewing: ViewingPane | None = None
-        self.editing = EditingPane(guarded=self.guarded, say=self.say, told=self._changed)
+        self.editing = EditingPane(guarded=self.guarded, say=self.say, changed=self._changed)
         if is_model(value):
             self.show_model(value)
         else:
@@ -59,10 +59,10 @@ class NetworkBuilder(Part):
 
     @property
     def spec(self) -> NetworkSpec:
-        """The network as a value; set it to edit another one (that can be undone).
+        """The network as a NetworkSpec; setting it replaces the network, which can be undone.
 
         Raises:
-            ConfigurationError: if a model is shown that cannot be one, with the reason.
+            ConfigurationError: if a model is shown that cannot be written as a NetworkSpec.
         """
         return self._pane.spec
 
@@ -70,17 +70,17 @@ class NetworkBuilder(Part):
     def spec(self, spec: NetworkSpec) -> None:
         if not isinstance(spec, NetworkSpec):
             raise ConfigurationError(
-                "`spec` must be a NetworkSpec; a Keras model is shown by `show_model`. "
-                f"Received: spec={type(spec).__name__}."
+                f"`spec` must be a NetworkSpec. Received: spec={type(spec).__name__}. "
+                "Use `show_model` for a Keras model."
             )
         self._show_pane(None)
         self.editing.take(spec)
 
     def show_model(self, model: Any) -> None:
-        """Show a Keras model as it is; a button makes a network to edit of it, if that can be.
+        """Show a Keras model read-only; a button creates an editable copy if possible.
 
         Raises:
-            ConfigurationError: if it is no Keras model.
+            ConfigurationError: if `model` is not a Keras model.
         """
         if not is_model(model):
             raise ConfigurationError(
@@ -91,19 +91,19 @@ class NetworkBuilder(Part):
 
     @property
     def analysis(self) -> NetworkAnalysis:
-        """Shapes, parameter counts and problems, row by row; waits until Keras is loaded."""
+        """Shapes, parameter counts and problems of each row; waits until Keras is loaded."""
         self.editing.wait()
         return self._pane.analysis
 
     @property
     def problem(self) -> str | None:
-        """Why the network cannot be trained, or that Keras is still loading; None: it can."""
+        """Why the network cannot be trained, or that Keras is still loading; None if it can."""
         return self._pane.problem
 
     def build(self) -> Any:
-        """The compiled Keras model; of a model that is shown, the model itself.
+        """Return the compiled Keras model; if a model is shown, return that model.
 
-        Takes seconds the first time: Keras is loaded.
+        The first call takes seconds because it loads Keras.
 
         Raises:
             ConfigurationError: if there is a `problem`.
@@ -111,7 +111,7 @@ class NetworkBuilder(Part):
         self.editing.wait()
         if self.problem is not None:
             raise ConfigurationError(
-                f"the network cannot be built before this is solved: {self.problem}"
+                f"the network has a problem and cannot be built: {self.problem}"
             )
         return self.spec.build() if self.viewing is None else self.viewing.model
 
@@ -121,10 +121,12 @@ class NetworkBuilder(Part):
         labels: Mapping[str, Shape] | None = None,
         classes: Mapping[str, int] | None = None,
     ) -> None:
-        """Set the shapes of one example of each input and of one label of each output, by name.
+        """Set the shapes of the data, to show mismatches with the network and their fixes.
 
-        Where they do not fit the network, the builder shows it, with changes that solve it.
-        `classes`: how many classes the labels of each output have. Default None: not known.
+        Args:
+            features: shape of one example of each input, by name; default None: unknown.
+            labels: shape of one label of each output, by name; default None: unknown.
+            classes: number of classes of each output, by name; default None: unknown.
         """
         self.editing.set_data(
             DataFacts(
@@ -141,15 +143,18 @@ class NetworkBuilder(Part):
         workers: int | None = None,
         master: Literal["averaging", "sharing"] | None = None,
     ) -> None:
-        """Set what the estimates assume of training; default None: as it was.
+        """Set the training parameters of the estimates; default None: unchanged.
 
-        `batch_size`: examples in a minibatch of one worker; `workers`: how many train.
+        Args:
+            batch_size: examples per minibatch and worker.
+            workers: number of workers.
+            master: "averaging" or "sharing".
         """
         for pane in filter(None, (self.editing, self.viewing)):
             pane.estimate.set_context(batch_size=batch_size, workers=workers, master=master)
 
     def close(self) -> None:
-        """Free the widgets, also those of the pane that is not in view."""
+        """Close all widgets, including those of the hidden pane."""
         super().close()
         if self.viewing is not None:
             close_all(self.editing)
@@ -173,15 +178,15 @@ class NetworkBuilder(Part):
 def network_block(
     analysis: NetworkAnalysis, *, spec: NetworkSpec | None, name: str, problem: str | None
 ) -> Block:
-    """The network as a piece of a report: its layers, its graph if it is no chain, its training."""
+    """The network as a report block: layers, graph unless it is a chain, training settings."""
     outputs = [output.layer for output in spec.outputs] if spec else []
     training = _training(spec) if spec else []
     svg = "" if analysis.is_chain else graph_svg(analysis.rows, name=name, outputs=outputs)
     graph = graph_html(svg, name=name) if svg else ""
-    told = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
+    notes = "".join(f"<p>{escaped(sentence)}</p>" for sentence in training)
     html = (
         f"<h3>{escaped(name)}</h3>{summary_line(analysis, problem)}"
-        f"{layer_table(analysis.rows, name=name)}{graph}{told}"
+        f"{layer_table(analysis.rows, name=name)}{graph}{notes}"
     )
     rows = [layer_cells(row, row_state(row).word) for row in analysis.rows]
     text = "\n".join(
@@ -195,7 +200,7 @@ def network_block(
 
 
 def _training(spec: NetworkSpec) -> Sequence[str]:
-    """Sentences about outputs and optimizer."""
+    """Sentences that describe the outputs and the optimizer."""
     sentences = [
         f"Output {output.layer}: loss {output.loss}"
         + (f", metrics {', '.join(output.metrics)}" if output.metrics else "")

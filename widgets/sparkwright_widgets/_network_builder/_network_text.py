@@ -1,4 +1,4 @@
-"""A network as text: Python code to copy; JSON and YAML to keep and to read back."""
+"""Convert a network to Python code, JSON or YAML, and read JSON and YAML."""
 
 import re
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import NetworkSpec
 
-LONGEST_TEXT = 1_000_000  # characters; a network of thousands of layers is shorter
+LONGEST_TEXT = 1_000_000  # characters; enough for thousands of layers
 
-# Title and writer of each form, named by the suffix of its files.
+# Title and writer of each format, by file suffix.
 FORMS: dict[str, tuple[str, Callable[[NetworkSpec], str]]] = {
     "py": ("Python code", NetworkSpec.to_code),
     "json": ("JSON", NetworkSpec.to_json),
@@ -18,13 +18,13 @@ _CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILI
 
 
 def read(text: str) -> NetworkSpec:
-    """The network that a text describes in JSON or YAML; nothing in it is executed.
+    """Read a network from JSON or YAML, without executing code.
 
     Raises:
-        ConfigurationError: if it describes none.
+        ConfigurationError: if the text is not a valid network.
     """
     if not text.strip():
-        raise ConfigurationError("there is no text. Paste a network's JSON or YAML.")
+        raise ConfigurationError("the text is empty. Paste a network's JSON or YAML.")
     if len(text) > LONGEST_TEXT:
         raise ConfigurationError(
             f"the text must have at most {LONGEST_TEXT} characters. Received: {len(text)}."

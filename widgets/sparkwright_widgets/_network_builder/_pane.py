@@ -1,4 +1,4 @@
-"""What both panes show of a network: its graph, its layers, memory and traffic."""
+"""The base class of both panes: graph, layers, memory and traffic of a network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from sparkwright.networks import (
     estimate,
 )
 from sparkwright.options import Option
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._format import bytes_text, escaped
 from sparkwright_widgets._fragments import figure_list
@@ -48,7 +48,7 @@ _OPTIONS = (
 class NetworkPane(widgets.VBox):
     """Shows a network and its analysis; a subclass sets its `children`.
 
-    What a fold holds is brought up to date when it is opened.
+    The content of a fold is refreshed when it is opened.
     """
 
     analysis = NetworkAnalysis(rows=())
@@ -70,7 +70,7 @@ class NetworkPane(widgets.VBox):
         watched.observe(lambda _change: when_opened() if fold.opened else None, "display")
 
     def columns(self, *columns: widgets.Widget) -> widgets.Box:
-        """Widgets beside each other, or below each other on a narrow page."""
+        """Arrange widgets in columns, or in one column on a narrow page."""
         return widgets.Box(list(columns), _dom_classes=["sparkwright-pair"])
 
     @property
@@ -80,7 +80,7 @@ class NetworkPane(widgets.VBox):
 
     @property
     def known(self) -> NetworkSpec | None:
-        """The network as a value; None: a model that cannot be written as one."""
+        """The network as a NetworkSpec; None for a model that cannot be written as one."""
         return None
 
     def show_network(
@@ -88,7 +88,7 @@ class NetworkPane(widgets.VBox):
     ) -> None:
         """Show the network, its problem (None: none) and the selected row (-1: none).
 
-        `mistakes` has the problems of values being typed, by the layer's name.
+        `mistakes` maps layer names to validation errors of typed values.
         """
         rows, spec = self.analysis.rows, self.known
         outputs = [output.layer for output in spec.outputs] if spec else []
@@ -100,13 +100,13 @@ class NetworkPane(widgets.VBox):
             self.estimate.show(spec)
 
 
-class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
-    """Shows `rows` and their graph, of which one can be selected; -1: none.
+class LayerList(AnyPageWidget, anywidget.AnyWidget):
+    """Shows the rows and their graph; `selected` is the selected row, -1 for none.
 
-    `graph` is SVG of `graph_svg`, `rows` the HTML and states of `layer_rows`: both are escaped.
+    `graph` is the SVG of `graph_svg`, `rows` the output of `layer_rows`: both are escaped.
     """
 
-    _esm = asset("layer_list.mjs")  # a text, not a path: see `_live_chart`
+    _esm = asset("layer_list.mjs")  # text, not a path: see `_live_chart`
 
     graph = traitlets.Unicode("").tag(sync=True, echo_update=False)
     rows = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
@@ -114,14 +114,14 @@ class LayerList(HeardFromAnyPage, anywidget.AnyWidget):
     label = traitlets.Unicode("Layers").tag(sync=True, echo_update=False)
 
     def on_action(self, callback: Callable[[str], None]) -> None:
-        """Call `callback("up" | "down" | "delete")` when a key asks for it."""
+        """Call `callback("up" | "down" | "delete")` when the key of that action is pressed."""
 
-        def heard(_widget: object, content: Any, _buffers: object) -> None:
+        def receive(_widget: object, content: Any, _buffers: object) -> None:
             kind = content.get("kind") if isinstance(content, dict) else None
             if kind in ("up", "down", "delete"):
                 callback(kind)
 
-        self.on_msg(heard)
+        self.on_msg(receive)
 
 
 class EstimateView(widgets.VBox):
@@ -135,7 +135,7 @@ class EstimateView(widgets.VBox):
         super().__init__([self.form, self.figures])
 
     def set_context(self, **values: Any) -> None:
-        """Take values from elsewhere: `batch_size`, `workers`, `master`; None: stays."""
+        """Set `batch_size`, `workers` or `master`; None: unchanged."""
         self.form.set({name: value for name, value in values.items() if value is not None})
         self._write()
 
@@ -148,18 +148,18 @@ class EstimateView(widgets.VBox):
         if self._spec is None:
             return
         if not analysis_now(self._spec).ok:
-            self.figures.value = advice("Available once the network has no problem.")
+            self.figures.value = advice("Available when the network is valid.")
             return
         values = self.form.values
         found, workers = estimate(self._spec, **values), values["workers"]
         figures = [
-            ("Memory of one worker", f"about {bytes_text(found.worker_bytes)}"),
+            ("Memory per worker", f"about {bytes_text(found.worker_bytes)}"),
             (f"Memory of {workers} workers", f"about {bytes_text(workers * found.worker_bytes)}"),
             *((f"{figure.name}, sent", bytes_text(figure.size_bytes)) for figure in found.traffic),
         ]
         self.figures.value = (
-            f"{figure_list(figures)}{_parts('Memory of one worker', found.memory)}"
-            f"{_parts('Traffic of one worker', found.traffic)}"
+            f"{figure_list(figures)}{_parts('Memory per worker', found.memory)}"
+            f"{_parts('Traffic per worker', found.traffic)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the network is trained for and how: task, outputs, optimizer, seed."""
+"""Edit the training settings of a network: task, outputs, optimizer, seed."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _METRICS_NOTE = "Metrics are shown beside the loss; training does not optimize t
 
 
 def losses_of(task: Task) -> tuple[str, ...]:
-    """Names of all losses, those for `task` first.
+    """Names of all losses, the losses for `task` first.
 
     Example:
         >>> losses_of("regression")[:2]
@@ -43,7 +43,7 @@ def losses_of(task: Task) -> tuple[str, ...]:
 
 
 def metrics_of(loss: str) -> tuple[str, ...]:
-    """Names of the common metrics that take the labels of a loss; all, if it is not known.
+    """Names of the common metrics compatible with a loss; all if the loss is unknown.
 
     Example:
         >>> metrics_of("sparse_categorical_crossentropy")[0]
@@ -54,11 +54,12 @@ def metrics_of(loss: str) -> tuple[str, ...]:
 
 
 class TrainingEditor(widgets.VBox):
-    """Edits all of a network but its layers.
+    """Edits everything of a network except its layers.
 
     Args:
-        change: called with the new network, the change in a few words, and the field typed into.
-        mistaken: called when a field has become invalid, or valid again.
+        change: called with the new network, a short description of the change and the edited
+            field.
+        mistaken: called when a field becomes invalid, or valid again.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class TrainingEditor(widgets.VBox):
 
     @property
     def mistake(self) -> str:
-        """What is wrong with a value that was typed and not taken; empty: nothing."""
+        """The first validation error of a field; empty if there is none."""
         forms = (self.network, *(editor.form for editor in self.outputs), self.settings)
         typed = (*(form.mistake for form in forms), *self.schedule.problems.values())
         return next(filter(None, typed), "")
@@ -98,7 +99,7 @@ class TrainingEditor(widgets.VBox):
         return [row.name for row in self._analysis.rows if row.enabled and row.kind != "Input"]
 
     def show(self, spec: NetworkSpec, analysis: NetworkAnalysis) -> None:
-        """Show a network; what is being typed into the fields stays if it means the same."""
+        """Show a network; keep typed text with the same value."""
         before, self._spec, self._analysis = self._spec.optimizer.kind, spec, analysis
         options = plain_options(NetworkSpec)
         self.network.show(options, {option.name: getattr(spec, option.name) for option in options})
@@ -121,10 +122,10 @@ class TrainingEditor(widgets.VBox):
         if self.schedule.value != spec.optimizer.schedule:
             self.schedule.set(spec.optimizer.schedule)
 
-    # --- what a person does
+    # --- user actions
 
     def change_outputs(self, place: int, what: str, field: str, *outputs: OutputSpec) -> None:
-        """Put `outputs` in the place of one."""
+        """Replace the output at `place` by `outputs`."""
         before = self._spec.outputs
         changed = (*before[:place], *outputs, *before[place + 1 :])
         typing = f"output {place} {field}" if field else ""
@@ -138,7 +139,7 @@ class TrainingEditor(widgets.VBox):
             self.change_outputs(len(self._spec.outputs), "add an output", "", added)
 
     def _usual(self, task: Task, layer: str, weight: float = 1.0) -> OutputSpec:
-        """An output with the loss and the metrics that fit the task and the layer's shape."""
+        """An output with the default loss and metrics for the task and the layer's shape."""
         shapes = {row.name: row.output_shape for row in self._analysis.rows}
         usual = defaults_for(task, shapes.get(layer))
         return OutputSpec(layer=layer, loss=usual.loss, metrics=usual.metrics, weight=weight)
@@ -169,18 +170,18 @@ class TrainingEditor(widgets.VBox):
             self.mistaken()
             return
         optimizer = replace(self._spec.optimizer, schedule=self.schedule.value)
-        # What is typed into one field is one step back.
+        # Consecutive edits of one field are one undo step.
         typing = " ".join(path) if len(path) > 1 else ""
         self._change(replace(self._spec, optimizer=optimizer), "set the schedule", typing)
 
 
 class OutputEditor(widgets.VBox):
-    """Edits an `OutputSpec`, the one at `place` of `count`."""
+    """Edits the `OutputSpec` at index `place` of `count`."""
 
     def __init__(self, training: TrainingEditor, place: int, count: int) -> None:
         self._training, self._several = training, count > 1
         self._output = OutputSpec(layer="-", loss="-")
-        self._told = partial(training.change_outputs, place)
+        self._replace = partial(training.change_outputs, place)
         self.form = ValueForm(self._changed, training.mistaken)
         self.metrics = ValueForm(self._changed, training.mistaken)
         self.metrics.add_class("sparkwright-metrics")
@@ -188,7 +189,7 @@ class OutputEditor(widgets.VBox):
         self.more.observe(self._added, "value")
         number = f" {place + 1}" if self._several else ""
         self.remove_button = Button(description=f"Remove output{number}")
-        self.remove_button.on_click(lambda _button: self._told("remove an output", ""))
+        self.remove_button.on_click(lambda _button: self._replace("remove an output", ""))
         self.remove_button.layout.display = None if self._several else "none"
         super().__init__(
             [
@@ -200,7 +201,7 @@ class OutputEditor(widgets.VBox):
         self.add_class("sparkwright-output")
 
     def show(self, output: OutputSpec, task: Task) -> None:
-        """Show the output as it has become, here or elsewhere, by undo for instance."""
+        """Show the current output, which may have changed elsewhere, such as by undo."""
         self._output = output
         losses, layers = losses_of(task), self._training.layers
         names = {"layer": layers, "loss": losses}
@@ -217,14 +218,14 @@ class OutputEditor(widgets.VBox):
         offered = tuple(dict.fromkeys([*metrics_of(output.loss), *output.metrics]))
         if offered != tuple(self.metrics.fields):
             others = [name for name in names_of("metrics") if name not in offered]
-            self.more.options = [("(add one of Keras)", ""), *((name, name) for name in others)]
+            self.more.options = [("(add a Keras metric)", ""), *((name, name) for name in others)]
         chosen = {name: name in output.metrics for name in offered}
         self.metrics.show(tuple(map(_metric, offered)), chosen)
 
     def _added(self, change: Any) -> None:
         if change["new"]:
             metrics = (*self._output.metrics, change["new"])
-            self._tell("metrics", metrics=metrics)
+            self._submit("metrics", metrics=metrics)
 
     def _changed(self, name: str) -> None:
         values = self.form.values
@@ -232,14 +233,14 @@ class OutputEditor(widgets.VBox):
         if name == "loss":
             fitting = metrics_of(values["loss"])
             chosen = tuple(name for name in chosen if name in fitting or name not in METRICS)
-        self._tell(name, **values, metrics=chosen)
+        self._submit(name, **values, metrics=chosen)
 
-    def _tell(self, field: str, **values: Any) -> None:
-        self._told(f"set {field} of an output", field, replace(self._output, **values))
+    def _submit(self, field: str, **values: Any) -> None:
+        self._replace(f"set {field} of an output", field, replace(self._output, **values))
 
 
 def _choice(name: str, names: Sequence[str], chosen: str, text: str = "") -> Option:
-    """One of `names`, or what is chosen although it is none of them."""
+    """An option to choose one of `names`, or `chosen` if it is not among them."""
     choices = tuple(dict.fromkeys([*names, chosen]))
     return Option(name=name, kind="choice", default=choices[0], choices=choices, help=text)
 

@@ -1,4 +1,4 @@
-"""A form over values that are held elsewhere: it follows them, and keeps what is being typed."""
+"""A form of externally held values: it follows their changes and keeps typed text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ class ValueForm(widgets.VBox):
     """Fields for options, generated when the options change.
 
     Args:
-        changed: called with the name of an option when a person has changed its value.
-        mistaken: called when a field has become invalid, or valid again.
+        changed: called with the name of an option when the user changes its value.
+        mistaken: called when a field becomes invalid, or valid again.
     """
 
     def __init__(self, changed: Callable[[str], None], mistaken: Callable[[], None]) -> None:
@@ -33,18 +33,18 @@ class ValueForm(widgets.VBox):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each option, as JSON has it; invalid ones stay as they were given."""
+        """The JSON value of each option; invalid values are kept as given."""
         return {**{name: as_json(v) for name, v in self._form.values.items()}, **self._invalid}
 
     @property
     def mistake(self) -> str:
-        """What is wrong with a value that was typed and not taken; empty: nothing."""
+        """The first validation error of a field; empty if there is none."""
         return next(iter(self._form.problems.values()), "")
 
     def show(
         self, options: Sequence[Option], values: Mapping[str, Any], *, reset: bool = False
     ) -> None:
-        """Show values; keep text being typed where the value is the same, unless `reset`."""
+        """Show values; keep typed text with the same value, unless `reset`."""
         if tuple(options) != self._options:
             old, self._options, reset = self._form, tuple(options), True
             rare = sum(1 for option in options if option.group)
@@ -68,7 +68,7 @@ class ValueForm(widgets.VBox):
                 field.set(value)
 
     def complain(self, name: str, sentence: str) -> None:
-        """Show at a field what is wrong with it."""
+        """Show a validation error at a field."""
         self._form.complain(name, sentence)
 
     def _typed(self, name: str) -> None:
@@ -80,5 +80,5 @@ class ValueForm(widgets.VBox):
 
 
 def as_json(value: Any) -> Any:
-    """The value with lists in place of tuples."""
+    """Convert tuples to lists."""
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""A Keras model to look at: its rows, its graph, and a button that makes a network of it."""
+"""The pane that shows a Keras model read-only, with a button to edit a copy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,12 +15,12 @@ from ._pane import NetworkPane
 
 
 def is_model(value: Any) -> bool:
-    """Whether `value` looks like a Keras model; Keras itself is not imported for that."""
+    """Whether `value` looks like a Keras model, without importing Keras."""
     return all(hasattr(value, name) for name in ("layers", "count_params", "get_weights"))
 
 
 class ViewingPane(NetworkPane):
-    """Shows a Keras model, and changes nothing; `edit` is called when a copy is wanted."""
+    """Shows a Keras model read-only; the button "Edit a copy" calls `edit`."""
 
     def __init__(self, model: Any, edit: Callable[[], None]) -> None:
         super().__init__(self._refresh)
@@ -54,22 +54,22 @@ class ViewingPane(NetworkPane):
 
     @property
     def known(self) -> NetworkSpec | None:
-        """The network as a value; None: the model cannot be written as one."""
+        """The network as a NetworkSpec; None if the model cannot be written as one."""
         return self._spec
 
     @property
     def spec(self) -> NetworkSpec:
-        """The network as a value, or a ConfigurationError with the reason why it cannot be one."""
+        """The network as a NetworkSpec; raises ConfigurationError if it cannot be written so."""
         if self._spec is None:
             raise ConfigurationError(
                 f"the model {self.name!r} cannot be written as a NetworkSpec: {self._reason} "
-                "`build()` gives the model itself."
+                "`build()` returns the model."
             )
         return self._spec
 
     @property
     def problem(self) -> str | None:
-        """Why the model cannot be trained; None: it can."""
+        """Why the model cannot be trained; None if it can."""
         if getattr(self.model, "optimizer", None) is None:
             return "The model is not compiled. Call its `compile`, then show it again."
         return None

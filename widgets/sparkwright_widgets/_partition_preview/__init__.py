@@ -1,3 +1,3 @@
-"""How data lies in partitions, and what a repartition would do to that."""
+"""PartitionPreview: the current partitions of data, and the effect of a repartition."""
 
 from ._preview import PartitionPreview as PartitionPreview

@@ -1,6 +1,6 @@
-"""Partitions and workers as bars, made of their labels.
+"""Draw partitions and workers as bars stacked by label.
 
-Color never stands alone: each class also has a hatch.
+Each class has a color and a hatch, so that color is never the only cue.
 """
 
 import math
@@ -22,13 +22,13 @@ _HATCHES = ("", "//", "..", "--", "||")
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Bars:
-    """What is drawn.
+    """The data of a bar chart.
 
     Attributes:
-        rows: of each partition.
-        labels: (partitions, classes) labels of each class; no columns: not known.
-        class_names: of the columns.
-        noun: what a bar stands for, "partition" or "worker".
+        rows: number of rows of each partition.
+        labels: (partitions, classes) number of labels of each class; no columns if unknown.
+        class_names: names of the columns of `labels`.
+        noun: what a bar represents, "partition" or "worker".
     """
 
     rows: tuple[int, ...]
@@ -38,45 +38,45 @@ class Bars:
 
     @property
     def per_bar(self) -> int:
-        """Partitions in a bar: more than 1 where there are too many to be seen."""
+        """Partitions per bar; more than 1 if there are more than `MOST_BARS` partitions."""
         return max(1, math.ceil(len(self.rows) / MOST_BARS))
 
     @property
     def groups(self) -> list[range]:
-        """The partitions of each bar."""
+        """The indices of the partitions of each bar."""
         size = len(self.rows)
         return [range(i, min(i + self.per_bar, size)) for i in range(0, size, self.per_bar)]
 
     @property
     def heights(self) -> NDArray[np.float64]:
-        """Rows of each bar: the mean of its partitions."""
+        """(bars,) mean number of rows of the partitions of each bar."""
         means = [sum(self.rows[i] for i in group) / len(group) for group in self.groups]
         return np.array(means, np.float64)
 
     @property
     def mean(self) -> float:
-        """Rows of a partition on average."""
+        """Mean number of rows per partition."""
         return sum(self.rows) / len(self.rows) if self.rows else 0.0
 
     def alt(self) -> str:
-        """The picture in words."""
+        """Alternative text of the chart."""
         several = "s" if len(self.rows) != 1 else ""
         sentence = f"Rows of {count_text(len(self.rows))} {self.noun}{several}"
         if not sum(self.rows):
             return f"{sentence}: all are empty."
         fullest = int(np.argmax(self.rows))
         return (
-            f"{sentence}, on average {count_text(self.mean)}; the fullest is {self.noun} {fullest} "
-            f"with {count_text(self.rows[fullest])}, the smallest holds "
+            f"{sentence}, on average {count_text(self.mean)}; the largest is {self.noun} {fullest} "
+            f"with {count_text(self.rows[fullest])}, the smallest has "
             f"{count_text(min(self.rows))}."
         )
 
 
 def pieces(bars: Bars) -> dict[str, NDArray[np.float64]]:
-    """Name of each class -> its rows in each bar, as the labels are shared out.
+    """Return the rows of each class in each bar, in proportion to the labels.
 
-    The most frequent classes have pieces of their own, the rest one together. Without labels, all
-    rows are one piece, whose name is empty.
+    Keys are class names. The least frequent classes share one entry if there are more than
+    `MOST_CLASSES`. Without labels, all rows are one entry with an empty name.
     """
     sums = np.array([bars.labels[group.start : group.stop].sum(axis=0) for group in bars.groups])
     if not bars.labels.size or not len(sums):
@@ -89,7 +89,7 @@ def pieces(bars: Bars) -> dict[str, NDArray[np.float64]]:
     rest = bars.heights - sum(found.values())
     others = bars.labels.shape[1] - len(shown)
     if others or rest.max() > 1e-6 * max(1.0, bars.heights.max()):
-        found[f"{count_text(others)} others" if others else "not known"] = rest
+        found[f"{count_text(others)} others" if others else "unknown"] = rest
     return found
 
 
@@ -101,9 +101,9 @@ def _shown_classes(labels: NDArray[np.float64]) -> list[int]:
 
 
 def bars_svg(now: Bars, then: Bars) -> str:
-    """An `<svg>` of each, on one scale: a bar of twice the height has twice the rows."""
+    """One `<svg>` before and one after, on the same scale."""
     top = max((*now.rows, *then.rows), default=0)
-    return _svg(now, "Now", top) + _svg(then, "Then", top)
+    return _svg(now, "Now", top) + _svg(then, "After", top)
 
 
 def _svg(bars: Bars, title: str, top: int) -> str:
@@ -112,7 +112,7 @@ def _svg(bars: Bars, title: str, top: int) -> str:
     figure = Figure(figsize=(4.5, 2.9), layout="constrained")
     figure.patch.set_visible(False)
     axes = figure.subplots()
-    _draw(axes, bars, f"{title}: rows of each {bars.noun}")
+    _draw(axes, bars, f"{title}: rows per {bars.noun}")
     axes.set_ylim(0, 1.12 * (top or 1))
     alt = f"{title}: {bars.alt()}"
     total = bars.labels.sum() or 1.0
@@ -158,8 +158,8 @@ def _draw(axes: Any, bars: Bars, title: str) -> None:
     if sum(bars.rows):
         axes.axhline(bars.mean, color=INK, linewidth=1, linestyle="--")
     axes.set_title(title, color=INK, fontsize=9, loc="left")
-    about = f", {bars.per_bar} to a bar: their mean; mark: the fullest" if bars.per_bar > 1 else ""
-    axes.set_xlabel(f"{bars.noun}{about}; dashed: mean", color=INK, fontsize=8)
+    about = f"; a bar: mean of {bars.per_bar}; mark: the largest" if bars.per_bar > 1 else ""
+    axes.set_xlabel(f"{bars.noun}{about}; dashed line: mean", color=INK, fontsize=8)
     axes.patch.set_visible(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)

@@ -1,4 +1,4 @@
-"""What the preview is asked: the choice and what it depends on. Pure."""
+"""The options of the preview. Pure."""
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.partitions import (
@@ -10,52 +10,52 @@ from sparkwright.partitions import (
 )
 from sparkwright.partitions.forecasting import BANDWIDTH_BYTES_PER_S, TrainingKind
 
-# Chosen in the preview itself; the others are set by what is around it, unless it stands alone.
+# Fields of an embedded preview, whose other options are set by `set_context`.
 CHOSEN = ("mode", "strategy")
 CHOSEN_ALONE = (*CHOSEN, "workers", "batch_size")
-# What may be worked out within a callback; more of it goes to a thread.
+# Limits for computing within a callback; larger forecasts run on a background thread.
 _ROWS_AT_ONCE = 3_000_000
 _PARTITIONS_AT_ONCE = 500
 
 
 @configuration
 class Choice(Configuration):
-    """A repartition, and for which training."""
+    """A repartition, and the training that it prepares."""
 
     mode: RepartitionMode = option(
         default="always",
         label="Repartition",
-        help="always: cut the data anew. num_partitions_workers_differs: only if there are more "
-        "or fewer partitions than workers. never: whole partitions to each worker.",
+        help="always: repartition every time. num_partitions_workers_differs: only if the numbers "
+        "of partitions and workers differ. never: assign whole partitions to workers.",
     )
     strategy: RepartitionStrategy = option(
         default="balanced",
-        help="balanced: equal blocks in order. approximate_balanced: moves only what is too "
-        "much somewhere. spark_default: deals rows out one by one.",
+        help="balanced: equal blocks in order. approximate_balanced: moves only the surplus of "
+        "large partitions. spark_default: distributes rows round-robin.",
     )
-    workers: int = option(default=2, minimum=1, maximum=100_000, help="How many train.")
+    workers: int = option(default=2, minimum=1, maximum=100_000, help="Number of workers.")
     batch_size: int = option(
         default=32,
         minimum=1,
-        label="Minibatch of a worker",
+        label="Minibatch size",
         unit="rows",
-        help="Rows of a worker's minibatch.",
+        help="Rows per minibatch and worker.",
     )
-    kind: TrainingKind = option(default="averaging", help="How the workers train together.")
+    kind: TrainingKind = option(default="averaging", help="How workers are synchronized.")
     step_s: float | None = option(
-        default=None, none_text="not known", help="Seconds of a minibatch."
+        default=None, none_text="not known", help="Seconds per minibatch."
     )
     bandwidth_bytes_per_s: float | None = option(
-        default=None, none_text="not measured", help="Bytes that a worker sends in a second."
+        default=None, none_text="not measured", help="Bytes per second and worker."
     )
 
     def is_quick(self, survey: PartitionSurvey) -> bool:
-        """Whether all forecasts are worked out in a moment."""
+        """Whether all forecasts can be computed within a callback."""
         size = max(len(survey.rows), self.workers)
         return survey.total <= _ROWS_AT_ONCE and size <= _PARTITIONS_AT_ONCE
 
     def forecasts(self, survey: PartitionSurvey) -> tuple[PartitionForecast, ...]:
-        """What each mode and strategy would do."""
+        """The forecast of each mode and strategy."""
         return compare_repartitions(
             survey,
             workers=self.workers,

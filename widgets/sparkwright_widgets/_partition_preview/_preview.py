@@ -1,4 +1,4 @@
-"""PartitionPreview: what a repartition would cost and bring, seen before anything moves."""
+"""PartitionPreview: cost and effect of a repartition, computed before moving data."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -25,27 +25,27 @@ from sparkwright_widgets._ui import ConfigurationForm, Part, Path, row
 from . import _texts as texts
 from ._choice import CHOSEN, CHOSEN_ALONE, Choice
 
-# What moves in less is mostly Spark's own time, and says nothing of the speed.
-_OF_SPARK_S = 0.05
+# Shorter moves are mostly Spark overhead and do not measure the bandwidth.
+_SHORTEST_MOVE_S = 0.05
 
 
 class PartitionPreview(Part):
-    """Rows and labels of each partition now, and of each worker after a repartition.
+    """Shows rows and labels of each partition now, and of each worker after a repartition.
 
-    All is worked out from counts: nothing moves before "Measure" is pressed, and that keeps
-    nothing. Of data whose rows are counted already, they are shown at once.
+    The forecast is computed from counts. Only "Measure this repartition" moves data, and it
+    discards the result. If the rows of `data` are already counted, they are shown immediately.
 
     Args:
-        data: a `DistributedDataSet`, or a `PartitionSurvey`, or rows of each partition; default
-            None: nothing yet.
-        workers: how many train; default 2.
-        batch_size: rows of a worker's minibatch; default 32.
+        data: a `DistributedDataSet`, a `PartitionSurvey`, or the number of rows of each
+            partition; default None: set `data` later.
+        workers: number of workers; default 2.
+        batch_size: rows per minibatch and worker; default 32.
         mode: when to repartition; default "always".
-        strategy: how; default "balanced".
-        sample_rows: rows of each partition whose labels are looked at; default 1000.
-        label: the output whose labels are meant; default None: the only one.
-        embedded: whether workers and batch size come from elsewhere, by `set_context`, and have
-            no fields here; default False.
+        strategy: how to repartition; default "balanced".
+        sample_rows: number of rows per partition whose labels are sampled; default 1000.
+        label: name of the output whose labels are counted; default None: the only output.
+        embedded: whether workers and batch size have no fields and are set by `set_context`;
+            default False.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class PartitionPreview(Part):
         self._measured = ""
         self._sample_rows, self._label = sample_rows, label
         self._stale = False
-        # Callbacks and work come on several threads: survey, choice and what follows from them
-        # must belong together, and the last one to draw must win.
+        # Several threads run callbacks and work. The lock keeps survey, choice and forecasts
+        # consistent, and lets the last drawing win.
         self._lock = threading.RLock()
         self._choice = Choice(mode=mode, strategy=strategy, workers=workers, batch_size=batch_size)
         self._names = CHOSEN if embedded else CHOSEN_ALONE
@@ -78,16 +78,16 @@ class PartitionPreview(Part):
         self.count_button = self.new_button("Count rows and labels", self.count)
         self.measure_button = self.new_button("Measure this repartition", self.measure)
         self.reason = widgets.HTML()
-        self.told = widgets.HTML()
+        self.notes = widgets.HTML()
         self.figures = widgets.HTML()
         self.advised_button = self.new_button(
-            "", self.use_advised, "Choose the repartition that the advice names"
+            "", self.use_advised, "Apply the recommended repartition"
         )
         self.pictures = widgets.HTML()
         self.tables = widgets.HTML()
         picture = widgets.VBox([self.pictures, self.figures, self.advised_button])
         form = widgets.VBox(
-            [self.form, row(self.count_button, self.measure_button), self.reason, self.told]
+            [self.form, row(self.count_button, self.measure_button), self.reason, self.notes]
         )
         pair = widgets.Box([picture, form], _dom_classes=["sparkwright-pair"])
         self.show(widgets.VBox([pair], _dom_classes=["sparkwright-pairs"]), self.tables)
@@ -102,13 +102,13 @@ class PartitionPreview(Part):
         class_names: Sequence[str] = (),
         **options: Any,
     ) -> "PartitionPreview":
-        """A preview without Spark, of counts that are known.
+        """Create a preview of known counts, without Spark.
 
         Args:
-            rows: of each partition.
-            label_counts: for each partition how many labels of each class; default: not known.
-            class_names: of the classes; default: their numbers.
-            options: those of the class.
+            rows: number of rows of each partition.
+            label_counts: number of labels of each class, per partition; default: unknown.
+            class_names: names of the classes; default: their indices.
+            options: keyword arguments of `PartitionPreview`.
         """
         survey = PartitionSurvey(
             rows=tuple(rows),
@@ -117,11 +117,11 @@ class PartitionPreview(Part):
         )
         return cls(survey, **options)
 
-    # --- what it holds
+    # --- value
 
     @property
     def data(self) -> DistributedDataSet | None:
-        """The data; None if there is none, or only counts are known."""
+        """The data; None if it is not set or only counts are known."""
         return self._data
 
     @data.setter
@@ -134,17 +134,17 @@ class PartitionPreview(Part):
 
     @property
     def survey(self) -> PartitionSurvey | None:
-        """What is known of the data; None before it is counted."""
+        """Counts of rows and labels; None before the data is counted."""
         return self._survey
 
     @property
     def forecast(self) -> PartitionForecast | None:
-        """What the chosen repartition would do; None before the data is counted."""
+        """The forecast of the chosen repartition; None before the data is counted."""
         return self._forecast
 
     @property
     def forecasts(self) -> tuple[PartitionForecast, ...]:
-        """What each mode and strategy would do."""
+        """The forecast of each mode and strategy."""
         return self._forecasts
 
     @property
@@ -167,12 +167,12 @@ class PartitionPreview(Part):
 
     @property
     def workers(self) -> int:
-        """How many train."""
+        """Number of workers."""
         return self._choice.workers
 
     @property
     def batch_size(self) -> int:
-        """Rows of a worker's minibatch."""
+        """Rows per minibatch and worker."""
         return self._choice.batch_size
 
     def set_context(
@@ -183,16 +183,16 @@ class PartitionPreview(Part):
         kind: Any = None,
         step_s: float | None = None,
     ) -> None:
-        """Say what the other parts hold; what is None stays as it is. Tells nobody.
+        """Set the context of the forecast, without notifying listeners; None: unchanged.
 
         Args:
-            workers: how many train.
-            batch_size: rows of a worker's minibatch.
+            workers: number of workers.
+            batch_size: rows per minibatch and worker.
             kind: "averaging" or "sharing".
-            step_s: seconds of a minibatch, when a run has shown that.
+            step_s: measured seconds per minibatch.
 
         Raises:
-            ConfigurationError: if a value cannot be meant.
+            ConfigurationError: if a value is invalid.
         """
         given = {"workers": workers, "batch_size": batch_size, "kind": kind, "step_s": step_s}
         found = {name: value for name, value in given.items() if value is not None}
@@ -205,10 +205,10 @@ class PartitionPreview(Part):
             self.form.set(choice)
         self._refresh()
 
-    # --- what it does
+    # --- actions
 
     def count(self) -> bool:
-        """Count rows and look at labels, in the background; False if that cannot begin."""
+        """Count rows and sample labels in the background; False if it cannot start."""
         data = self._data
         if data is None:
             return False
@@ -229,7 +229,7 @@ class PartitionPreview(Part):
         return self._begin("Counting rows and labels", work, then)
 
     def measure(self) -> bool:
-        """Try the chosen repartition out, in the background; False if that cannot begin."""
+        """Run the chosen repartition in the background and time it; False if it cannot start."""
         data, forecast = self._data, self._forecast
         if data is None or forecast is None:
             return False
@@ -249,7 +249,7 @@ class PartitionPreview(Part):
         return self._begin("Reading the data, then repartitioning it", work, then)
 
     def use_advised(self) -> None:
-        """Choose the mode and strategy that are recommended, if the data is counted."""
+        """Choose the recommended mode and strategy, if the data is counted."""
         if self._forecasts:
             plan = recommended(self._forecasts).plan
             self._choose(mode=plan.mode, strategy=plan.strategy)
@@ -313,22 +313,22 @@ class PartitionPreview(Part):
         return self.in_background(what, work, then, finally_=over)
 
     def _refresh(self) -> None:
-        """Work the forecasts out again, here if that is quick."""
+        """Recompute the forecasts, on this thread if that is quick."""
         if self._survey is None or self._choice.is_quick(self._survey):
             self._recompute()
             self._draw()
             return
-        with self._lock:  # work that ends must see that it left something to do
+        with self._lock:  # running work reads `_stale` when it ends
             self._stale = self._background.busy
             if self._stale:
                 return
-        self._begin("Working out each repartition", self._recompute, lambda _none: None)
+        self._begin("Computing the forecasts", self._recompute, lambda _none: None)
 
     def _recompute(self) -> None:
         survey, choice = self._survey, self._choice
         forecasts = () if survey is None else choice.forecasts(survey)
         with self._lock:
-            # Whoever changed one of them meanwhile has the forecasts worked out again.
+            # Otherwise one of them changed, and that change recomputes the forecasts.
             if self._survey is survey and self._choice == choice:
                 self._forecasts = forecasts
                 self._forecast = choice.among(forecasts) if forecasts else None
@@ -336,7 +336,7 @@ class PartitionPreview(Part):
     def _take_measurement(self, measured: Any, forecast: PartitionForecast) -> None:
         self._measured = texts.measured_text(measured, forecast)
         moved = forecast.bytes_moved
-        if moved and measured.move_s > _OF_SPARK_S:
+        if moved and measured.move_s > _SHORTEST_MOVE_S:
             speed = moved / measured.move_s / forecast.plan.workers
             self._choice = replace(self._choice, bandwidth_bytes_per_s=max(1.0, speed))
 
@@ -349,16 +349,16 @@ class PartitionPreview(Part):
         busy = self._background.busy
         self.count_button.disabled = busy or self._data is None
         self.measure_button.disabled = busy or self._data is None or forecast is None
-        self.reason.value = _told(self._reason())
+        self.reason.value = _note_html(self._reason())
         self.advised_button.layout.display = "none"
         if forecast is None or survey is None:
-            self.told.value = self.figures.value = self.pictures.value = self.tables.value = ""
+            self.notes.value = self.figures.value = self.pictures.value = self.tables.value = ""
             return
         advised = recommended(self._forecasts)
         if _gain(advised) != _gain(forecast):
             self.advised_button.description = f"Repartition: {texts.choice_of(advised)}"
             self.advised_button.layout.display = None
-        self.told.value = texts.survey_html(survey) + _told(self._measured)
+        self.notes.value = texts.survey_html(survey) + _note_html(self._measured)
         self.figures.value = texts.figures_html(forecast) + texts.advice_html(self.advice)
         self.pictures.value = texts.pictures_html(forecast)
         self.tables.value = texts.comparison_html(
@@ -370,19 +370,19 @@ class PartitionPreview(Part):
 
     @property
     def advice(self) -> list[str]:
-        """What to know about the choice, in sentences."""
+        """Sentences of advice on the choice."""
         return [] if self._forecast is None else advice_on(self._forecast, self._forecasts)
 
     def _reason(self) -> str:
-        """Why buttons are disabled, or what they do."""
+        """Why buttons are disabled, or what to do next."""
         if self._data is None and self._survey is None:
-            return "There is no data yet: choose some first."
+            return "There is no data yet. Choose a data source first."
         if self._data is None:
-            return "Only counts are given, no data: there is nothing to count or measure here."
+            return "Only counts are given, so there is no data to count or measure."
         if self._survey is None:
             return (
-                "Count first: one pass over the data. Measure comes after that, and reads the data "
-                "twice."
+                "Count first, which reads the data once. Measuring needs the counts and reads the "
+                "data twice."
             )
         return ""
 
@@ -401,9 +401,9 @@ class PartitionPreview(Part):
 
 
 def _gain(forecast: PartitionForecast) -> tuple[bool, int, int]:
-    """What makes one repartition better than another."""
+    """The sort key of forecasts; lower is better."""
     return forecast.has_uneven_labels, forecast.minibatches_after, forecast.rows_moved
 
 
-def _told(sentence: str) -> str:
+def _note_html(sentence: str) -> str:
     return f'<div class="sparkwright-told">{escaped(sentence)}</div>' if sentence else ""

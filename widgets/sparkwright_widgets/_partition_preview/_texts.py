@@ -1,4 +1,4 @@
-"""Figures, tables and sentences of a forecast, as HTML and as text. Pure."""
+"""Render figures, tables and sentences of a forecast as HTML and text. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,72 +15,70 @@ from sparkwright_widgets._ui import advice
 from ._bars import Bars, bars_svg
 
 MOST_TABLE_ROWS = 200
-_ACTIONS = {"unchanged": "nothing", "grouped": "groups", "shuffled": "moves rows"}
+_ACTIONS = {"unchanged": "none", "grouped": "groups partitions", "shuffled": "moves rows"}
 _KNOWN = {
-    "exact": "Labels of the workers: exact.",
-    "expected": (
-        "Labels of the workers: expected, supposing that the labels of each partition are mixed."
-    ),
-    "estimated": "Labels of the workers: estimated from the sampled rows, whose places are known.",
+    "exact": "Labels per worker: exact.",
+    "expected": ("Labels per worker: expected values, assuming that each partition is shuffled."),
+    "estimated": "Labels per worker: estimated from the sampled rows.",
     "none": "",
 }
 
 
 def figures(forecast: PartitionForecast) -> list[tuple[str, str]]:
-    """Before and after, and what lies between, as (label, value) pairs."""
+    """Figures before and after the repartition, as (label, value) pairs."""
     moved, total = forecast.rows_moved, forecast.survey.total
     epochs = (forecast.minibatches_without, forecast.minibatches_after)
     pairs = [
         ("Rows", count_text(total)),
         ("Partitions → workers", f"{len(forecast.survey.rows)} → {forecast.plan.workers}"),
-        ("Fullest over mean", f"{forecast.now.skew:.2f} → {forecast.after.skew:.2f}"),
-        ("Rows moved, once", f"{count_text(moved)} ({percent_text(moved / max(1, total))})"),
-        ("Minibatches an epoch", " → ".join(map(count_text, epochs))),
+        ("Skew (largest / mean)", f"{forecast.now.skew:.2f} → {forecast.after.skew:.2f}"),
+        ("Rows moved (once)", f"{count_text(moved)} ({percent_text(moved / max(1, total))})"),
+        ("Minibatches per epoch", " → ".join(map(count_text, epochs))),
         (
-            "Workers wait",
+            "Worker idle time",
             f"{_share(forecast.idle_without)} → {_share(forecast.idle_after)}",
         ),
     ]
     if forecast.label_forecast != "none":
         distances = f"{_share(forecast.now.label_skew)} → {_share(forecast.after.label_skew)}"
-        pairs.append(("Labels off the mix", distances))
+        pairs.append(("Label skew", distances))
     return pairs
 
 
 def name_of(forecast: PartitionForecast) -> str:
-    """Mode and, where it matters, strategy."""
+    """Mode and strategy in words; only the mode if it is "never"."""
     plan = forecast.plan
     return plan.mode if plan.mode == "never" else f"{plan.mode}, strategy {plan.strategy}"
 
 
 def choice_of(forecast: PartitionForecast) -> str:
-    """Mode and strategy in a word or two, for a button."""
+    """Mode and strategy as a short button label."""
     plan = forecast.plan
     only = " if the counts differ" if plan.mode == "num_partitions_workers_differs" else ""
     return plan.mode if plan.mode == "never" else f"{plan.strategy}{only}"
 
 
 def figures_html(forecast: PartitionForecast) -> str:
-    """The figures, and what they mean."""
+    """The figures with explanations, as HTML."""
     helps = (
-        " With gradient sharing, workers that are done take over minibatches of others."
+        " With gradient sharing, idle workers take over minibatches of busy ones."
         if forecast.kind == "sharing"
         else ""
     )
     labels = (
-        " Labels off the mix: the largest share of a partition's labels that would have to be "
-        "others for the mix of all."
+        " Label skew: the largest distance between the class distribution of one partition and "
+        "that of all data."
         if forecast.label_forecast != "none"
         else ""
     )
     return figure_list(figures(forecast)) + advice(
-        "Fullest over mean and labels: the partitions now → the workers then. Minibatches and "
-        f"waiting: workers that get whole partitions → workers then.{helps}{labels}"
+        "Skew: partitions now → workers after the repartition. Minibatches and idle time: "
+        f"without → with the repartition.{helps}{labels}"
     )
 
 
 def advice_html(sentences: Sequence[str]) -> str:
-    """The advice as a list; the first sentence stands out."""
+    """The advice as an HTML list."""
     if not sentences:
         return ""
     items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
@@ -88,12 +86,12 @@ def advice_html(sentences: Sequence[str]) -> str:
 
 
 def survey_html(survey: PartitionSurvey) -> str:
-    """What was counted and what sampled."""
+    """A sentence on what was counted and sampled, as HTML."""
     return f'<div class="sparkwright-told">{escaped(survey.told)}</div>'
 
 
 def pictures_html(forecast: PartitionForecast) -> str:
-    """Bars of the partitions now and of the workers then."""
+    """Bar charts of the partitions now and of the workers after the repartition."""
     names = forecast.survey.class_names
     now, then = (
         Bars(rows=layout.rows, labels=layout.labels, class_names=names, noun=noun)
@@ -104,15 +102,15 @@ def pictures_html(forecast: PartitionForecast) -> str:
 
 
 def measured_text(measured: Any, forecast: PartitionForecast) -> str:
-    """What a `MeasuredRepartition` found, beside what was forecast."""
+    """Compare a `MeasuredRepartition` with its forecast in words."""
     agrees = (
-        "Every worker holds as many rows as forecast."
+        "The rows of every worker are as forecast."
         if measured.rows == forecast.after.rows
-        else f"Workers hold {measured.rows}, not as forecast."
+        else f"The rows of the workers are {measured.rows}, not as forecast."
     )
     return (
-        f"Measured ({name_of(forecast)}): reading takes {duration_text(measured.read_s)}, with the "
-        f"repartition {duration_text(measured.repartition_s)}: moving "
+        f"Measured ({name_of(forecast)}): reading takes {duration_text(measured.read_s)}, reading "
+        f"and repartitioning {duration_text(measured.repartition_s)}, so moving "
         f"{count_text(forecast.rows_moved)} rows takes about {duration_text(measured.move_s)}. "
         f"{agrees}"
     )
@@ -123,7 +121,7 @@ def comparison(
     chosen: PartitionForecast,
     advised: PartitionForecast,
 ) -> tuple[list[str], list[list[object]]]:
-    """Heads and rows of the table of all modes and strategies."""
+    """Column titles and rows of the table of all modes and strategies."""
     timed = chosen.step_s is not None
     labeled = chosen.label_forecast != "none"
     sized = chosen.survey.bytes_per_row is not None
@@ -131,24 +129,24 @@ def comparison(
         "Repartition",
         "Strategy",
         "",
-        "Does",
+        "Action",
         "Rows moved",
-        *(["Data moved", "Takes about"] if sized else []),
-        "Fullest / mean",
+        *(["Data moved", "Time to move"] if sized else []),
+        "Skew",
         "Minibatches",
-        *(["Saved an epoch"] if timed else []),
-        "Waiting",
-        *(["Labels off"] if labeled else []),
+        *(["Saved per epoch"] if timed else []),
+        "Idle",
+        *(["Label skew"] if labeled else []),
     ]
     rows: list[list[object]] = []
     splitting = {each.plan.mode for each in forecasts if each.plan.action == "shuffled"}
-    told: set[str] = set()
+    seen: set[str] = set()
     for each in forecasts:
         plan = each.plan
-        matters = plan.mode in splitting  # whether the strategy does
-        if plan.mode in told and not matters:
+        matters = plan.mode in splitting  # whether the strategy makes a difference
+        if plan.mode in seen and not matters:
             continue
-        told.add(plan.mode)
+        seen.add(plan.mode)
         is_chosen, is_advised = (
             plan.mode == one.plan.mode and (not matters or plan.strategy == one.plan.strategy)
             for one in (chosen, advised)
@@ -179,29 +177,29 @@ def comparison_html(
     *,
     bandwidth_is_measured: bool = False,
 ) -> str:
-    """The table of all modes and strategies, and what its time is based on."""
+    """The table of all modes and strategies, with the bandwidth behind its times."""
     heads, rows = comparison(forecasts, chosen, advised)
     table = html_table(
         heads,
         rows,
-        label="All ways to repartition",
+        label="All repartition modes",
         text_columns=(1, 2, 3),
-        caption="All ways to repartition; minibatches and waiting of an epoch",
+        caption="All repartition modes; minibatches and idle time per epoch",
     )
     if chosen.survey.bytes_per_row is None:
         return table
-    speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} a second for each worker"
-    basis = "as measured here" if bandwidth_is_measured else "an assumption; Measure finds out"
+    speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} per second and worker"
+    basis = "as measured here" if bandwidth_is_measured else "an assumption until it is measured"
     return f"{table}{advice(f'Time to move: at {speed}, {basis}.')}"
 
 
 def numbers_html(forecast: PartitionForecast) -> str:
-    """The bars as a table, in a fold."""
+    """The chart data as a table, in a fold."""
     heads, rows = _numbers(forecast)
     left_out = max(len(forecast.now.rows), len(forecast.after.rows)) - MOST_TABLE_ROWS
     more = f"<p>{count_text(left_out)} more are not listed.</p>" if left_out > 0 else ""
     table = html_table(heads, rows, label="Rows and labels of each partition and worker")
-    return f"<details><summary>The bars as a table</summary>{table}{more}</details>"
+    return f"<details><summary>Chart data as a table</summary>{table}{more}</details>"
 
 
 def still_block(
@@ -213,17 +211,17 @@ def still_block(
     style: str,
     measured: str = "",
 ) -> Block:
-    """All of it without controls, for saved notebooks and reports."""
+    """The preview without controls, for saved notebooks and reports."""
     plan = forecast.plan
     title = f"Repartition {name_of(forecast)}, {plan.workers} workers"
-    told = escaped(measured)
+    note = escaped(measured)
     html = "".join(
         [
             f"<style>{style}</style><p><b>{escaped(title)}</b></p>",
             survey_html(forecast.survey),
             figures_html(forecast),
             advice_html(sentences),
-            f"<p>{told}</p>" if told else "",
+            f"<p>{note}</p>" if note else "",
             pictures_html(forecast),
             comparison_html(forecasts, forecast, advised),
             numbers_html(forecast),
@@ -247,8 +245,8 @@ def _numbers(forecast: PartitionForecast) -> tuple[list[str], list[list[object]]
     now, after = forecast.now, forecast.after
     count = min(MOST_TABLE_ROWS, max(len(now.rows), len(after.rows)))
     labeled = forecast.label_forecast != "none"
-    heads = ["Number", "Rows of the partition now", "Rows of the worker then"]
-    heads += ["Labels off the mix now", "then", "Most frequent now", "then"] if labeled else []
+    heads = ["Number", "Partition rows now", "Worker rows after"]
+    heads += ["Label skew now", "after", "Most frequent now", "after"] if labeled else []
     names = forecast.survey.class_names
     off = (now.label_distances, after.label_distances) if labeled else ()
     rows: list[list[object]] = []

@@ -1,4 +1,4 @@
-"""The report of several runs: what came of each, their curves overlaid, what differed."""
+"""The report of several runs: results, overlaid curves, different options."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -32,18 +32,18 @@ def report_runs(
     title: str = "Comparison of runs",
     evaluations: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a report that sets several runs side by side, to any URL.
+    """Write a report that compares several runs, to any URL.
 
     Args:
-        runs: two or more, also of a `RunStore`, or by name; without names each has its title and
-            number.
-        url: where to; a name that ends in ".pdf" makes it a PDF.
-        title: of the report.
-        evaluations: name -> evaluations of that run, set side by side; default None: none.
+        runs: two or more runs, also of a `RunStore`, or a dict of runs by name; without names,
+            number and title name each run.
+        url: path or URL of the report; the suffix ".pdf" writes a PDF.
+        title: title of the report.
+        evaluations: evaluations of each run by name; default None: no evaluations.
 
     Raises:
         ConfigurationError: if there are no runs, or a PDF cannot be made.
-        OSError: whatever the store says, naming `url`.
+        OSError: if `url` cannot be written.
     """
     html = comparison_html(
         runs, title=title, evaluations=evaluations, made_at=datetime.now().astimezone()
@@ -58,7 +58,7 @@ def comparison_html(
     title: str = "Comparison of runs",
     evaluations: Mapping[str, Any] | None = None,
 ) -> str:
-    """As `report_runs`, as HTML; `made_at` is told in its first line."""
+    """The report of `report_runs` as HTML; `made_at` is its date."""
     named = _named(runs)
     if not named:
         raise ConfigurationError("`runs` must hold at least one run. Received: none.")
@@ -71,25 +71,25 @@ def comparison_html(
         opening=f"<p><strong>{escaped(winner_sentence(best))}</strong></p>",
         sections=[
             Section("Results", [_results_block(named, best)]),
-            Section("How they learned", curve_blocks(epochs)),
+            Section("Learning curves", curve_blocks(epochs)),
             Section("Evaluation", compared(evaluations or {})),
-            Section("What differed", [difference_block(named)]),
+            Section("Differences", [difference_block(named)]),
         ],
     )
 
 
 def winner_sentence(best: Mapping[str, Best | None]) -> str:
-    """Which run was the best, if all of them tell the same figure.
+    """Name the best run, if all runs have the same figure.
 
     Args:
-        best: name -> the best epoch of that run; None: it has none.
+        best: the best epoch of each run by name; None: unknown.
     """
     known = {name: each for name, each in best.items() if each is not None}
     figures = {each.name for each in known.values()}
     if not known:
-        return "No run has come to the end of an epoch."
+        return "No run has completed an epoch."
     if len(figures) != 1:
-        return "The runs were judged by different figures, so none is called the best."
+        return "The runs report different metrics, so they are not ranked."
     figure = figures.pop()
     sign = -1 if direction_of(figure) < 0 else 1
     first = max(known, key=lambda name: sign * known[name].value)
@@ -143,7 +143,7 @@ def _results_block(named: Mapping[str, RunFacts], best: Mapping[str, Best | None
     return table_block(
         ["Run", "State", "Best", "In epoch", "Epochs", "Workers", "Examples/s", "Time"],
         rows,
-        caption=f"What came of each run; {fastest} trained the most examples a second.",
+        caption=f"Results of each run; {fastest} trained the most examples per second.",
         label="Results of the runs",
         kind="results",
         text_columns=(1, 2),

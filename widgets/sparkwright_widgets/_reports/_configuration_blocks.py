@@ -17,7 +17,7 @@ from sparkwright_widgets._format import count_text, short_value
 from ._facts import RunFacts
 from ._network_facts import NetworkFacts
 
-# Of a deeper network the table says how many more there are.
+# For a deeper network, the table has a row with the number of further layers.
 _MOST_LAYERS = 150
 
 
@@ -25,7 +25,7 @@ def network_block(network: NetworkFacts) -> Block:
     """The layers as a table, optimizer and loss, and the whole as code and as JSON."""
     shown = network.layers[:_MOST_LAYERS]
     left_out = len(network.layers) - len(shown)
-    total = [("in all", "", "", _parameters(network))]
+    total = [("total", "", "", _parameters(network))]
     more = [(f"{left_out} more layers", "", "", "")] if left_out else []
     pairs: list[tuple[str, object]] = [
         ("Optimizer", network.optimizer or "—"),

@@ -28,7 +28,7 @@ from ._facts import RunFacts
 
 _MOST_CLASSES = 40
 _MOST_PARTITIONS = 64
-_HASH_SAYS = "The hash changes when the source of the data does."
+_HASH_SAYS = "The hash changes when the data source changes."
 
 Overviews = Mapping[str, Mapping[str, Any]]
 
@@ -53,7 +53,7 @@ def data_blocks(facts: RunFacts, overviews: Overviews) -> list[Block]:
         *([_partitions_block(facts.plan)] if facts.plan else []),
     ]
     if not blocks:
-        return [sentence_block("The run noted nothing of its data.", kind="data")]
+        return [sentence_block("The run recorded no facts about its data.", kind="data")]
     return blocks
 
 
@@ -76,7 +76,7 @@ def _sets_block(sets: Mapping[str, Mapping[str, Any]], *, adds_up: bool) -> Bloc
             ]
         )
     heads = ["Set", "Examples", "Share", "Size", "Partitions", "Hash", "Skipped"]
-    # A column that says nothing is left out.
+    # Omit empty columns.
     kept = [k for k in range(len(heads)) if k < 2 or any(row[k] not in ("—", "0") for row in rows)]
     hash_says = f" {_HASH_SAYS}" if 5 in kept else ""
     words = f"The data sets: {', '.join(sets)}"
@@ -188,11 +188,11 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
     pairs: list[tuple[str, object]] = [
         ("Repartition", str(plan.get("mode", "—")).replace("_", " ")),
         ("Strategy", str(plan.get("strategy", "—")).replace("_", " ")),
-        ("What was done", str(plan.get("action", "—"))),
+        ("Action", str(plan.get("action", "—"))),
         ("Examples moved", count_text(plan.get("rows_moved", 0))),
         ("Skew before", number_text(plan.get("skew_before", 1.0))),
         ("Skew after", number_text(plan.get("skew_after", 1.0))),
-        ("Time that workers wait for the fullest", percent_text(plan.get("idle_fraction"))),
+        ("Worker idle time", percent_text(plan.get("idle_fraction"))),
     ]
     more = f" {count_text(count - _MOST_PARTITIONS)} more are not shown." * (
         count > _MOST_PARTITIONS
@@ -264,14 +264,14 @@ def _workers_caption(facts: RunFacts) -> str:
     rows = [worker.rows for worker in workers]
     restarts = sum(worker.restarts for worker in workers)
     mean = sum(rows) / len(rows)
-    skew = f"; the fullest held {max(rows) / mean:.2f} times the mean" if mean else ""
-    again = "no worker had to be started again"
+    skew = f"; the largest partition has {max(rows) / mean:.2f} times the mean" if mean else ""
+    again = "no worker was restarted"
     if restarts:
-        again = f"workers were started again {count_text(restarts)} times"
+        again = f"workers were restarted {count_text(restarts)} times"
         if restarts == 1:
-            again = "one worker was started again once"
+            again = "one worker was restarted once"
     many = f"{count_text(len(workers))} workers" if len(workers) != 1 else "One worker"
     return (
-        f"{many} trained {rate_text(facts.status.examples_per_s)} examples a second together"
+        f"{many} trained {rate_text(facts.status.examples_per_s)} examples per second in total"
         f"{skew}; {again}."
     )

@@ -1,4 +1,4 @@
-"""Where and when a run ran, what was warned of, and how to do it again."""
+"""Environment, dates and warnings of a run, and code that reproduces it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ def environment_block(facts: RunFacts) -> Block:
             for known, name, title in (
                 (at_run, "platform", "Platform of the driver"),
                 (configuration, "spark_master", "Spark master"),
-                (configuration, "spark_parallelism", "Task slots that Spark offers"),
+                (configuration, "spark_parallelism", "Task slots of Spark"),
                 (configuration, "java", "Java of the driver"),
             )
             if name in known
@@ -49,16 +49,16 @@ def environment_block(facts: RunFacts) -> Block:
     settings: Any = configuration.get("spark_settings") or {}
     if not settings:
         return joined("environment", table)
-    title = "Settings of Spark that are not its defaults; secrets are hidden"
+    title = "Non-default Spark settings; secrets are hidden"
     spark = facts_block(list(settings.items()), label="Spark")
     return joined("environment", table, fold(title, spark.html))
 
 
 def warnings_block(facts: RunFacts) -> Block:
-    """What was warned of while the run went on, and whether losses were not finite."""
-    told, loss = facts.rows.get("examples_per_s"), facts.rows["loss"]
-    # What a lost worker could not tell is missing in both columns.
-    known = np.ones(len(loss), bool) if told is None else ~np.isnan(told)
+    """Warnings of the run, and the number of losses that were not finite."""
+    rate, loss = facts.rows.get("examples_per_s"), facts.rows["loss"]
+    # Rows of lost workers have nan in both columns.
+    known = np.ones(len(loss), bool) if rate is None else ~np.isnan(rate)
     wrong = int((known & ~np.isfinite(loss)).sum())
     texts = list(facts.warnings)
     if wrong:
@@ -76,11 +76,11 @@ def warnings_block(facts: RunFacts) -> Block:
 
 
 def reproduce_block(facts: RunFacts, network: NetworkFacts | None, *, master_code: str) -> Block:
-    """One cell that does it again, as far as the run knows how."""
+    """A cell that reproduces the run, as far as its settings are recorded."""
     code = reproducing_code(facts, network, master_code=master_code)
-    sentence = "One cell that trains the same way."
+    sentence = "This cell reproduces the training."
     if facts.code is None:
-        sentence += " What the run does not know is left to fill in."
+        sentence += " Replace each `...` with your own code."
     cell = text_fold("The cell", code, opens=True, prints=True)
     return Block(html=f"<p>{sentence}</p>{cell.html}", text=code, kind="reproduce")
 

@@ -1,4 +1,4 @@
-"""What a report tells of a run, taken from it once: facts, epochs, the best epoch. Pure."""
+"""A snapshot of a run for reports: facts, epochs, the best epoch. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,21 @@ from sparkwright_widgets._quantities import LOGGED
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunFacts:
-    """A run as values: all blocks of a report are made of this.
+    """A snapshot of a run, the input of all blocks of a report.
 
     Attributes:
-        id: the run's.
-        title: likewise.
-        status: its last one.
-        rows: all rows of its log.
-        timeline: what driver and workers did when; None: unknown.
-        configuration: JSON-able.
-        warnings: what was warned of while it went on.
-        started_at: when; None: unknown.
-        ended_at: likewise.
-        seconds: how long it took.
-        start_seconds: until the first loss; None: there was none.
-        code: Python that trains the same way, data included; None: the run knows none.
+        id: id of the run.
+        title: title of the run.
+        status: last status of the run.
+        rows: all rows of the log.
+        timeline: phases of driver and workers; None: unknown.
+        configuration: JSON-serializable configuration.
+        warnings: warnings raised during the run.
+        started_at: start time; None: unknown.
+        ended_at: end time; None: unknown.
+        seconds: duration of the run.
+        start_seconds: seconds until the first loss; None: no loss was logged.
+        code: Python that reproduces the training, data included; None: unknown.
     """
 
     id: str
@@ -60,8 +60,8 @@ class RunFacts:
 
 
 def facts_of(run: ComparedRun) -> RunFacts:
-    """Look at a run; later ones of its news are not in what this returns."""
-    whole: Any = run  # a run of another kind may lack what only reports look at
+    """Take a snapshot of a run."""
+    whole: Any = run  # some kinds of runs lack attributes that only reports read
     return RunFacts(
         id=run.id,
         title=run.title,
@@ -84,10 +84,10 @@ class Epoch:
 
     Attributes:
         number: from 1.
-        loss: mean over the examples as they were trained; nan: unknown.
-        metrics: name -> the same for the compiled metrics, as far as they were reported.
-        validation_loss: of the averaged network at its end; None: not validated.
-        validation_metrics: name -> likewise.
+        loss: mean training loss over the examples; nan: unknown.
+        metrics: reported compiled metrics by name.
+        validation_loss: loss of the averaged network at the end of the epoch; None: no validation.
+        validation_metrics: validation metrics by name.
     """
 
     number: int
@@ -106,7 +106,7 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
-    """The epoch that is told first, and by which figure.
+    """The best epoch, and the figure that selects it.
 
     Attributes:
         epoch: from 1.

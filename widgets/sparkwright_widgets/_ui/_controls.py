@@ -1,4 +1,4 @@
-"""Controls of ipywidgets that whichever page is open can use; see `HeardFromAnyPage`.
+"""Controls of ipywidgets that whichever page is open can use; see `AnyPageWidget`.
 
 Each needs a `description`: it becomes the label, which screen readers read; it is shown in full.
 """
@@ -7,10 +7,10 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from sparkwright_widgets._any_page import Button as Button, HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget, Button as Button
 
 
-class _Labeled(HeardFromAnyPage):
+class _Labeled(AnyPageWidget):
     """A control whose label is never cut."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

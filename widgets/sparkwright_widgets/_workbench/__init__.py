@@ -1,3 +1,3 @@
-"""Workbench: the whole way from data to a saved model, as one panel."""
+"""Workbench: all steps from data to a saved model in one panel."""
 
 from ._workbench import Workbench as Workbench

@@ -1,4 +1,4 @@
-"""Which step needs work next, and what the one primary button does. Pure."""
+"""Determine the next step and the action of the primary button. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Literal
 
 from ._section import SectionState
 
-# Step -> the button of its part that does the step's own work, and what the primary button reads.
+# Step -> the button of its part that does the work of the step, and the primary button's label.
 OWN = {
     "data": ("load_button", "Load data"),
     "train": ("start_button", "Start"),
@@ -14,15 +14,15 @@ OWN = {
     "models": ("save_button", "Save model"),
     "file": ("save_button", "Save experiment"),
 }
-_CHOSEN = ("data", "network", "master")  # a problem in one of them prevents a run
+_CHOSEN = ("data", "network", "master")  # steps whose problems prevent a run
 _NEED_A_NETWORK = ("evaluate", "models")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What the primary button does, its label, and why it is disabled (empty: it is enabled).
+    """The action of the primary button, its label, and why it is disabled (empty: enabled).
 
-    `does` is "own", the work of `step`; "open", show that step; or "stop", end the run.
+    `does` is "own": do the work of `step`; "open": show that step; or "stop": stop the run.
     """
 
     does: Literal["own", "open", "stop"]
@@ -32,14 +32,14 @@ class Action:
 
 
 def first_step(steps: Mapping[str, SectionState]) -> str:
-    """The step to show at first: one with a problem, else the first with work of its own to do."""
+    """The initial step: one with a problem, else the first with work to do."""
     wrong = (name for name, state in steps.items() if state == "problem")
     todo = (name for name in OWN if steps[name] in ("todo", "running"))
     return next(wrong, next(todo, "train"))
 
 
 def next_step(here: str, steps: Mapping[str, SectionState], seen: Collection[str]) -> str:
-    """The step after `here` that needs work or was not opened yet; a problem elsewhere first."""
+    """A step with a problem, else the next step after `here` that needs work or was not opened."""
     for name in _CHOSEN:
         if steps[name] == "problem" and name != here:
             return name
@@ -57,20 +57,20 @@ def next_action(
     seen: Collection[str] = (),
     running: bool = False,
     stopping: bool = False,
-    in_hand: bool = False,
+    current: bool = False,
     reason: str | None = None,
 ) -> Action:
-    """What to do next, from the step `here` that is shown.
+    """Return the next action at the step `here`.
 
     Args:
-        here: the step that is shown.
+        here: the current step.
         steps: the state of each step, in order.
         titles: the title of each step.
         seen: the steps that were opened.
         running: whether a run starts or is in progress.
-        stopping: whether that run was asked to stop.
-        in_hand: whether there is a network to evaluate and to save.
-        reason: why no run can begin; None: one can.
+        stopping: whether that run is stopping.
+        current: whether there is a network to evaluate and to save.
+        reason: why no run can start; None if it can.
 
     Example:
         >>> steps = {"data": "ok", "network": "ok", "master": "ok", "train": "todo", "file": "ok"}
@@ -81,7 +81,7 @@ def next_action(
         label = "Stopping" if stopping else "Stop"
         why = "The run ends after the current round." if stopping else ""
         return Action(does="stop", step="train", label=label, reason=why)
-    if here in _NEED_A_NETWORK and not in_hand:
+    if here in _NEED_A_NETWORK and not current:
         return _opening("train", titles)
     if here in OWN and (steps[here] != "ok" or here == "file"):
         other = next((n for n in _CHOSEN if steps[n] == "problem" and n != here), None)

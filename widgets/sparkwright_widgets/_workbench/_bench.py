@@ -1,4 +1,4 @@
-"""Makes what an experiment needs: a session, loaded data, networks. No widgets."""
+"""Create the session, data and networks of an experiment. No widgets."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -16,21 +16,23 @@ from ._state import BenchState, Measured, Trained
 
 
 class Bench:
-    """Holds the state of a workbench, and does the work that takes time.
+    """Holds the state of a workbench, and does its long-running work.
 
-    `load`, `begin` and `load_network` call Spark: they are for threads of their own, or for a
-    notebook's cell, never for callbacks. `change` replaces the state as a whole.
+    `load`, `begin` and `load_network` call Spark: use them on background threads or in cells,
+    never in callbacks. `change` replaces the whole state.
     """
 
     def __init__(self, experiment: Experiment, spark: Any | None = None) -> None:
         self._lock = threading.Lock()  # held while the state is replaced
-        self._making = threading.RLock()  # held while things are made, so that each is made once
+        self._making = (
+            threading.RLock()
+        )  # held while objects are created, so that each is created once
         self.state = BenchState(
             experiment=experiment, spark=spark, slots=None if spark is None else task_slots(spark)
         )
 
     def change(self, make: Callable[[BenchState], BenchState]) -> None:
-        """Replace the state by what `make` makes of it; `make` must not wait for anything."""
+        """Replace the state by `make(state)`; `make` must not block."""
         with self._lock:
             self.state = make(self.state)
 
@@ -39,7 +41,7 @@ class Bench:
     ) -> None:
         """Start Spark if needed; load and count the experiment's data, again if `reload`.
 
-        `tell` gets a sentence for each stage. If loading fails, the data loaded before stays.
+        `tell` is called with a sentence for each stage. If loading fails, the old data stays.
         """
         with self._making:
             if self.state.spark is None:
@@ -59,15 +61,15 @@ class Bench:
             )
 
     def begin(self, *, resume: str | None = None, keep_weights: bool = False) -> TrainingRun:
-        """Load the data if needed, and begin to train, from the checkpoint at `resume` if given.
+        """Load the data if needed and start training, from the checkpoint at `resume` if given.
 
-        `keep_weights`: continue with the current network; else its weights are fresh.
+        `keep_weights`: continue with the weights of the current network.
         """
         with self._making:
             experiment = self.state.experiment
             self.load()
             state = self.state
-            hand = state.in_hand if keep_weights else None
+            hand = state.current if keep_weights else None
             prepared = prepare(
                 experiment,
                 state.spark,
@@ -77,7 +79,7 @@ class Bench:
             run = prepared.start(resume=resume, display=False)
             last = Trained(
                 network=prepared.network,
-                told=run.name,
+                origin=run.name,
                 spec=experiment.network if hand is None else hand.spec,
                 run=run,
                 experiment=experiment,
@@ -87,36 +89,36 @@ class Bench:
             return run
 
     def take_ended(self) -> None:
-        """Make the network of the last run current once it has ended without failing."""
+        """Make the network of the last run current once the run has ended successfully."""
 
         def take(state: BenchState) -> BenchState:
             if state.last is None or state.last_taken or not state.last.run.finished:
                 return state
             failed = state.last.run.status.state == "failed"
-            return replace(state, last_taken=True, in_hand=state.in_hand if failed else state.last)
+            return replace(state, last_taken=True, current=state.current if failed else state.last)
 
         self.change(take)
 
     def load_network(self, url: str) -> SparkNetwork:
-        """The network saved at `url`, on the session, which is started if need be."""
+        """Load the network at `url`, starting the session if needed."""
         with self._making:
             return SparkNetwork.load(self._session(), url, self.state.experiment.seeded_master)
 
-    def hold(self, network: SparkNetwork, told: str) -> None:
+    def hold(self, network: SparkNetwork, origin: str) -> None:
         """Make a loaded network the current one."""
         try:
             spec = describe_model(network.model)
         except ConfigurationError:
             spec = None
-        loaded = Trained(network=network, told=told, spec=spec)
-        self.change(lambda state: replace(state, in_hand=loaded))
+        loaded = Trained(network=network, origin=origin, spec=spec)
+        self.change(lambda state: replace(state, current=loaded))
 
     def note_results(self, results: Mapping[str, Mapping[str, float]]) -> None:
-        """Note the figures of results by name; new ones are of the current network."""
+        """Record the figures of results by name; new results belong to the current network."""
 
         def note(state: BenchState) -> BenchState:
             measured = {each.name: each for each in state.measured if each.name in results}
-            hand = state.in_hand
+            hand = state.current
             if hand is not None:
                 for name in results.keys() - measured.keys():
                     measured[name] = Measured(name=name, of=hand, figures=results[name])

@@ -1,4 +1,4 @@
-"""The first step of the workbench: which data, how its features are scaled, loading it."""
+"""The first step of the workbench: choose the data, scale its features, load it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,14 +23,14 @@ class DataStep(Part):
         self.form = ConfigurationForm(experiment, names=("normalize",))
         self.form.on_change(lambda _path: self._changed())
         self.load_button = self.new_button(
-            "Load again", self.load, "Read the files again, in case they have changed"
+            "Load again", self.load, "Read the files again, such as after they have changed"
         )
         self.show(self.picker, self.form, row(self.load_button))
         self.set_loaded(False)
 
     @property
     def source(self) -> DataSource:
-        """Which data."""
+        """The data source."""
         return self.picker.source
 
     @source.setter
@@ -39,7 +39,7 @@ class DataStep(Part):
 
     @property
     def normalize(self) -> Any:
-        """How features are scaled; None: not at all."""
+        """How features are scaled; None: unscaled."""
         return self.form.value.normalize
 
     @normalize.setter
@@ -48,7 +48,7 @@ class DataStep(Part):
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What examples look like, as far as seen: the arguments of the builder's `set_data`."""
+        """The known shapes of the data, as arguments of `NetworkBuilder.set_data`."""
         preview = self.picker.preview
         if preview is None or preview.source.url != self.source.url:
             return {"features": {}, "labels": {}, "classes": {}}
@@ -62,15 +62,15 @@ class DataStep(Part):
 
     @property
     def problem(self) -> str | None:
-        """Why the data cannot be loaded, in one sentence; None: it can."""
+        """Why the data cannot be loaded, in one sentence; None if it can."""
         return self.picker.problem
 
     def set_loaded(self, loaded: bool) -> None:
-        """Offer to load once more; the first time is what the workbench's own button does."""
+        """Show the button once data is loaded; the primary button loads the first time."""
         self.load_button.layout.display = None if loaded else "none"
 
     def set_spark(self, spark: Any | None) -> None:
-        """Hand the session on."""
+        """Pass the session to the picker."""
         self.picker.spark = spark
 
     def load(self) -> None:

@@ -1,4 +1,4 @@
-"""The experiment as a file: YAML to look at, change and keep; a notebook of plain code."""
+"""The experiment as a file: view, edit, save and open its YAML; export a notebook of code."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _WHERE = Option(
     kind="text",
     default="experiment.yaml",
     label="URL of the file",
-    help="A path, or any URL. A name that ends in .ipynb is written as a notebook of plain code.",
+    help="A path, or any URL. The suffix .ipynb saves a notebook of plain code.",
 )
 
 _REPORT = Option(
@@ -23,12 +23,12 @@ _REPORT = Option(
     kind="text",
     default="report.html",
     label="URL of the report",
-    help="One HTML file that needs no network. A name that ends in .pdf is printed by Chromium.",
+    help="A self-contained HTML file. The suffix .pdf saves a PDF, printed by Chromium.",
 )
 
 
 class ExperimentFile(Part):
-    """Shows the experiment as text, takes changed text, and reads and writes files.
+    """Shows the experiment as text, applies edits, and reads and writes files.
 
     `report` writes the report of the last run to a URL.
     """
@@ -57,7 +57,7 @@ class ExperimentFile(Part):
         self.export_button = self.new_button(
             "Export as notebook",
             self.export,
-            "Write plain code cells that do the same without widgets",
+            "Write a notebook of plain code that runs the experiment without widgets",
             icon="book",
         )
         self.report_where = OptionForm([_REPORT])
@@ -75,7 +75,7 @@ class ExperimentFile(Part):
         )
 
     def follow(self) -> None:
-        """Show the experiment as it is, unless the text is being edited."""
+        """Show the current experiment, unless the text is being edited."""
         if not self.editor.is_edited and self._get() != self._shown:
             self.link.value = ""
             self.editor.follow()
@@ -85,14 +85,14 @@ class ExperimentFile(Part):
         return self._shown.to_json() if form == "json" else self._shown.to_yaml()
 
     def _apply(self, text: str, form: str) -> bool:
-        """Take over the text; if the experiment has changed meanwhile, ask again first."""
+        """Apply the text; ask first if the experiment has changed elsewhere."""
         experiment = (Experiment.from_json if form == "json" else Experiment.from_yaml)(text)
         now = self._get()
         if now not in (self._shown, self._overruled):
             self._overruled = now
             self.say(
-                "The experiment was changed elsewhere since this text was shown. Press Apply again "
-                "to replace it with the text, or Discard edits to see the changes."
+                "The experiment has changed since this text was shown. Press Apply again to "
+                "replace it with the text, or Discard edits to see the changes."
             )
             return False
         self._put(experiment)
@@ -102,9 +102,7 @@ class ExperimentFile(Part):
     def save(self) -> None:
         """Write the experiment, in the background; asks again before it replaces a file."""
         if self.editor.is_edited:
-            self.say(
-                "The text has changes that are not applied: press Apply or Discard edits first."
-            )
+            self.say("The text has unapplied changes. Press Apply or Discard edits first.")
             return
         url, experiment = self.where.values["url"], self._get()
         self._write(url, experiment, lambda: self.say(f"Written to {url}."))
@@ -121,7 +119,7 @@ class ExperimentFile(Part):
         self.in_background(f"Reading {url}", lambda: Experiment.load(url), take)
 
     def export(self) -> None:
-        """Write the notebook beside the file of the URL, and offer it to be downloaded."""
+        """Write the notebook next to the file of the URL, and show a download link."""
         experiment = self._get()
         url = self.where.values["url"]
         url = url if url.endswith(".ipynb") else f"{url.removesuffix('.yaml')}.ipynb"

@@ -1,4 +1,4 @@
-"""The line at the top of the workbench: name, the run's state and figures, Start and Stop."""
+"""The header of the workbench: title, state and figures of the run, Start and Stop."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ class Header(widgets.HBox):
         self.add_class("sparkwright-head")
 
     def show(self, action: Action, *, reason: str | None, busy: bool) -> None:
-        """Show what the buttons do; `reason`: why no run can begin; `busy`: the step is working."""
+        """Update the buttons; `reason`: why no run can start; `busy`: the step is working."""
         is_stop = action.does == "stop"
         self.action.description = action.label
         self.action.icon = {"stop": "stop", "open": "arrow-right"}.get(
@@ -57,7 +57,7 @@ class Header(widgets.HBox):
 
 
 def facts(status: Status | None, live: LivePanel | None) -> str:
-    """HTML: state, figures and sparkline of a run; None: there was no run."""
+    """State, figures and sparkline of a run as HTML; None: no run yet."""
     if status is None:
         return _chip("todo", "○", "No run yet")
     icon, word = STATES.get(status.state, ("?", status.state))

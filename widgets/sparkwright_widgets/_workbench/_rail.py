@@ -1,4 +1,4 @@
-"""The list of steps beside the one that is shown."""
+"""The list of steps beside the current step."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import anywidget
 import traitlets
 
-from sparkwright_widgets._any_page import HeardFromAnyPage
+from sparkwright_widgets._any_page import AnyPageWidget
 from sparkwright_widgets._assets import asset
 
 
-class Rail(HeardFromAnyPage, anywidget.AnyWidget):
-    """The steps with their states, drawn by `static/rail.mjs`; `opened` gets a pressed one."""
+class Rail(AnyPageWidget, anywidget.AnyWidget):
+    """The steps with their states, drawn by `static/rail.mjs`; a click calls `opened(name)`."""
 
-    # A text, not a path, which would be watched for changes.
+    # Text, not a path: anywidget would watch a path for changes.
     _esm = asset("rail.mjs")
 
     steps = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
@@ -23,9 +23,9 @@ class Rail(HeardFromAnyPage, anywidget.AnyWidget):
         super().__init__()
         self._opened = opened
         self.add_class("sparkwright-rail")
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
-    def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
         name = content.get("open") if isinstance(content, dict) else None
         if name in {step["name"] for step in self.steps}:
             self._opened(str(name))

@@ -1,4 +1,4 @@
-"""Shows what has changed, on one thread at a time."""
+"""Refresh the widgets on one thread at a time."""
 
 import threading
 from collections.abc import Callable
@@ -9,10 +9,9 @@ _TIMEOUT_S = 10.0
 
 
 class Refresher:
-    """Calls `show` after changes, once for those that come while it runs.
+    """Calls `show` after changes; changes during a call cause one more call.
 
-    No lock is held while it runs: parts have locks of their own, and call back while they hold
-    them. What changes meanwhile makes it run once more.
+    No lock is held during the call, because parts call back while holding their own locks.
     """
 
     def __init__(self, show: Callable[[], None]) -> None:
@@ -21,9 +20,9 @@ class Refresher:
         self._stale = self._running = False
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Show what has changed, unless another thread does it already, which then repeats it.
+        """Call `show`, or let the thread that is already in `show` repeat it.
 
-        With `wait`, wait for that thread, at most 10 s; then RunTimeoutError is raised.
+        With `wait`, wait up to 10 s for that thread; raise RunTimeoutError after that.
         """
         with self._ended:
             self._stale = True
@@ -31,7 +30,7 @@ class Refresher:
                 if wait and not self._ended.wait_for(lambda: not self._running, _TIMEOUT_S):
                     raise RunTimeoutError(
                         f"the workbench waited {_TIMEOUT_S:g} s for another thread to update its "
-                        "parts. Try again."
+                        "widgets. Try again."
                     )
                 return
             self._running = True

@@ -1,4 +1,4 @@
-"""One step of the workbench: its heading with the state, and its part."""
+"""One step of the workbench: a heading with its state, and its widget."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
@@ -19,10 +19,9 @@ _WORDS: dict[SectionState, tuple[str, str]] = {
 
 
 class Section(widgets.VBox, Generic[PartType]):
-    """A step with its state in one line; its part is made when it is first needed.
+    """A step with its state in one line; its part is created on first use.
 
-    A part has hundreds of widgets: making all of them at once would keep a slow browser busy for
-    seconds.
+    A part has hundreds of widgets: creating all of them would block a slow browser for seconds.
     """
 
     def __init__(self, name: str, title: str, make: Callable[[], PartType]) -> None:
@@ -37,12 +36,12 @@ class Section(widgets.VBox, Generic[PartType]):
 
     @property
     def made(self) -> PartType | None:
-        """The part; None if it was not needed yet."""
+        """The part; None if it is not created yet."""
         return self._part
 
     @property
     def part(self) -> PartType:
-        """The part, made now if need be."""
+        """The part, created on first access."""
         if self._part is None:
             self._part = self._make()
             self.children = (self.summary, self._part)
@@ -50,7 +49,7 @@ class Section(widgets.VBox, Generic[PartType]):
 
     @property
     def opened(self) -> bool:
-        """Whether the step is the one that is shown."""
+        """Whether the step is shown."""
         return self.layout.display != "none"
 
     def set_opened(self, opened: bool) -> None:
@@ -60,7 +59,7 @@ class Section(widgets.VBox, Generic[PartType]):
         self.layout.display = None if opened else "none"
 
     def sum_up(self, state: SectionState, text: str) -> None:
-        """Show where the step stands, in one line."""
+        """Show the state of the step in one line."""
         self.state, self.text = state, text
         icon, word = _WORDS[state]
         self.summary.value = (
@@ -72,7 +71,7 @@ class Section(widgets.VBox, Generic[PartType]):
         )
 
     def entry(self) -> dict[str, Any]:
-        """The step in the rail."""
+        """The entry of the step in the rail."""
         icon, word = _WORDS[self.state]
         return {
             **{"name": self.name, "title": self.title, "state": self.state},

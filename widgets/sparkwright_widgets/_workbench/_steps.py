@@ -1,4 +1,4 @@
-"""Creates the parts of the steps, passes data between them, and takes over their choices."""
+"""Create the parts of the steps, pass data between them, and apply their choices."""
 
 import threading
 from collections.abc import Callable
@@ -34,12 +34,12 @@ _CHOICES = {
 
 
 class Calls(NamedTuple):
-    """What the steps call."""
+    """Callbacks of the steps."""
 
-    chosen: Callable[[], None]  # after a person's choice has changed the experiment
-    happened: Callable[[], None]  # after data, a run, a network or a result has changed
+    chosen: Callable[[], None]  # the user has changed the experiment
+    happened: Callable[[], None]  # data, a run, a network or a result has changed
     began: Callable[[TrainingRun], None]
-    refresh: Callable[[], None]  # after something else that is shown has changed
+    refresh: Callable[[], None]  # other visible state has changed
     guarded: Callable[[Callable[..., None]], Callable[..., None]]  # shows exceptions
     put: Callable[[Experiment], None]  # shows another experiment
     report: Callable[[str], None]  # writes the report of the last run to a URL
@@ -50,8 +50,8 @@ class Steps:
 
     def __init__(self, bench: Bench, calls: Calls, *, models_url: str) -> None:
         self._bench, self._calls, self._models_url = bench, calls, models_url
-        self._told: Context = {}  # the values that were passed on
-        self._lock = threading.Lock()  # of the count: callbacks come on any thread
+        self._passed: Context = {}  # the values passed to the parts
+        self._lock = threading.Lock()  # guards the count; callbacks run on any thread
         self._pushing = 0  # calls of `push` under way
         makers: list[tuple[str, str, Callable[[], Any]]] = [
             ("data", "Data", self._make_data),
@@ -68,12 +68,12 @@ class Steps:
             name: Section(name, title, self._maker(name, make)) for name, title, make in makers
         }
 
-    # --- making the parts
+    # --- creating the parts
 
     def _maker(self, name: str, make: Callable[[], Any]) -> Callable[[], Any]:
         def made() -> Any:
             part = make()
-            if name in OWN:  # the primary button stands for it, and is disabled with it
+            if name in OWN:  # the primary button replaces it, and mirrors its `disabled`
                 button = getattr(part, OWN[name][0])
                 button.button_style = ""
                 button.observe(
@@ -105,7 +105,7 @@ class Steps:
 
     def _make_train(self) -> LaunchPanel:
         panel = LaunchPanel(begin=self._begin)
-        panel.buttons.layout.display = "none"  # those of the header are in view
+        panel.buttons.layout.display = "none"  # the header has these buttons
         panel.experiment = self._experiment
         self._follow("train", panel)
         panel.on_starting(self._calls.refresh)
@@ -133,7 +133,7 @@ class Steps:
         return ExperimentFile(lambda: self._experiment, self._calls.put, report=self._calls.report)
 
     def _follow(self, name: str, part: Any) -> Any:
-        """Take over into the experiment what a part holds whenever that changes."""
+        """Update the experiment whenever the part changes."""
         part.on_change(lambda part: self.update(lambda: _held(name, part)))
         return part
 
@@ -144,7 +144,7 @@ class Steps:
         return self._bench.state.experiment
 
     def update(self, changes: Callable[[], dict[str, Any]]) -> None:
-        """Take what parts hold over into the experiment; `changes` asks them."""
+        """Update the experiment with the options that `changes` returns."""
         # A part that is receiving another experiment still holds the previous one.
         if self._pushing:
             return
@@ -154,7 +154,7 @@ class Steps:
         self._calls.chosen()
 
     def push(self, experiment: Experiment) -> None:
-        """Hold another experiment, and show it in the parts that were made."""
+        """Replace the experiment, and show it in the existing parts."""
         with self._lock:
             self._pushing += 1
         try:
@@ -173,21 +173,24 @@ class Steps:
                 self._pushing -= 1
 
     def repartition_chosen(self, preview: PartitionPreview) -> None:
-        """Take over what was chosen in the step Partitions."""
+        """Apply the choice of the step Partitions to the training master."""
         master = replace(
             self._experiment.master,
             repartition=preview.mode,
             repartition_strategy=preview.strategy,
         )
         # The preview also calls after counting, and before it receives the master's choice.
-        known = (self._told.get(("partitions", "mode")), self._told.get(("partitions", "strategy")))
+        known = (
+            self._passed.get(("partitions", "mode")),
+            self._passed.get(("partitions", "strategy")),
+        )
         if self._pushing or (preview.mode, preview.strategy) == known:
             return
         if (picker := self.sections["master"].made) is not None:
             picker.master = master
         self.update(lambda: {"master": master})
 
-    # --- on threads of their own
+    # --- on background threads
 
     def _load(self) -> None:
         self._bench.load(reload=True)
@@ -206,21 +209,21 @@ class Steps:
         self._calls.happened()
 
     def _model_loaded(self, store: ModelStore, network: SparkNetwork) -> None:
-        self._bench.hold(network, told=store.ticked[0].url if store.ticked else "a saved model")
+        self._bench.hold(network, origin=store.ticked[0].url if store.ticked else "a saved model")
         self._calls.happened()
 
-    # --- what is known of them
+    # --- state of the steps
 
     @property
     def problems(self) -> dict[str, str]:
-        """The problems by step; that of the network also before its step is opened."""
+        """The problems by step; the network is checked even before its step is opened."""
         found: dict[str, str] = {}
         for name in ("data", "network", "master"):
             part = self.sections[name].made
             if part is not None and part.problem is not None:
                 found[name] = part.problem
-        if "master" not in found and (crowd := self._bench.state.crowd):
-            found["master"] = crowd
+        if "master" not in found and (unmet := self._bench.state.slots_problem):
+            found["master"] = unmet
         step: DataStep | None = self.sections["data"].made
         if step is not None and self.sections["network"].made is None:
             spec = self._experiment.network
@@ -230,13 +233,13 @@ class Steps:
                 found["network"] = wrong[0]
         return found
 
-    def tell(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
-        """Pass on to each part what it needs of the others, and summarize every step."""
+    def sync(self, problem: str | None, show_error: Callable[[BaseException], None]) -> None:
+        """Pass the state to each part, and summarize every step."""
         step: DataStep | None = self.sections["data"].made
         seen = None if step is None else step.seen
         for (name, what), known in contexts(self._bench.state, seen=seen, problem=problem).items():
             try:
-                self._tell(name, what, known)
+                self._pass_on(name, what, known)
             except Exception as error:
                 show_error(error)
         file: ExperimentFile | None = self.sections["file"].made
@@ -244,24 +247,24 @@ class Steps:
             file.follow()
         self.sum_up(problem)
 
-    def _tell(self, name: str, what: str, known: Any) -> None:
-        """Pass a value on to a part that was made, unless it has this value already."""
+    def _pass_on(self, name: str, what: str, known: Any) -> None:
+        """Pass a value to an existing part, unless it has this value already."""
         part = self.sections[name].made
-        if part is None or ((name, what) in self._told and self._told[name, what] == known):
+        if part is None or ((name, what) in self._passed and self._passed[name, what] == known):
             return
-        before = self._told.get((name, what))
-        self._told[name, what] = known  # before the call: the part may call back meanwhile
+        before = self._passed.get((name, what))
+        self._passed[name, what] = known  # before the call, in which the part may call back
         try:
             if callable(getattr(type(part), what, None)):
                 getattr(part, what)(**known)
             else:
                 setattr(part, what, known)
         except Exception:
-            self._told[name, what] = before
+            self._passed[name, what] = before
             raise
 
     def sum_up(self, problem: str | None) -> None:
-        """Show where each step stands; `problem`: why no run can begin."""
+        """Show the state of each step; `problem`: why no run can start."""
         store: ModelStore | None = self.sections["models"].made
         stored: RunsTable | None = self.sections["runs"].made
         train: LaunchPanel | None = self.sections["train"].made
@@ -279,7 +282,7 @@ class Steps:
 
 
 def _held(name: str, part: Any) -> dict[str, Any]:
-    """The options of the experiment that a part holds."""
+    """The options of the experiment that a part edits."""
     if name == "train":
         experiment = part.experiment
         return {each: getattr(experiment, each) for each in ("spark", *RUN_OPTIONS)}

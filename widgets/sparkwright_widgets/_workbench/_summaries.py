@@ -1,4 +1,4 @@
-"""Each step of an experiment in one line. Pure."""
+"""Summarize each step of an experiment in one line. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,9 +26,9 @@ def of_steps(
     models: int,
     runs: int | None,
 ) -> dict[str, Summary]:
-    """Every step in one line; one with a problem shows that, whatever else there is to it.
+    """State and summary of every step; a problem takes precedence.
 
-    `problem`: why no run can begin; `models`, `runs`: how many are known, if they are.
+    `problem`: why no run can start; `models`, `runs`: their numbers, as far as known.
     """
     experiment, master, run = state.experiment, state.experiment.master, state.last
     found: dict[str, Summary] = {
@@ -50,9 +50,9 @@ def of_steps(
             wait=analysis_now(experiment.network).is_pending and not problems,
         ),
         "evaluate": evaluation_summary(
-            state.in_hand, sum(each.of is state.in_hand for each in state.measured)
+            state.current, sum(each.of is state.current for each in state.measured)
         ),
-        "models": models_summary(models_url, state.in_hand, models),
+        "models": models_summary(models_url, state.current, models),
         "runs": ("ok", "runs of all sessions" if runs is None else f"{count_text(runs)} stored"),
         "file": ("ok", "all settings as YAML"),
     }
@@ -70,7 +70,7 @@ def figures(result: Any) -> dict[str, float]:
 
 
 def data_summary(source: DataSource, rows: Mapping[str, int]) -> Summary:
-    """Which data, and how many examples each part of it has once it is loaded."""
+    """The data source, and the number of examples of each loaded part."""
     if source.problem is not None:
         return "problem", source.problem
     name = source.url if source.info.needs_url else source.info.title.partition(" (")[0]
@@ -81,7 +81,7 @@ def data_summary(source: DataSource, rows: Mapping[str, int]) -> Summary:
 
 
 def network_summary(spec: NetworkSpec) -> Summary:
-    """How large the network is, or what is wrong with it."""
+    """The size of the network, or its problem."""
     analysis = analysis_now(spec)
     if analysis.is_pending:
         return "todo", f"{spec.name}; {analysis.reason}"
@@ -92,7 +92,7 @@ def network_summary(spec: NetworkSpec) -> Summary:
 
 
 def master_summary(master: Any, *, parallel: bool) -> Summary:
-    """How it is trained."""
+    """The training method."""
     if isinstance(master, SharedTrainingMaster):
         how = "gradient sharing"
     else:
@@ -104,19 +104,19 @@ def master_summary(master: Any, *, parallel: bool) -> Summary:
 
 
 def partition_summary(counts: Sequence[int], workers: int, mode: str, strategy: str) -> Summary:
-    """How the training data lies, and what becomes of it."""
-    how = {"never": "left as they are", "always": f"{strategy.replace('_', ' ')} repartition"}
-    plan = how.get(mode, "repartitioned if the number differs")
+    """The partitions of the training data, and how they are repartitioned."""
+    how = {"never": "not repartitioned", "always": f"{strategy.replace('_', ' ')} repartition"}
+    plan = how.get(mode, "repartitioned if the numbers differ")
     if not counts:
-        return "todo", f"{plan}, after the data is loaded"
+        return "todo", f"{plan} (data not loaded yet)"
     mean = sum(counts) / len(counts)
     skew = max(counts) / mean if mean else 1.0
     partitions = counted(len(counts), "partition")
-    return "ok", (f"{partitions} for {workers} workers, fullest over mean {skew:.2f}; {plan}")
+    return "ok", (f"{partitions} for {workers} workers, skew (largest / mean) {skew:.2f}; {plan}")
 
 
 def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait: bool) -> Summary:
-    """What the last run does or did, or the `reason` why none can begin.
+    """The state of the last run, or the `reason` why no run can start.
 
     `wait`: the reason is temporary.
     """
@@ -135,16 +135,16 @@ def run_summary(status: Status | None, reason: str | None, epochs: int, *, wait:
 
 
 def evaluation_summary(hand: Trained | None, count: int) -> Summary:
-    """Whether there is something to evaluate, and how much was."""
+    """The current network and the number of evaluations."""
     if hand is None:
         return "todo", "needs a trained or loaded network"
     done = f"{count} evaluated; " if count else ""
-    return ("ok" if count else "todo"), f"{done}network: {hand.told}"
+    return ("ok" if count else "todo"), f"{done}network: {hand.origin}"
 
 
 def models_summary(url: str, hand: Trained | None, count: int) -> Summary:
-    """Where models are kept, how many are known there, and what can be saved."""
+    """The folder, its number of models, and the network that can be saved."""
     there = f"{count_text(count)} in {url}" if count else f"the folder is {url}"
     if hand is None:
         return ("ok" if count else "todo"), f"no network to save yet; {there}"
-    return ("ok" if count else "todo"), f"{there}; the network of {hand.told} can be saved"
+    return ("ok" if count else "todo"), f"{there}; the network of {hand.origin} can be saved"

@@ -1,4 +1,4 @@
-"""All steps from data to a saved model as one panel, over one experiment."""
+"""All steps from data to a saved model in one panel, for one experiment."""
 
 import time
 from typing import Any
@@ -30,21 +30,21 @@ _PROGRESS_EVERY_S = 1.0
 
 
 class Workbench(Part):
-    """Data, network, training master, partitions, training, evaluation, models: in one panel.
+    """All steps in one panel: data, network, training master, partitions, training, evaluation.
 
-    Everything chosen is one `Experiment`, which one YAML file reproduces. One step is shown at a
-    time; each is a part that also works alone, and is made when it is shown first.
+    All settings are one `Experiment`, which a YAML file reproduces. One step is shown at a time.
+    The widget of each step also works alone, and is created when the step is first shown.
 
     Attributes:
         sections: the steps by name: "data", "network", "master", "partitions", "train",
             "evaluate", "models", "runs", "file"; `sections["train"].part` is the LaunchPanel.
-        action: what the one primary button does.
+        action: the action of the primary button.
 
     Args:
-        spark: a session; default None: the first step that needs Spark starts it, with the
+        spark: a Spark session; default None: the first step that needs Spark starts it, with the
             settings of the step Train.
-        experiment: what to begin with; default: LeNet on the bundled digits.
-        models_url: the folder of models at first; default "models", beside the notebook.
+        experiment: the initial experiment; default None: LeNet on the bundled digits.
+        models_url: the initial folder of models; default "models", next to the notebook.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Workbench(Part):
         if spark is not None and not is_session(spark):
             raise ConfigurationError(
                 "`spark` must be a Spark session or None. "
-                f"Received: spark={type(spark).__name__}. Give an experiment as "
+                f"Received: spark={type(spark).__name__}. Pass an experiment as "
                 "`Workbench(experiment=…)`."
             )
         self._bench = Bench(Experiment() if experiment is None else experiment, spark)
@@ -65,7 +65,7 @@ class Workbench(Part):
         self._refresh = self._refresher.refresh
         self._seen: set[str] = set()  # steps that were shown
         self._was_displayed = self._was_chosen = False
-        self._cards: list[Any] = []  # display handles of what stays in a saved notebook
+        self._cards: list[Any] = []  # display handles of static copies in a saved notebook
         super().__init__("Workbench", styles=("workbench.css",))
         calls = Calls(
             chosen=self._chosen,
@@ -95,7 +95,7 @@ class Workbench(Part):
         if not is_loaded():
             self._keras.begin(load, then=lambda _: self._refresh(), otherwise=self.show_error)
 
-    # --- what is held
+    # --- value
 
     @property
     def sections(self) -> dict[str, Section[Any]]:
@@ -104,7 +104,7 @@ class Workbench(Part):
 
     @property
     def experiment(self) -> Experiment:
-        """All that is chosen; set it to show another one."""
+        """The experiment with all settings; setting it updates all steps."""
         return self._bench.state.experiment
 
     @experiment.setter
@@ -117,30 +117,30 @@ class Workbench(Part):
 
     @property
     def spark(self) -> Any | None:
-        """The session; None before one was started or given."""
+        """The Spark session; None if none is started or given."""
         return self._bench.state.spark
 
     @property
     def data(self) -> dict[str, Any]:
-        """The parts of the loaded data by name, DistributedDataSets; empty before."""
+        """The parts of the loaded data by name, as DistributedDataSets; empty before loading."""
         return dict(self._bench.state.data)
 
     @property
     def network(self) -> SparkNetwork | None:
-        """The current network: of the last run that ended, or loaded since; None before."""
+        """The current network: that of the last ended run, or loaded later; None before."""
         self._bench.take_ended()
-        hand = self._bench.state.in_hand
+        hand = self._bench.state.current
         return None if hand is None else hand.network
 
     @property
     def run(self) -> TrainingRun | None:
-        """The last run; None before."""
+        """The last run; None before the first."""
         last = self._bench.state.last
         return None if last is None else last.run
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be trained now, in one sentence; None: it can."""
+        """Why no run can start, in one sentence; None if it can."""
         for name, problem in self._steps.problems.items():
             return f"{self.sections[name].title}: {problem}"
         if (pending := analysis_now(self.experiment.network)).is_pending:
@@ -149,13 +149,13 @@ class Workbench(Part):
 
     @property
     def step(self) -> str:
-        """The name of the step that is shown."""
+        """The name of the current step."""
         return self.rail.here
 
-    # --- for cells, which may wait
+    # --- blocking calls, for cells
 
     def load_data(self) -> dict[str, Any]:
-        """Load the data now, starting Spark if need be; blocks. Returns its parts by name."""
+        """Load the data, starting Spark if needed, and return its parts by name; blocks."""
         self._bench.load()
         self._happened()
         return self.data
@@ -166,7 +166,7 @@ class Workbench(Part):
         self._show_step(name)
 
     def start(self) -> TrainingRun:
-        """Begin to train now; blocks until the run has begun, and returns it."""
+        """Start training and return the run; blocks until the run has started."""
         self._keras.wait()
         builder: NetworkBuilder | None = self.sections["network"].made
         if builder is not None:
@@ -175,7 +175,7 @@ class Workbench(Part):
         return self.sections["train"].part.start_now()
 
     def evaluate(self, data: str | None = None) -> Any:
-        """Evaluate the current network, in the step Evaluate; blocks. Returns what was found.
+        """Evaluate the current network in the step Evaluate and return the result; blocks.
 
         Args:
             data: a part of the data; default None: "test", else "validation", else "train".
@@ -196,7 +196,7 @@ class Workbench(Part):
         last = state.last
         if last is None or last.experiment is None:
             raise ConfigurationError(
-                "a report needs a run. Received: no run. Train first: step Train, Start."
+                "a report needs a run. Received: no run. Press Start in the step Train first."
             )
         panel: EvaluationPanel | None = self.sections["evaluate"].made
         results = {} if panel is None else panel.results
@@ -213,7 +213,7 @@ class Workbench(Part):
             title=last.experiment.title,
         )
 
-    # --- what a person does
+    # --- user actions
 
     def _show_step(self, name: str) -> None:
         self.sections[name].set_opened(True)
@@ -225,7 +225,7 @@ class Workbench(Part):
         self._refresh()
 
     def _act(self) -> None:
-        """Do what the primary button reads."""
+        """Run the action of the primary button."""
         action = self.action
         match action.does:
             case "stop":
@@ -245,36 +245,36 @@ class Workbench(Part):
     def _titled(self, _change: object) -> None:
         self._steps.update(lambda: {"title": self.header.title.value})
 
-    # --- what happens
+    # --- events
 
     def _chosen(self) -> None:
-        """A choice has changed the experiment."""
+        """Handle a change of the experiment."""
         self._refresh()
         self._changed()
 
     def _run_began(self, run: TrainingRun) -> None:
         due_s = time.monotonic()
 
-        def heard(_event: object) -> None:
+        def receive(_event: object) -> None:
             nonlocal due_s
             if time.monotonic() >= due_s:
                 due_s = time.monotonic() + _PROGRESS_EVERY_S
                 self._show_progress()
 
-        run.add_listener(heard)
+        run.add_listener(receive)
         self._happened()
 
     def _happened(self) -> None:
-        """Something other than a choice has changed: data, a run, a network, a result."""
+        """Handle a change of data, a run, a network or a result."""
         self._bench.take_ended()
         self._refresh()
         self._refresh_cards()
         self._changed()
 
-    # --- what is seen
+    # --- showing
 
     def _show_everything(self) -> None:
-        self._steps.tell(self.problem, self.show_error)
+        self._steps.sync(self.problem, self.show_error)
         self._show_header()
 
     def _show_progress(self) -> None:
@@ -291,7 +291,7 @@ class Workbench(Part):
             seen=self._seen,
             running=panel is not None and panel.is_running,
             stopping=panel is not None and panel.is_stopping,
-            in_hand=self._bench.state.in_hand is not None,
+            current=self._bench.state.current is not None,
             reason=self._reason,
         )
         part = self.sections[self.action.step].made if self.action.does == "own" else None
@@ -306,14 +306,14 @@ class Workbench(Part):
 
     @property
     def _reason(self) -> str | None:
-        """Why Start is disabled, a mistake in the step Train included; None: it is not."""
+        """Why Start is disabled, including problems of the step Train; None if it is enabled."""
         panel: LaunchPanel | None = self.sections["train"].made
         return self.problem or (None if panel is None else panel.problem)
 
-    # --- what stays in a saved notebook
+    # --- static output for saved notebooks
 
     def _ipython_display_(self) -> None:
-        """The panel, and below it a card that is kept up to date for those who read the file."""
+        """Display the panel, and below it a static card that is kept up to date."""
         from IPython.display import display
 
         if not (self._was_displayed or self._was_chosen):
@@ -333,7 +333,7 @@ class Workbench(Part):
         return {**bundle, "text/html": "", "text/plain": f"Workbench: {self.experiment.title}"}
 
     def _still(self) -> Block:
-        """Where each step stands, the last run, the last evaluation, the experiment."""
+        """Static output: the state of each step, the last run and evaluation, the experiment."""
         experiment = self.experiment
         self._steps.sum_up(self.problem)
         steps = [(s.title, s.text) for name, s in self.sections.items() if name != "file"]
