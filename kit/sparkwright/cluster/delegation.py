@@ -89,7 +89,7 @@ def _new_tokens(context: Any, java: Any) -> str:
 
 
 def _name_by_host(credentials: Any, uri: Any, scala: Any, hadoop: Any) -> None:
-    """Add a token under the URL's host: Java uses the NameNode's IP address, our client the host."""
+    """Add a token under the URL's host: Java uses the IP address, our client the host."""
     if uri.getScheme() != "hdfs":
         return
     text = hadoop.io.Text

@@ -186,8 +186,8 @@ def send_by_value(*modules: ModuleType) -> None:
             )
         if module.__name__.partition(".")[0] == "sparkwright":
             raise ConfigurationError(
-                f"sparkwright is shipped automatically. Received: {module.__name__}. Pass only your "
-                "own modules."
+                f"sparkwright is shipped automatically. Received: {module.__name__}. Pass only "
+                "your own modules."
             )
     # Spark's closures and sparkwright's requests use two copies of cloudpickle.
     for name in ("cloudpickle", "pyspark.cloudpickle"):

@@ -58,8 +58,8 @@ def translated(error: BaseException, *, because: str | None = None) -> BaseExcep
     # Usually found earlier, when engines are compared; but executors can join later.
     if last.startswith("ModuleNotFoundError: No module named 'sparkwright"):
         return ConfigurationError(
-            f"executors need the driver's version of sparkwright. Received: {last} on {host}. Start "
-            "the session without `spark.sparkwright.ship=never`, so that the driver ships it."
+            f"executors need the driver's version of sparkwright. Received: {last} on {host}. "
+            "Start the session without `spark.sparkwright.ship=never`, so that the driver ships it."
         )
     return WorkerError(worker=-1, host=host, reason=advised(last), worker_traceback=trace)
 
