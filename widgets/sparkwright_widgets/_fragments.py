@@ -105,7 +105,7 @@ def early_stopping_figures(status: Status) -> list[tuple[str, str]]:
     text = f"{short_number(found.best_score)} in epoch {count_text(found.best_epoch or 0)}"
     if found.without_improvement:
         limit = "" if found.patience is None else f" of {count_text(found.patience)}"
-        text += f", no improvement since {count_text(found.without_improvement)}{limit}"
+        text += f", {count_text(found.without_improvement)}{limit} evaluations without improvement"
     return [(f"Best {found.monitor}", text)]
 
 
