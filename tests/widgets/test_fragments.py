@@ -112,11 +112,11 @@ def test_early_stopping_tells_the_best_score_and_how_long_ago_it_was(run, fake):
     found = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, patience=3, without_improvement=2)
     run.set(early_stopping=found, state="done", epoch=6, epochs=50, round=38)
     line = fragments.progress_text(run.status, 0.2)
-    assert "; best accuracy 0.95 in epoch 4, no improvement since 2 of 3; " in line
+    assert "; best accuracy 0.95 in epoch 4, 2 of 3 evaluations without improvement; " in line
     assert 'max="50" value="6">6 of 50' in fragments.progress(run.status, 0.2)  # no full bar
     endless = fake.FakeEarlyStopping(best_epoch=4, best_score=0.95, without_improvement=2)
     run.set(early_stopping=endless)
-    assert "epoch 4, no improvement since 2" in fragments.progress(run.status, 0.2)
+    assert "epoch 4, 2 evaluations without improvement" in fragments.progress(run.status, 0.2)
 
 
 def test_a_run_that_shares_gradients_counts_minibatches_instead_of_rounds(sharing_run, fake):
