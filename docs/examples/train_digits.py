@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--model", help="where to save the trained network")
     options = parser.parse_args()
 
-    spark = sw.start_spark()  # what spark-submit was told counts
+    spark = sw.start_spark()  # the options of spark-submit apply
     train, test = sw.data.digits(spark).random_split([0.8, 0.2], seed=7)
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32)
     network = sw.SparkNetwork(spark, build(), master)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkwright.errors import ConfigurationError
 
-# PyYAML follows YAML 1.1, in which 1e-3 is text: a number needs a point there. Nobody means that.
+# PyYAML follows YAML 1.1, in which 1e-3 is text: a number needs a point there.
 _NUMBER = re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 _DATE = "tag:yaml.org,2002:timestamp"
 _MOST_LEVELS = 100

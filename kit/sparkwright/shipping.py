@@ -3,7 +3,7 @@
     python -m sparkwright.shipping [FOLDER]
 
 Prints the file's path, for `spark-submit --py-files`. A session that is started from Python needs
-none of this: the engine goes to the executors by itself.
+none of this: the engine is sent to the executors automatically.
 """
 
 import sys
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
         arguments: none, or the folder.
 
     Returns:
-        0, or 2 if the arguments cannot be meant.
+        0, or 2 if the arguments are invalid.
     """
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         sys.stderr.write(f"{__doc__}\n")

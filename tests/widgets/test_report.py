@@ -101,7 +101,7 @@ def test_a_kernel_that_dies_is_told_from_a_cell_that_fails(notebook, tmp_path, c
     path = notebook("import os\nos.write(2, b'out of memory\\n')\nos._exit(1)")
     assert main([str(path), "--output", str(tmp_path / "dead.html")]) == 1
     told = capsys.readouterr().out
-    assert "the kernel ended by itself" in told
+    assert "the kernel died" in told
     assert "out of memory" in told
 
 

@@ -270,7 +270,7 @@ class _ReportingClient(NotebookClient):
     def _pass_on(self, text: str) -> None:
         *lines, self._unfinished_line = (self._unfinished_line + text).split("\n")
         for line in lines:
-            # Of a line that rewrote itself (a progress bar) only the last state is told.
+            # Of a line that rewrote itself (a progress bar) only the last state is kept.
             self._say(f"      {plain(line.rstrip(chr(13)).rsplit(chr(13), 1)[-1])}".rstrip())
 
 
@@ -301,7 +301,7 @@ def _described(error: Exception | None, *, was_interrupted: bool) -> tuple[str, 
     if isinstance(error, CellTimeoutError):
         return "the cell took longer than `--timeout-s` allows", ""
     if isinstance(error, DeadKernelError):
-        return "the kernel ended by itself; most often because memory ran out", ""
+        return "the kernel died; the most frequent cause is a lack of memory", ""
     return f"{type(error).__name__}: {error}", ""
 
 

@@ -16,7 +16,7 @@ class TimelineView(Part):
     """Lanes of driver and workers, colored by phase, and the figures of each phase.
 
     It shows what a run had done when the view was made. While the run goes on, the button shows
-    what has come since; nothing is drawn by itself.
+    what has come since; nothing is drawn automatically.
 
     Args:
         source: a run, whose `timeline` is shown, or a `Timeline`.

@@ -170,7 +170,7 @@ def _png(pixels: NDArray[np.uint8]) -> str:
 
 
 def _sparkline(features: Array, alt: str) -> str:
-    """The channels of a sequence as small lines, each scaled by itself."""
+    """The channels of a sequence as small lines, each with its own scale."""
     from matplotlib.figure import Figure
 
     steps = features.reshape(len(features), -1).astype(np.float64)

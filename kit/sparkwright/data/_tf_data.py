@@ -16,7 +16,7 @@ class TfData:
 
     `SparkNetwork.fit` and `ParallelWrapper.fit` take it in place of data. Each worker calls
     `make(shard, shards)` once, with its number and the number of workers, and iterates over the
-    result anew in each epoch, so that random steps differ. If `make` has a parameter `epoch` (from
+    result again in each epoch, so that random steps differ. If `make` has a parameter `epoch` (from
     0), it is called in each epoch. Elements are batches of any size: features, (features, labels)
     or (features, labels, weights), of arrays or dicts by name. The master's minibatches are made of
     them in their order, without its shuffle; a worker trains its own shard only.

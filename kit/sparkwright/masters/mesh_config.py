@@ -145,7 +145,7 @@ class MeshConfig(Configuration):
         default=None,
         none_text="except on loopback",
         label="Authenticate averaged vectors",
-        help="So that nobody can change on the way what a ring averages. It makes a ring on one "
+        help="Protects the averages of a ring from changes in transit. It makes a ring on one "
         "machine up to a quarter slower. All other messages are authenticated in any case.",
     )
     encrypt: bool = option(

@@ -145,7 +145,7 @@ class TrainingMaster(Configuration):
         default=None,
         minimum=0,
         maximum=MAX_SEED,
-        none_text="drawn anew for each run",
+        none_text="random for each run",
         help="Seeds shuffles and repartitioning. Give a number if runs are to be compared.",
     )
     shuffle: bool = option(

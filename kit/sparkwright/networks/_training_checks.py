@@ -47,7 +47,7 @@ def training_problems(spec: "NetworkSpec", rows: Sequence["LayerAnalysis"]) -> I
     for row in rows:
         if row.enabled and row.name not in taken and row.name not in names:
             yield (
-                f"Nobody takes the output of row {row.index + 1} ({row.name}). "
+                f"No layer uses the output of row {row.index + 1} ({row.name}). "
                 "Connect it, make it an output, or switch it off."
             )
     for output in spec.outputs:

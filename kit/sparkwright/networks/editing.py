@@ -34,7 +34,7 @@ def add_layer(
         after: the row after which it comes; -1: before all others; default: the last one.
         name: default: made of the kind.
         options: default: what forms begin with.
-        inputs: default: the layer before it; for merging layers those whose outputs nobody takes.
+        inputs: default: the layer before it; for merging layers, those whose outputs are unused.
 
     Raises:
         ConfigurationError: if the kind or the row does not exist, or the name is taken.
@@ -177,7 +177,7 @@ def _put_in(spec: NetworkSpec, layer: LayerSpec, row: int) -> NetworkSpec:
 
 
 def _ends(spec: NetworkSpec, row: int) -> tuple[str, ...]:
-    """Names of the layers up to `row` whose outputs nobody takes; none if it is a single one."""
+    """Names of the layers up to `row` whose outputs are unused; empty if there is only one."""
     wires = zip(spec.layers, wire(spec.layers), strict=True)
     taken = {source for layer, wired in wires if layer.enabled for source in wired.sources}
     ends = [

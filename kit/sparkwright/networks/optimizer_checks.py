@@ -22,7 +22,7 @@ def rebuild_optimizer(model: Any) -> bool:
     """Build an optimizer for all variables if Keras has built it for none; return whether it had.
 
     That is how Keras loads a model from HDF5; it cannot be trained, not by `fit` either. Iterations
-    and learning rate stay, all other state begins anew.
+    and learning rate stay, all other state is initialized.
     """
     if has_own_train_step(model):  # which may train some of the variables with each optimizer
         return False

@@ -9,7 +9,7 @@ _MAX_BYTES = 1 << 30  # an exact ROC takes up to 11 bytes a score
 
 
 def save_evaluation(evaluation: AbstractEvaluation, url: str) -> None:
-    """Write an evaluation to `url` as JSON, so that nobody sees half of it.
+    """Write an evaluation to `url` as JSON, atomically.
 
     What is there is replaced; parent folders are created.
 

@@ -97,7 +97,7 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
 def restore_updater(model: Any, path: Path, url: str) -> None:
     """Read the state of the optimizer, of which Keras reads iterations and learning rate only.
 
-    A file of Keras 2 names it otherwise: then the optimizer starts anew, with a warning.
+    A file of Keras 2 names it otherwise: then the optimizer's state is not loaded, with a warning.
     """
     import h5py
 

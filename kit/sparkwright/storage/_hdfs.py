@@ -237,7 +237,7 @@ class HdfsOperations:
             )
         if mode != "wb":
             raise ConfigurationError(
-                f"a file of HDFS is opened to read or to write anew. Received: mode={mode!r}."
+                f"a file of HDFS must be opened to read or to overwrite. Received: mode={mode!r}."
             )
         return open_writer(lambda: _create(self._connected(), path), self._transfer, path)
 

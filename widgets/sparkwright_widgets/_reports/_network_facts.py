@@ -25,7 +25,7 @@ class NetworkFacts:
         loss: in words.
         metrics: their names.
         json: the whole description as JSON text; empty: there is none.
-        code: Python that builds it again; empty: nobody can write it.
+        code: Python that builds it again; empty: there is none.
     """
 
     name: str
@@ -169,5 +169,5 @@ def _code_of_model(model: Any) -> str:
 def _code_of(spec: Any) -> str:
     try:
         return str(spec.to_code())
-    except Exception:  # it may be wrong, while somebody works on it
+    except Exception:  # it may be invalid during editing
         return ""

@@ -13,7 +13,7 @@ _TAG = "parameters"
 
 
 def parameter_value(text: str) -> Any:
-    """What somebody meant on the command line: a number, yes or no, nothing, or text.
+    """Parse a value of the command line: a number, a boolean, None or text.
 
     Example:
         >>> [parameter_value(text) for text in ("3", "1e-3", "true", "none", "[1, 2]", "lenet")]

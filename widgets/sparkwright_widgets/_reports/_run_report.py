@@ -52,7 +52,7 @@ def report_of(
         model_url: of the saved model; default None: none.
 
     Raises:
-        ConfigurationError: if an argument cannot be meant, or a PDF cannot be made.
+        ConfigurationError: if an argument is invalid, or a PDF cannot be made.
     """
     html = run_report_html(
         run,
@@ -76,7 +76,7 @@ def run_report_html(
     title: str | None = None,
     model_url: str | None = None,
 ) -> str:
-    """As `report_of`, as HTML; `made_at` is told in its first line."""
+    """As `report_of`, as HTML; its first line contains `made_at`."""
     facts, sharing = facts_of(run), sharing_of(run)
     network = getattr(run, "model", None) if network is None else network
     described = network_facts(network)
