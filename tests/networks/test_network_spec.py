@@ -170,7 +170,7 @@ CLASSES = "sparse_categorical_crossentropy"
         (chain(TABLE), "an Input"),
         (chain(TABLE, ONE, name="my network"), "network's name"),
         (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "no layer of the network"),
-        (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "takes the output of row 2"),
+        (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
         (chain(TABLE, ONE, loss="mile"), "'mile'"),
         (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
         (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Give it softmax"),

@@ -342,7 +342,7 @@ def test_any_surroundings_give_an_outlook(
 def test_measuring_needs_a_network_and_says_so() -> None:
     picker = TrainingMasterPicker()
     assert picker.measure_button.disabled
-    assert "no network" in picker.measure_reason.value
+    assert "Choose a network" in picker.measure_reason.value
     picker.set_context(network=NetworkSpec())
     assert picker.measure_button.disabled
     assert "cannot be trained yet" in picker.measure_reason.value
@@ -501,4 +501,4 @@ def test_the_seed_says_that_the_one_of_the_experiment_applies() -> None:
     picker.kind.value = SharedTrainingMaster
     assert field(picker, "seed").control.placeholder == "the experiment's: 7"
     picker.set_context()
-    assert "drawn anew" in field(picker, "seed").control.placeholder
+    assert "random for each run" in field(picker, "seed").control.placeholder

@@ -104,7 +104,7 @@ class ModelInfo:
         size_bytes: of the file.
         format: "keras" or "hdf5" (Keras' older files); None if it is damaged.
         name: of the network.
-        saved_at: when, in UTC. Keras' own files give the time without a zone: it is assumed to be UTC.
+        saved_at: time of saving, in UTC. Keras' own files lack a time zone; UTC is assumed.
         saved_by: who.
         title: a few words.
         comment: more of them.

@@ -88,7 +88,8 @@ def save_model(
         url: the file; ".keras" is Keras' own ending. A local path counts as a URL.
         save_updater: with the optimizer's state (default True), so that training can continue. If
             False, if the model has never been trained, or if it has LoRA, which Keras merges into
-            the weights, the optimizer's state is initialized after loading, with the present learning rate.
+            the weights, the optimizer's state is initialized after loading, with the present
+            learning rate.
         notes: JSON-able values to keep in the file, for `read_notes`; default none.
         metadata: "title" and "comment", text; "metrics", JSON-able results by name; "saved_by",
             text (without it, user and machine; None: not kept); "training", JSON-able: how it was

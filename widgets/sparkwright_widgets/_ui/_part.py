@@ -162,7 +162,7 @@ class Part(widgets.VBox):
         return bundle if still is None else {**bundle, **still.mimebundle()}
 
     def close(self) -> None:
-        """Free the widgets here and in the browser; ipywidgets does not close them automatically."""
+        """Free the widgets here and in the browser: ipywidgets never closes them itself."""
         for child in self.children:
             close_all(child)
         layout = self.layout
