@@ -149,7 +149,7 @@ def crashing(source: MinibatchSource) -> DataSet:
     [
         pytest.param(
             wrong_type,
-            r"or \(features, labels\), it returned ndarray",
+            r"or \(features, labels\), but returned ndarray",
             id="wrong-type",
         ),
         pytest.param(crashing, "ValueError: invalid literal", id="raises"),
@@ -190,8 +190,8 @@ def test_files_of_an_export_must_be_as_its_manifest_says(
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        pytest.param("empty.txt", b"", "names none", id="empty-list"),
-        pytest.param("blank.txt", b"\n\n  \n", "names none", id="blank-lines"),
+        pytest.param("empty.txt", b"", "with no files", id="empty-list"),
+        pytest.param("blank.txt", b"\n\n  \n", "with no files", id="blank-lines"),
         pytest.param("bad.txt", b"a\xff\xfe\n", "UTF-8", id="invalid-utf-8"),
         pytest.param("zero.txt", b"a\0b\n", "zero bytes", id="binary"),
     ],
@@ -209,7 +209,7 @@ def test_a_bad_file_of_paths_is_named(name: str, content: bytes, why: str, tmp_p
         pytest.param("nowhere", FileNotFoundError, "nowhere does not exist", id="no-folder"),
         pytest.param("no*thing", FileNotFoundError, "no file matches", id="pattern"),
         pytest.param("empty", sw.DataError, "with no file", id="empty-folder"),
-        pytest.param("foreign", sw.DataError, r"1 files, a\.csv the first", id="other-files"),
+        pytest.param("foreign", sw.DataError, r"1 files, starting with a\.csv", id="other-files"),
         pytest.param("ftp-no://x/y", ValueError, "ftp-no", id="unknown-scheme"),
         pytest.param(7, sw.ConfigurationError, "a URL, a list of URLs", id="number"),
     ],

@@ -36,7 +36,7 @@ def test_a_header_with_one_word_is_a_header(tmp_path: Path) -> None:
 
 def test_numbers_with_fractions_are_no_classes_to_be_inferred(tmp_path: Path) -> None:
     url = file(tmp_path, "a,price\n1,2.5\n3,4\n5,6\n")
-    with pytest.raises(sw.DataError, match=r"2\.5 in 'price'.*regression.*leave `classes` out"):
+    with pytest.raises(sw.DataError, match=r"2\.5 in 'price'.*regression.*omit `classes`"):
         sw.data.read_csv(url, labels="price", classes="infer")
     listed = sw.data.read_csv(url, labels="price", classes=["2.5", "4", "6"])
     assert listed.data.labels["labels"].tolist() == [0, 1, 2]
@@ -70,7 +70,7 @@ def test_a_source_opens_as_a_file_with_and_without_with(tmp_path: Path, scheme: 
 def test_a_loader_may_return_features_and_labels() -> None:
     found = load(lambda source: ([[1.0, 2.0], [3.0, 4.0]], [0, 1]), MinibatchSource("x"))
     assert found.shapes == {"features/features": (2, 2), "labels/labels": (2,)}
-    with pytest.raises(sw.DataError, match=r"or \(features, labels\), it returned tuple"):
+    with pytest.raises(sw.DataError, match=r"or \(features, labels\), but returned tuple"):
         load(lambda source: ([1.0],), MinibatchSource("x"))  # pyright: ignore[reportArgumentType]
 
 

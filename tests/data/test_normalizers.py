@@ -300,12 +300,12 @@ FITTED_TO = "the normalizer was fitted to"
         (
             lambda d: fit(d).transform({"x": np.zeros((1, 4))}),
             DataError,
-            f"{FITTED_TO} features ['features']. Received: ['x']",
+            f"{FITTED_TO} the features ['features']. Received: ['x']",
         ),
         (
             lambda d: fit(d).transform(np.zeros((1, 3))),
             DataError,
-            f"must have the shape that {FITTED_TO}, 4 columns. Received: shape (3,) an example",
+            f"must have the shape that {FITTED_TO}, 4 columns. Received: shape (3,) per example",
         ),
         (
             lambda d: fit(TWO).transform(np.zeros(1)),
@@ -332,7 +332,7 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
         ({"name": "Standardize"}, "`features` must be given"),
         ({"name": "Standardize", "features": 3}, "must be a dict: name -> settings. Received: 3"),
         ({"name": "Standardize", "features": {"x": 1}}, "settings of 'x' must be those of a Mean"),
-        (settings_of(per="value", mean=[0], std=[0]), "other than 0"),
+        (settings_of(per="value", mean=[0], std=[0]), "must not be 0"),
         (settings_of(per="x", mean=[0], std=[1]), "per='x'"),
         (settings_of(per="value", mean=[0, 1], std=[1]), "arrays of shape (2,) and (1,)"),
         ({"name": "ImageScale", "maximum": 3}, "unknown options ['maximum'] of ImageScale"),

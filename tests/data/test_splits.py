@@ -307,5 +307,7 @@ def test_only_classes_can_be_stratified() -> None:
         of(np.array([0.5, 1]))
     with pytest.raises(DataError, match="rows that are not one-hot"):
         of(np.array([[0.5, 0.5]]))
-    with pytest.raises(DataError, match=r"one class an example. Received: output 'labels' with sh"):
+    with pytest.raises(
+        DataError, match=r"one class per example. Received: output 'labels' with sh"
+    ):
         of(np.zeros((2, 3), np.int32))

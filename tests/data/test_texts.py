@@ -140,7 +140,7 @@ def test_shards_of_other_workers_send_text(tmp_path: Path) -> None:
 
 
 def test_arrays_of_other_objects_do_not_travel() -> None:
-    with pytest.raises(TypeError, match="numbers, texts or times"):
+    with pytest.raises(TypeError, match="numbers, text or times"):
         sent(np.array([object()]), own_code=True)
 
 
@@ -153,7 +153,7 @@ def test_normalizers_leave_texts_alone() -> None:
     with pytest.raises(sw.DataError, match=r"numeric inputs of the data, \['n'\]"):
         sw.data.Standardize.fit(data, columns={"t": None})
     fitted = sw.data.Standardize.fit(DataSet({"t": [[1.0], [3.0]]}))
-    with pytest.raises(sw.DataError, match="takes numbers\\. Received: features 't' of text"):
+    with pytest.raises(sw.DataError, match="requires numbers\\. Received: features 't' of text"):
         fitted.transform(DataSet({"t": ["a", "b"]}))
 
 
@@ -194,7 +194,7 @@ def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
     [
         ({"features": None}, sw.ConfigurationError, "either text or numbers. Received: both"),
         ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name columns among the features"),
-        ({"text": ["none"]}, sw.ConfigurationError, "`text` must select columns that are there"),
+        ({"text": ["none"]}, sw.ConfigurationError, "`text` must select existing columns"),
         ({"missing": "error"}, sw.DataError, "line 4: column 'review' must hold a value"),
         ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
     ],

@@ -121,7 +121,7 @@ def test_reports_show_the_result_and_plots_its_numbers() -> None:
 
 def test_results_must_be_json_and_belong_to_examples() -> None:
     pair = CustomEvaluation(lambda *_: 1, lambda a, b: {a, b}).updated([1], [1])
-    with pytest.raises(DataError, match="what `merge` gives"):
+    with pytest.raises(DataError, match="`merge` must return"):
         pair + pair
     with pytest.raises(DataError, match="rows=3"):
         CustomEvaluation(counting, merging, rows=3)

@@ -27,8 +27,8 @@ def custom(evaluate: Any = lambda *_: 1, merge: Any = max, **options: Any) -> Cu
 
 
 OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
-    (Evaluation, {"class_names": ("a", "a")}, "different names"),
-    (Evaluation, {"class_names": "ab"}, "different names"),
+    (Evaluation, {"class_names": ("a", "a")}, "unique names"),
+    (Evaluation, {"class_names": "ab"}, "unique names"),
     (Evaluation, {"class_names": ("a",), "confusion": [[1, 0], [0, 1]]}, "1 names for 2"),
     (Evaluation, {"top_n": 0}, "top_n=0"),
     (Evaluation, {"keep_errors": -1}, "keep_errors=-1"),
@@ -36,8 +36,8 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (Evaluation, {"threshold": "half"}, "threshold='half'"),
     (Evaluation, {"costs": [1, -1]}, r"at least 0.*costs=\[1, -1\]"),
     (Evaluation, {"costs": [1, INF]}, "finite.*inf"),
-    (Evaluation, {"costs": [0, 0]}, "one of them above 0"),
-    (Evaluation, {"costs": [[1, 2], [3, 4]]}, "a number for each class"),
+    (Evaluation, {"costs": [0, 0]}, "at least one above 0"),
+    (Evaluation, {"costs": [[1, 2], [3, 4]]}, "a finite number of at least 0 for each class"),
     (Evaluation, {"costs": [1, 2], "threshold": 0.5}, "exclude each other"),
     (EvaluationBinary, {"thresholds": 1.1}, r"thresholds=1\.1"),
     (EvaluationBinary, {"thresholds": [0.5, "a"]}, "thresholds='a'"),
@@ -48,7 +48,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (ROC, {"thresholds": 1.5}, r"thresholds=1\.5"),
     (ROC, {"thresholds": True}, "thresholds=True"),
     (ROCBinary, {"thresholds": -1}, "thresholds=-1"),
-    (ROCBinary, {"names": ("a", "a")}, "different names"),
+    (ROCBinary, {"names": ("a", "a")}, "unique names"),
     (EvaluationCalibration, {"reliability_bins": 0}, "reliability_bins=0"),
     (EvaluationCalibration, {"histogram_bins": 10_001}, "histogram_bins=10001"),
     (EvaluationCalibration, {"exclude_empty_bins": 1}, "exclude_empty_bins=1"),
@@ -101,8 +101,8 @@ ROWS: list[tuple[Any, Any, Any, str]] = [
     (EvaluationBinary(thresholds=(0.5, 0.5)), [[1]], [[0.5]], "2 for 1"),
     (EvaluationBinary(("a", "b")), [[1]], [[0.5]], "2 and 1 outputs"),
     (ROC(), [0, 1], [0.1, INF], r"scores must be finite.*\[inf\] at row 1.*log-odds"),
-    (ROC(), [0], [[0.1, 0.2, 0.7]], r"shape \(1, 3\)\. ROCMultiClass"),
-    (ROC(5), [0, 1], [0.1, 2.0], r"0 to 1, so scores must.*\[2\.0\] at row 1"),
+    (ROC(), [0], [[0.1, 0.2, 0.7]], r"shape \(1, 3\)\. Use ROCMultiClass"),
+    (ROC(5), [0, 1], [0.1, 2.0], r"must be from 0 to 1.*\[2\.0\] at row 1"),
     (ROCBinary(), [[0, 1], [2, 0]], [[0.1, 0.2]] * 2, r"0 or 1\. Received: \[2, 0\] at row 1"),
     (ROCBinary(), [[0, 1]], [[0.1, INF]], r"finite.*\[0\.1, inf\] at row 0"),
     (ROCBinary(3), [[0, 1]], [[0.1, 1.5]], r"0 to 1.*1\.5\] at row 0"),
@@ -111,9 +111,9 @@ ROWS: list[tuple[Any, Any, Any, str]] = [
     (EvaluationCalibration(), [0], [[0.2, 0.2, -0.01]], "row 0"),
     (RegressionEvaluation(), [[[1]], [[INF]]], [[[1]], [[1]]], "labels.*row 1, step 0"),
     (RegressionEvaluation(), [1, 2], [1, 1e151], "predictions.*row 1"),
-    (custom(), [1, 2], [1], r"as many rows.*\(2,\), \(1,\)"),
-    (custom(), 1, 2, "as many rows"),
-    (custom(lambda *_: {1, 2}), [1], [1], r"what `evaluate` gives.*\{1, 2\}"),
+    (custom(), [1, 2], [1], r"the same number of rows.*\(2,\), \(1,\)"),
+    (custom(), 1, 2, "the same number of rows"),
+    (custom(lambda *_: {1, 2}), [1], [1], r"`evaluate` must return.*\{1, 2\}"),
     (custom(lambda *_: [NAN]), [1], [1], r"finite.*\[nan\]"),
 ]
 
@@ -130,9 +130,9 @@ def test_invalid_rows_are_refused_by_place(
     ("records", "message"),
     [
         ([1], "Received: 1 records for 2 examples"),
-        ([1.5, 2.5], r"text, a whole number.*1\.5"),
-        ([{"a": 1}, 2], r"text, a whole number.*\{'a': 1\}"),
-        ([[[1]], 2], r"text, a whole number.*\[\[1\]\]"),
+        ([1.5, 2.5], r"text, an integer.*1\.5"),
+        ([{"a": 1}, 2], r"text, an integer.*\{'a': 1\}"),
+        ([[[1]], 2], r"text, an integer.*\[\[1\]\]"),
     ],
 )
 def test_invalid_records_are_refused(records: list[Any], message: str) -> None:
@@ -184,7 +184,7 @@ def test_invalid_questions_are_refused(call: Any, message: str) -> None:
         ([[1, 2, 3], [4, 5, 6]], r"square.*\(2, 3\)"),
         ([[-1, 0], [0, 0]], "at least 0.*minimum -1"),
         ([[0.5, 0], [0, 0]], "integers.*float64"),
-        ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in all\. Received: 2\.31e\+18"),
+        ([[2**60, 0], [0, 2**60]], r"less than 2\*\*61 in total\. Received: 2\.31e\+18"),
     ],
 )
 def test_a_matrix_must_hold_counts_that_can_be_added(confusion: Any, message: str) -> None:

@@ -147,7 +147,7 @@ def test_one_class_only_has_the_value_of_guessing() -> None:
             assert np.isfinite(trade.precision).all()
             assert "0/0" in roc.summary()
             assert "0/0" in roc._repr_html_()
-            with pytest.raises(DataError, match="both are needed"):
+            with pytest.raises(DataError, match="needs both positives"):
                 roc.best_threshold()
     assert ROC().curve().thresholds.tolist() == [math.inf]
     with pytest.raises(DataError, match="without positives"):

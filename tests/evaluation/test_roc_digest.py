@@ -151,5 +151,5 @@ def test_a_digest_needs_every_range_and_cannot_be_added() -> None:
         ROCDigest.from_ranges(summaries[1:])
     digest = ROCDigest.from_ranges(summaries)
     for call in (lambda: digest + digest, lambda: ROC() + digest, lambda: digest.updated([1], [0])):
-        with pytest.raises(DataError, match=r"are gone.*union of the data.*thresholds=n"):
+        with pytest.raises(DataError, match=r"keeps no scores.*union of the data.*thresholds=n"):
             call()

@@ -336,7 +336,7 @@ def test_an_announced_payload_that_fits_no_memory_is_an_error(
 
     monkeypatch.setattr(_handshake, "bytearray", no_memory, raising=False)
     left.socket.sendall(struct.pack("<4sIQ", b"SWR1", 12, 1 << 39) + b'["stop", {}]')
-    with pytest.raises(NetworkError, match="announced 549755813888 bytes, more than there is"):
+    with pytest.raises(NetworkError, match="announced 549755813888 bytes, more than fit in memory"):
         right.receive()
 
 

@@ -94,7 +94,7 @@ def test_a_host_that_says_something_else_is_no_ntp_server() -> None:
         ({"stratum": 0}, "must be synchronized"),
         ({"stratum": 16}, "must be synchronized"),
         ({"leap": 3}, "must be synchronized"),
-        ({"mode": 3}, "must be a server's"),
+        ({"mode": 3}, "must be from a server"),
         ({"orig_timestamp": 1.0}, "match the query"),
     ],
 )

@@ -121,7 +121,7 @@ def test_sequences_of_different_length_are_not_joined() -> None:
 @pytest.mark.parametrize(("planned", "found"), [(9, "10"), (11, "10")])
 def test_data_that_changed_after_counting_is_noticed(planned: int, found: str) -> None:
     plan = plan_repartition([planned, 0], workers=2)
-    with pytest.raises(DataError, match=rf"plan says {planned} examples .* Received: .*{found}"):
+    with pytest.raises(DataError, match=rf"counted: {planned} examples .* Received: .*{found}"):
         list(
             _pieces(
                 0,

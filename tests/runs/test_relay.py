@@ -219,7 +219,7 @@ def test_a_caller_without_an_answer_is_told_who_waited_for_whom(site: Make) -> N
     with pytest.raises(
         NetworkError,
         match=r"^worker 1 \(attempt 0\), by way of the driver, could not be reached within 0\.4 s: "
-        r"worker 0 waited 0\.4 s for worker 1 to connect to the driver in answer\. .*"
+        r"worker 0 waited 0\.4 s for worker 1 to connect back to the driver\. .*"
         r"`MeshConfig\(connect_timeout_s=…\)`",
     ):
         one.reach(silent, timeout_s=0.4)

@@ -109,7 +109,7 @@ def test_outputs_are_evaluated_by_name(spark: Any) -> None:
     )
     assert found["kind"][0] == Evaluation.from_predictions(labels["kind"], kind_p)
     assert network.evaluate(data, output="kind") == found["kind"][0]
-    with pytest.raises(ConfigurationError, match="which one"):
+    with pytest.raises(ConfigurationError, match="need output names"):
         network.do_evaluation(data, Evaluation())
     with pytest.raises(ConfigurationError, match=r"\['kinds'\]"):
         network.do_evaluation(data, {"kinds": Evaluation()})

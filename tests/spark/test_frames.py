@@ -86,7 +86,7 @@ def test_columns_of_a_spark_frame_are_named(spark: Any) -> None:
             {"label": "y"},
             r"'city' of type string, 'when' of type timestamp, 'day' of type date, 'place' of type "
             r"struct<x:double,y:double>, 'raw' of type binary, 'none' of type void\. 'city': "
-            r"make .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
+            r"convert .*StringIndexer.*'when', 'day': .*datediff.*'place': select.*"
             r"'raw', 'none': leave them",
         ),
     ],

@@ -61,7 +61,7 @@ def test_what_cannot_be_built_is_refused_before_spark_does_anything(
     monkeypatch.setattr("sparkwright.spark._layout.run_job", refused)
     monkeypatch.setattr("sparkwright.spark._network.SparkLauncher", refused)
     network = sw.SparkNetwork(spark, compiled(Undescribed(keras.ops.abs)), master())
-    with pytest.raises(ConfigurationError, match="cannot be written as a configuration"):
+    with pytest.raises(ConfigurationError, match="Keras cannot serialize it"):
         network.fit(data)
     wrong = Undescribed(keras.ops.abs)
     wrong.compile("sgd", "mse", ["accuracy"])  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def test_what_is_wrong_with_images_names_their_column(spark: Any, tmp_path: Path
     files = spark.read.format("binaryFile").load(str(tmp_path / "*.png")).orderBy("path")
     with pytest.raises(ConfigurationError, match=r"\['content'\], and size=None"):
         sw.data.from_dataframe(files, features="content")
-    with pytest.raises(DataError, match=r"of its own. Received: \['content', 'length'\]"):
+    with pytest.raises(DataError, match=r"a separate input. Received: \['content', 'length'\]"):
         sw.data.from_dataframe(files, features=["content", "length"], size=SIZE)
     with pytest.raises(DataError, match=r"column 'content', .*b\.png with 8 bytes"):
         sw.data.from_dataframe(files.coalesce(1), features="content", size=SIZE).collect()

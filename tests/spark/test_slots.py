@@ -123,7 +123,7 @@ def test_a_run_waits_for_executors_that_are_yet_to_come(come: Any) -> None:
 
 def test_executors_that_do_not_come_are_counted_in_the_end(come: Any) -> None:
     come(0, 1)
-    rule = r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. See"
+    rule = r"workers=3; the driver waited 0\.1 s .* 1 slots in 1 executors\. Check"
     with pytest.raises(sw.errors.SlotsError, match=rule):
         wait_for_slots(session(spark_sparkwright_slotTimeout="0.1"), 3)
 
@@ -137,7 +137,7 @@ def test_gpus_are_named_where_executors_have_some(come: Any) -> None:
 
 def test_nobody_waits_for_a_run_that_was_cancelled(come: Any) -> None:
     come(1)
-    with pytest.raises(sw.errors.SlotsError, match="cancelled while 1 of 3 task slots had come"):
+    with pytest.raises(sw.errors.SlotsError, match="cancelled with 1 of 3 task slots"):
         wait_for_slots(session(), 3, cancelled=lambda: True)
 
 

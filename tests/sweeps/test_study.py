@@ -67,7 +67,7 @@ def test_a_study_goes_on_where_it_was_left(tmp_path: Path, file: str) -> None:
     assert studies.ended(again) == 2
     drawn = again.ask({"x": FloatDistribution(0, 1)}).params["x"]
     assert drawn not in [trial.params["x"] for trial in values], "the seed does not repeat them"
-    with pytest.raises(ConfigurationError, match=r"must maximize.*made to minimize"):
+    with pytest.raises(ConfigurationError, match=r"must maximize.*exists to minimize"):
         opened(storage, maximizes=True)
 
 

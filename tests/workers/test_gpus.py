@@ -122,7 +122,7 @@ def test_a_driver_whose_tensorflow_has_a_gpu_already_is_warned(
 
     monkeypatch.setitem(sys.modules, "tensorflow", TensorFlow)
     leave_gpus_to_workers()
-    assert "before the first model is built" in caplog.text
+    assert "before building the first model" in caplog.text
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 

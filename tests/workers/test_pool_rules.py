@@ -98,7 +98,7 @@ def test_the_folder_belongs_to_its_owner_and_application_alone(pool: TrainerPool
     other.close()
     assert not other.folder.exists()
     pool.folder.chmod(0o755)
-    with pytest.raises(NetworkError, match="belongs to this user alone"):
+    with pytest.raises(NetworkError, match="only this user can access"):
         TrainerPool(owner=os.getpid(), secret=SECRET)
     pool.folder.chmod(0o700)
 
@@ -222,5 +222,5 @@ def test_end_of_another_processs_trainer_is_reported_without_a_status(
         assert isinstance(trainer, BorrowedTrainer)
         process.kill()
         child.wait(60.0)
-        with pytest.raises(WorkerError, match=r"of worker 1 on \S+ ended\. Most often"):
+        with pytest.raises(WorkerError, match=r"of worker 1 on \S+ ended\. The usual cause"):
             trainer.ask(request("a"))

@@ -230,7 +230,7 @@ def test_a_replaced_worker_goes_on_where_its_shard_was(
 @pytest.mark.parametrize(
     ("make", "examples", "why"),
     [
-        (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*repeat"),
+        (sharded, 70, r"shard . of 2 must have 35 examples.* Received: 3. in epoch 1.*Repeat"),
         (lambda k, n: dataset().repeat().batch(4), None, "examples=None.*TfData.make, examples="),
         (lambda k, n: iter([]), ROWS, "must return a tf.data.Dataset.*Received: list_iterator"),
         (lambda k, n: dataset(), ROWS, "batch"),

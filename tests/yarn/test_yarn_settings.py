@@ -203,7 +203,7 @@ PHYSICAL = (
     [
         (
             PHYSICAL,
-            "executor 3 took 1.4 GB of 1.2 GB, and YARN ended it (spark.executor.",
+            "executor 3 took 1.4 GB of 1.2 GB, and YARN killed it (spark.executor.",
         ),
         (PHYSICAL.replace("physical", "virtual"), "yarn.nodemanager.vmem-check-enabled"),
         ("exited with exit code 137(SIGKILL, OOMKilled)", "Raise spark.executor.memoryOverhead"),

@@ -318,7 +318,7 @@ def test_data_of_another_shape_is_told_and_its_shape_is_taken_by_a_button(builde
     focused = []
     monkeypatch.setattr(Button, "focus", lambda button: focused.append(button.description))
     builder.set_data(features={"features": (32, 32, 3)}, labels={"y": (4, 4)})
-    assert "features is 32 x 32 x 3" in builder.problem
+    assert "example of features has shape 32 x 32 x 3" in builder.problem
     first, *others = builder.editing.notes_box.children
     button = first.children[1]
     assert button.description == "Use the data's shape: 32 x 32 x 3"
