@@ -51,9 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         picture = io.BytesIO()
         try:
             found.figure().savefig(picture, format="png", dpi=120)
-        except (
-            ConfigurationError
-        ) as error:  # without matplotlib, only the table and the JSON are written
+        except ConfigurationError as error:  # no figure without matplotlib
             print(error, file=sys.stderr)
         else:
             write_bytes(options.output.removesuffix(".json") + ".png", picture.getvalue())
