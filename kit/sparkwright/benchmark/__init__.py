@@ -1,3 +1,3 @@
-"""Measurements on the user's own cluster, and advice that rests on them."""
+"""Measurements on the user's own cluster, and recommendations based on them."""
 
 from ._front import benchmark as benchmark

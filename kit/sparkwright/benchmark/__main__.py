@@ -14,7 +14,7 @@ from ._front import benchmark
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write files; returns 0, or 1 if nothing could be measured."""
+    """Measure, print the table, and write files; return 0, or 1 if all measurements failed."""
     parser = argparse.ArgumentParser(
         prog="python -m sparkwright.benchmark",
         description="Measure training on a Spark cluster: LeNet on digits, in five minutes. The "
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         picture = io.BytesIO()
         try:
             found.figure().savefig(picture, format="png", dpi=120)
-        except ConfigurationError as error:  # without matplotlib there are the table and the JSON
+        except ConfigurationError as error:  # no figure without matplotlib
             print(error, file=sys.stderr)
         else:
             write_bytes(options.output.removesuffix(".json") + ".png", picture.getvalue())

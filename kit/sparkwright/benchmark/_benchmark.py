@@ -1,4 +1,4 @@
-"""Measures training on the user's own cluster, within a time budget."""
+"""Measure training on the user's own cluster within a time budget."""
 
 import os
 import platform
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 _MOST_EXAMPLES = 20_000
-_DEFAULT_TARGET = 0.95  # of the digits
-_NETWORK_S = 60.0  # at most, executors' first Python processes included
-_RUN_S = 6.0  # of training, of each number of workers
-_GUESS_S = 0.05  # a minibatch of which nothing is known
+_DEFAULT_TARGET = 0.95  # accuracy on the digits
+_NETWORK_S = 60.0  # maximum, including the start of executors' first Python processes
+_RUN_S = 6.0  # training time for each number of workers
+_GUESS_S = 0.05  # assumed duration of a minibatch without measurements
 _WARM_ROUNDS, _LEAST_ROUNDS, _MOST_STEPS = 2, 6, 5_000
-_STEPS_OF_SHARING = 5  # count as a round
+_STEPS_OF_SHARING = 5  # equivalent of a round
 
 
 @dataclass(kw_only=True)
 class Benchmark:
-    """The measurements of one `sw.benchmark`, whose arguments it takes.
+    """The measurements of one `sw.benchmark` call, with the same arguments.
 
     Raises:
         ConfigurationError: if an argument is invalid.
@@ -69,7 +69,7 @@ class Benchmark:
     budget_s: float
 
     def __post_init__(self) -> None:
-        """Check the arguments, and fetch the data."""
+        """Validate the arguments, and load the data."""
         check_number("budget_s", self.budget_s, minimum=10, maximum=86_400)
         self._began_s = time.monotonic()
         model, data, validation = self.model, self.data, self.validation
@@ -100,7 +100,7 @@ class Benchmark:
         self._notes = list[str]()
 
     def result(self, *, include_hosts: bool) -> BenchmarkResult:
-        """Measure one after another; a measurement that fails is noted."""
+        """Run all measurements in order; failures become notes."""
         date, most = datetime.now(UTC).isoformat(timespec="seconds"), self._counts[-1]
         connect = partial(
             measure_network,
@@ -132,7 +132,7 @@ class Benchmark:
             seconds=time.monotonic() - self._began_s,
             environment=self._environment(),
             cluster={
-                # Of a URL only the kind, without names of hosts.
+                # Only the scheme of the URL, without host names.
                 "master": str(context_of(self.spark).master).partition(":")[0],
                 "executors": executor_count(self.spark),
                 "slots": task_slots(self.spark),
@@ -157,12 +157,12 @@ class Benchmark:
         )
 
     def _runs(self, fit: Facts | None) -> list[Facts]:
-        """Train with each number of workers, the largest first: it starts all trainers."""
+        """Train with each number of workers; the largest first, because it starts all trainers."""
         step_s, last_s = _GUESS_S if fit is None else fit["step_s"], 0.0
         found = list[Facts]()
         for count in (self._counts[-1], *self._counts[:-1]):
             what = f"{count} workers" if count != 1 else "1 worker"
-            # The first is measured in any case.
+            # The first number of workers is always measured.
             if found and not self._affords(what, 1.2 * last_s):
                 continue
             began_s = time.monotonic()
@@ -179,13 +179,13 @@ class Benchmark:
         return found
 
     def _run(self, workers: int, step_s: float, training_s: float) -> Facts:
-        """Train for about so many seconds, and take times from the third round on."""
+        """Train for about `training_s` seconds; measure times from the third round on."""
         master = self._master
         every = frequency_in(master.exchange.every or _STEPS_OF_SHARING)
-        if isinstance(master, ParameterAveragingTrainingMaster):  # as in its last epochs
+        if isinstance(master, ParameterAveragingTrainingMaster):  # averaging as in the last epochs
             master = master.averaging_every(every)
         rounds = max(_LEAST_ROUNDS, round(min(_MOST_STEPS, training_s / step_s) / every))
-        # Where a minibatch takes long, an end by time keeps to the budget.
+        # For slow minibatches, a time limit keeps to the budget.
         limit = EarlyStopping(max_epochs=1, max_seconds=3 * training_s + 20, keep_best=None)
         steps = workers * rounds * every
         run = self._trained(workers, master, steps_per_epoch=steps, early_stopping=limit)
@@ -212,12 +212,12 @@ class Benchmark:
         }
 
     def _advice(self, network: NetworkSpeed, fit: Facts | None, runs: list[Facts]) -> Advice | None:
-        """Return advice, and add to `runs` what the cost model predicts from one worker's."""
+        """Return advice; add the cost model's predictions, from one worker's run, to `runs`."""
         cores = os.cpu_count() if is_local(self.spark) else None
         costs = ScalingCosts(cores=cores).with_network(
             network.bandwidth_bytes_per_s, network.latency_s
         )
-        # A minibatch without exchanges.
+        # The duration of a minibatch without exchanges.
         step_s = None if fit is None else fit["step_s"]
         if runs and runs[0]["workers"] == 1:
             step_s = runs[0]["minibatch_s"]
@@ -257,7 +257,7 @@ class Benchmark:
         }
 
     def _trained(self, workers: int, master: TrainingMaster, **options: Any) -> Any:
-        """Return a run, after its end, of a network with the weights of the beginning."""
+        """Train a network from the initial weights, and return the finished run."""
         model = self._definition.build()
         model.set_weights(self._weights)
         master = replace(master, workers=workers, collect_training_stats=True)
@@ -299,7 +299,7 @@ class Benchmark:
 
 
 def _powers(most: int) -> list[int]:
-    """Return 1, 2, 4 and so on, and the largest number itself.
+    """Return the powers of 2 below `most`, and `most`.
 
     Example:
         >>> _powers(6)

@@ -1,6 +1,6 @@
-"""`model.fit` on one executor, in a process of its own: what distributed training is compared with.
+"""`model.fit` on one executor in a separate process: the baseline for distributed training.
 
-The task starts the process, gives it the network and the data by its standard input, and reads one
+The task starts the process, sends the network and the data to its standard input, and reads one
 line of JSON from its standard output.
 """
 
@@ -26,13 +26,13 @@ from sparkwright.workers.gpus import device_environment
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_START_S = 120.0  # Keras starts within it, and the first step is compiled
-_LEAST_S = 3.0  # of training, so that the step is timed well
+_START_S = 120.0  # time for the start of Keras and the compilation of the first step
+_LEAST_S = 3.0  # of training, for an accurate step time
 _TOLD_LINES = 5
 
 
 class FitOrders(NamedTuple):
-    """What is trained until the metric reaches its target, if there is one, or time is up."""
+    """Settings of the training, which ends when the metric reaches its target or time is up."""
 
     definition: ModelDefinition
     weights: list[Any]
@@ -48,7 +48,7 @@ def fit_on_an_executor(spark: "SparkSession", orders: FitOrders) -> dict[str, An
     """Run `model.fit` in a task, with the task's cores or GPU; see `BenchmarkResult.fit`.
 
     Raises:
-        WorkerError: if the process fails, with the end of what it wrote.
+        WorkerError: if the process fails, with the end of its output.
     """
     one: Any = context_of(spark).parallelize([0], 1)
     task = partial(_task, content=pickle.dumps(orders), timeout_s=orders.budget_s + _START_S)
@@ -60,7 +60,7 @@ def fit_on_an_executor(spark: "SparkSession", orders: FitOrders) -> dict[str, An
 
 
 def _task(_: Iterable[Any], *, content: bytes, timeout_s: float) -> list[dict[str, Any] | str]:
-    """Return the result; or what failed, because Spark would repeat a task that raises."""
+    """Return the result, or the failure as text: Spark would retry a task that raises."""
     from pyspark import TaskContext
 
     device = device_of(TaskContext.get())
@@ -86,8 +86,8 @@ def _task(_: Iterable[Any], *, content: bytes, timeout_s: float) -> list[dict[st
 
 
 def main(cores: int) -> None:
-    """Train what standard input describes; write the result to standard output."""
-    # From the task that started this process, by a pipe.
+    """Train by the settings from standard input; write the result to standard output."""
+    # Trusted input: a pipe from the task that started this process.
     orders: FitOrders = pickle.load(sys.stdin.buffer)
     os.environ["KERAS_BACKEND"] = orders.definition.backend
     import keras
@@ -104,7 +104,7 @@ def main(cores: int) -> None:
     began_s = time.perf_counter()
 
     class Watch(keras.callbacks.Callback):
-        """Time epochs without their validation; stop when the target is reached or time is up."""
+        """Time epochs without validation; stop when the target is reached or time is up."""
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self.began_s = time.perf_counter()
@@ -132,7 +132,7 @@ def main(cores: int) -> None:
         validation_data=validation,
     )
     found = {
-        # The first epoch compiles.
+        # The first epoch includes compilation.
         "step_s": min(epochs_s[1:] or epochs_s) / -(-len(orders.train) // orders.batch_size),
         "epochs": len(epochs_s),
         "seconds": time.perf_counter() - began_s,
@@ -143,7 +143,7 @@ def main(cores: int) -> None:
 
 
 def _arrays(data: DataSet) -> tuple[Any, ...]:
-    """Return features and labels: one array as it is, several by name."""
+    """Return features and labels: a single array, or several in a dict by name."""
     both = (dict(data.features), dict(data.labels))
     return tuple(each if len(each) > 1 else next(iter(each.values())) for each in both)
 

@@ -1,4 +1,4 @@
-"""`sw.benchmark`: its arguments; what it does loads with the first call."""
+"""`sw.benchmark`, whose implementation is imported on the first call."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,29 +24,35 @@ def benchmark(
     budget_s: float = 300.0,
     include_hosts: bool = False,
 ) -> "BenchmarkResult":
-    """Measure training on this cluster: the network, step and round times, and what workers gain.
+    """Measure training on this cluster: network, step and round times, and speedup.
 
-    One after another: bandwidth and latency between the executors; `model.fit` on one executor;
-    training with each number of workers; the time to reach a value of a metric. What does not fit
-    into `budget_s` is shortened or left out, and `notes` say so. The model stays as it is.
+    The measurements, in order:
+
+    * bandwidth and latency between the executors;
+    * `model.fit` on one executor;
+    * training with each number of workers;
+    * the time to reach a target value of a metric.
+
+    Measurements that exceed `budget_s` are shortened or skipped, with a note in `notes`. The model
+    is not changed.
 
     Args:
         spark: the session.
         model: a compiled keras.Model or a NetworkSpec; default None: LeNet on 1,797 digits.
-        data: a DataSet or DistributedDataSet to train on, of which up to 20,000 examples are used.
-        validation: likewise, to evaluate; default None: the last fifth of `data`.
-        master: how to train; default None: parameter averaging with minibatches of 32.
+        data: a DataSet or DistributedDataSet to train on; up to 20,000 examples are used.
+        validation: data to evaluate on; default None: the last fifth of `data`.
+        master: the training master; default None: parameter averaging with minibatches of 32.
         workers: numbers of workers to measure; default None: 1, 2, 4 and so on, and all task slots.
-        metric: name of a compiled metric of which more is better; default "accuracy".
-        target: the value of the metric to reach; default None: 0.95 of the digits, else time to it
-            is not measured.
-        budget_s: about how many seconds everything may take; default 300, at least 10. The first
-            measurements are made in any case: the start of Keras on all executors counts, too.
+        metric: name of a compiled metric to maximize; default "accuracy".
+        target: value of the metric to reach; default None: 0.95 for the digits, otherwise the time
+            to reach a value is not measured.
+        budget_s: approximate time limit in seconds, including the start of Keras on all executors;
+            default 300, at least 10. The first measurements are always made.
         include_hosts: whether the result names the executors' hosts; default False.
 
     Returns:
-        The result: `print` it, or look at `table`, `figure()` and `to_json(url)`. It holds no
-        settings of Spark, no names of users and, by default, no names of hosts.
+        The result: `print` it, or use `table`, `figure()` and `to_json(url)`. It contains no Spark
+        settings, no user names and, by default, no host names.
 
     Raises:
         ConfigurationError: if an argument is invalid.
@@ -57,7 +63,7 @@ def benchmark(
         print(result)
         result.to_json("benchmark.json")
     """
-    # `sparkwright` imports this module at once, and the rest of the kit at its first use.
+    # `import sparkwright` imports this module, but the rest of the kit only on first use.
     from ._benchmark import Benchmark
 
     measuring = Benchmark(

@@ -33,7 +33,7 @@ _LONG_ENOUGH_S, _REPEATS = 0.2, 3
 
 
 class NetworkSpeed(NamedTuple):
-    """What each worker can send while all others do, when a neighbor's bytes arrive, and hosts."""
+    """Bandwidth per worker while all workers send, latency to a neighbor, and host names."""
 
     bandwidth_bytes_per_s: float
     latency_s: float
@@ -43,16 +43,16 @@ class NetworkSpeed(NamedTuple):
 def measure_network(
     spark: "SparkSession", *, workers: int, mesh: MeshConfig, timeout_s: float = 60.0
 ) -> NetworkSpeed:
-    """Measure bandwidth and latency between `workers` tasks, all of them sending at once.
+    """Measure bandwidth and latency between `workers` tasks, all sending at the same time.
 
-    One Spark job of a few seconds, whose tasks connect as the workers of a run do.
+    Runs one Spark job of a few seconds, whose tasks connect like the workers of a run.
 
     Raises:
-        ConfigurationError: with fewer than two workers, or with dynamic allocation, where Spark
-            does not run such jobs.
+        ConfigurationError: with fewer than two workers, or with dynamic allocation, which Spark
+            does not support for barrier jobs.
         SlotsError: if there are not enough task slots.
         RunTimeoutError: if the job takes longer than `timeout_s`.
-        NetworkError: if the tasks cannot reach one another.
+        NetworkError: if the tasks cannot connect to each other.
     """
     check_count("workers", workers, minimum=2)
     if is_dynamic(context_of(spark).getConf()):
@@ -95,7 +95,7 @@ def _task(
     network: str,
     timeout_s: float,
 ) -> list[tuple[str, float, float]]:
-    """Run in a barrier task: join the ring of all tasks; return host, bandwidth and latency."""
+    """Join the ring of all tasks in a barrier task; return host, bandwidth and latency."""
     from pyspark import BarrierTaskContext
 
     context: Any = BarrierTaskContext.get()
@@ -130,7 +130,7 @@ def _speed(ring: Ring) -> tuple[float, float]:
     while True:
         block, other = np.zeros(size, np.uint8), np.empty(size, np.uint8)
         took_s = math.inf
-        # The fastest counts: memory is mapped, windows of TCP have grown, nothing else ran.
+        # Use the fastest repeat: memory is mapped, TCP windows have grown, the machine was idle.
         for _ in range(_REPEATS):
             mine_s = _seconds(partial(ring.exchange, block.data, other.data))
             slowest_s = max(float(each) for each in ring.all_gather(repr(mine_s).encode()))

@@ -1,4 +1,4 @@
-"""What a benchmark has found: a table, a figure and JSON that a user can send."""
+"""The result of a benchmark: a table, a figure and shareable JSON."""
 
 import json
 import math
@@ -12,9 +12,9 @@ from sparkwright.masters import Advice
 from sparkwright.storage.files import write_bytes
 from sparkwright.timeline.summary import percent_text, seconds_text
 
-# Options that hold addresses, paths or URLs.
+# Options with addresses, paths or URLs.
 _PLACES = {"mesh", "checkpoint", "export_directory", "time_source"}
-# The columns of the table: the name in `runs`, the head, and how a value is shown.
+# The columns of the table: name in `runs`, header, and format function.
 _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("workers", "workers", str),
     ("examples_per_s", "examples/s", "{:,.0f}".format),
@@ -30,26 +30,26 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class BenchmarkResult:
-    """What `sw.benchmark` has measured; what was not is None.
+    """The measurements of `sw.benchmark`; None for those not made.
 
     Attributes:
-        date: when, in UTC.
-        seconds: that it took.
+        date: date and time in UTC.
+        seconds: duration of the benchmark.
         environment: versions and the operating system.
-        cluster: `master` (its kind), `executors`, `slots`, `machines`; `hosts` if asked for.
+        cluster: `master` (its kind), `executors`, `slots`, `machines`; `hosts` if requested.
         model: `name`, `parameters`, `vector_bytes`, `updater_bytes`, `batch_size`.
         master: the settings of the training master.
-        network: `bandwidth_bytes_per_s`, that each worker sends while all others do, `latency_s`.
+        network: `bandwidth_bytes_per_s` of each worker while all workers send, and `latency_s`.
         fit: `model.fit` on one executor: `step_s` of a minibatch in the fastest epoch, `epochs`,
-            `seconds`, `reached_s` of the target, `best` value, `cores`, `device`.
-        runs: for each number of `workers`: `examples_per_s` of all together, `minibatch_s` with
-            its share of the averaging, `round_s`, `averaging_s` of it, `times_faster` than one
-            worker, `efficiency`, and that `predicted` by the cost model.
-        goal: time to a value of a metric on validation data: `metric`, `target`, `workers`,
-            `fit_s` of `model.fit`, `workers_s` from the call to train to its end, and the `best`
-            value that the workers reached.
+            `seconds`, `reached_s` (time to the target), `best` value, `cores`, `device`.
+        runs: for each number of `workers`: `examples_per_s` of all workers, `minibatch_s` including
+            its share of the averaging, `round_s` and its part `averaging_s`, `times_faster` than
+            one worker, `efficiency`, and `predicted`, the efficiency by the cost model.
+        goal: time to reach a value of a metric on validation data: `metric`, `target`, `workers`,
+            `fit_s` of `model.fit`, `workers_s` (duration of the call to train), and `best`, the
+            workers' best value.
         advice: the recommended settings for all workers.
-        notes: what was shortened or left out, and why.
+        notes: shortened or skipped measurements, with reasons.
     """
 
     date: str
@@ -67,19 +67,19 @@ class BenchmarkResult:
 
     @property
     def table(self) -> Any:
-        """A pandas DataFrame with a row for each number of workers."""
+        """Return a pandas DataFrame with a row for each number of workers."""
         import pandas as pd
 
         return pd.DataFrame(list(self.runs))
 
     def to_dict(self) -> Facts:
-        """JSON-able fields, without addresses, paths and URLs."""
+        """Return JSON-able fields, without addresses, paths and URLs."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
         advice = None if self.advice is None else self.advice.to_dict()
         return _without_places({**found, "advice": advice})
 
     def to_json(self, url: str | None = None) -> str:
-        """Return JSON, and write it to `url`, a path or any URL, if that is given.
+        """Return JSON; also write it to `url`, a path or URL, if given.
 
         Raises:
             OSError: if it cannot be written.
@@ -90,7 +90,7 @@ class BenchmarkResult:
         return text
 
     def figure(self) -> Any:
-        """Draw examples/s and efficiency by number of workers; return matplotlib's Figure.
+        """Return a matplotlib Figure of examples/s and efficiency by number of workers.
 
         Raises:
             ConfigurationError: if matplotlib is not installed.
@@ -101,7 +101,7 @@ class BenchmarkResult:
         workers = [run["workers"] for run in self.runs]
 
         def draw(axes: Any, name: str, label: str, style: str, color: str) -> None:
-            # What was not measured is a gap.
+            # Missing measurements are gaps.
             values = [run[name] or math.nan for run in self.runs]
             axes.plot(workers or [0], values or [0], style, color=color, label=label)
 
@@ -118,7 +118,7 @@ class BenchmarkResult:
         return figure
 
     def report(self) -> Report:
-        """All of it as text and a table."""
+        """Return the result as text and a table."""
         model, cluster, facts = self.model, self.cluster, list[str]()
         if (net := self.network) is not None:
             facts.append(
@@ -154,7 +154,7 @@ class BenchmarkResult:
 
     @property
     def _fit_rate(self) -> float:
-        """Examples/s of `model.fit`."""
+        """Return the examples/s of `model.fit`."""
         return 0.0 if self.fit is None else self.model["batch_size"] / self.fit["step_s"]
 
     def __repr__(self) -> str:

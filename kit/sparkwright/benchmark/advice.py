@@ -1,4 +1,4 @@
-"""`sw.advise`: measure what is not given, then recommend a training master."""
+"""`sw.advise`: measure missing inputs, then recommend a training master."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -38,29 +38,28 @@ def advise(
 ) -> Advice:
     """Recommend averaging frequency, moments, precision and overlap for a network and a cluster.
 
-    The recommendation is the safest setting with which workers train for a share `target` of the
-    time. Step time is measured on this machine if it is not given, bandwidth and latency between
-    the executors of `spark`, by one job of a few seconds; without Spark they are assumed.
+    The recommendation is the safest setting in which workers spend a fraction `target` of the time
+    training. By default, step time is measured on this machine. Bandwidth and latency are measured
+    between the executors of `spark` by one job of a few seconds; without Spark, they are assumed.
 
     Args:
         network: a SparkNetwork, a compiled keras.Model, a NetworkSpec, or a number of parameters,
-            whose optimizer is then taken to be Adam.
-        master: the settings to begin with; default None: the SparkNetwork's, else parameter
-            averaging.
+            with Adam assumed as optimizer.
+        master: the initial settings; default None: the SparkNetwork's, else parameter averaging.
         spark: the session; default None: the SparkNetwork's, else none.
-        workers: how many train; default None: the master's, else all task slots of `spark`.
-        step_s: seconds of one minibatch on one worker; default None: measured.
-        bandwidth_bytes_per_s: what a worker can send; default None: measured, or 10 Gbit/s.
-        latency_s: until a neighbor's answer arrives; default None: measured, or 0.1 ms.
+        workers: number of workers; default None: the master's, else all task slots of `spark`.
+        step_s: duration of one minibatch on one worker; default None: measured.
+        bandwidth_bytes_per_s: send bandwidth of a worker; default None: measured, or 10 Gbit/s.
+        latency_s: latency to a neighbor; default None: measured, or 0.1 ms.
         target: the efficiency to reach, from 0 to 1; default 0.9.
-        costs: other constants of the cost model; default None.
+        costs: constants of the cost model; default None: the default constants.
 
     Returns:
-        The advice: `print` it, take `advice.master`, or look at `advice.table`.
+        The advice: `print` it, or use `advice.master` and `advice.table`.
 
     Raises:
         ConfigurationError: if an argument is invalid, or the number of workers or the step time
-            is not known.
+            is unknown.
 
     Example:
         advice = sw.advise(network)
@@ -122,7 +121,7 @@ def sizes_of(model: Any) -> dict[str, int]:
     """Return `vector_bytes` and `updater_bytes` of a compiled model.
 
     Raises:
-        ConfigurationError: if it is something else.
+        ConfigurationError: if `model` is not a compiled model.
     """
     if getattr(model, "optimizer", None) is None:
         raise ConfigurationError(

@@ -64,9 +64,8 @@ class ConnectContext:
 
     def __init__(self, spark: "SparkSession") -> None:
         """Use `context_of`."""
-        self._spark = proxy(
-            spark
-        )  # a weak reference, so that `_contexts` does not keep the session alive
+        # A weak reference, so that `_contexts` does not keep the session alive.
+        self._spark = proxy(spark)
 
     def address(self) -> str:
         """Return this machine's address on the route to the server."""

@@ -14,7 +14,7 @@ from .connect import context_of, is_connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Dynamic allocation: GPUs of each executor that is started for training. Others have none.
+# With dynamic allocation: GPUs of each training executor. Other executors have none.
 GPUS_OF_TRAINING = "spark.sparkwright.gpusPerExecutor"
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _INSTANCES = "spark.executor.instances"
@@ -117,7 +117,7 @@ def tasks_to_ask(spark: "SparkSession") -> int:
 
 
 def executor_count(spark: "SparkSession") -> int:
-    """Return the number of registered executors, or of those that a local master will start."""
+    """Return the number of registered executors; for a local master, of those it will start."""
     master = str(context_of(spark).master)
     if (local := local_cluster(master)) is not None:
         return local.workers

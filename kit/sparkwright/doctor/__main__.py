@@ -17,7 +17,7 @@ from ._rules import diagnose
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a diagnosis; returns 0 if there is no problem, else 1."""
+    """Print a diagnosis; return 0 if it has no problem, else 1."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     diagnosis = _diagnosis(options)
@@ -32,7 +32,7 @@ def _diagnosis(options: argparse.Namespace) -> Diagnosis:
     try:
         spark = start_session(options)
     except Exception as error:
-        # Whatever keeps Spark from starting is what was to be found out.
+        # Any error on the start of Spark is part of the diagnosis.
         return _without_spark(error, options)
     try:
         return doctor(spark, urls=options.url, mesh=mesh, timeout_s=options.timeout)

@@ -1,4 +1,4 @@
-"""What was looked at, and all of it as one value: a table for people, JSON for programs."""
+"""The checks of a diagnosis, and the diagnosis as a table and JSON."""
 
 import json
 import textwrap
@@ -13,7 +13,7 @@ STATUSES: tuple[Status, ...] = ("problem", "warning", "not checked", "ok")
 _WIDTH = 100
 _MARKS: dict[Status, str] = {"ok": "OK", "warning": "warning", "problem": "PROBLEM"}
 _PLURALS = {"problem": "problems", "warning": "warnings"}
-# Readable on light and on dark ground; the word says the same.
+# Readable on light and dark backgrounds; the status is also written out.
 _COLORS: dict[Status, str] = {"problem": "#d32f2f", "warning": "#b26a00", "ok": "#2e7d32"}
 
 
@@ -22,12 +22,12 @@ class Check:
     """One row of a diagnosis.
 
     Attributes:
-        name: what was looked at, such as "TensorFlow".
-        where: on which machines, such as "executor 2 (worker-b)"; "Spark" for its settings.
-        status: "ok"; "warning": training works, but worse than it could; "problem": it will fail,
-            or fails as soon as a worker is lost; "not checked".
-        found: what was found there.
-        remedy: what to do; empty where nothing needs to be done.
+        name: name of the check, such as "TensorFlow".
+        where: the checked processes, such as "executor 2 (worker-b)"; "Spark" for its settings.
+        status: "ok"; "warning": training works, but not optimally; "problem": training fails, or
+            fails as soon as a worker is lost; "not checked".
+        found: the findings.
+        remedy: the recommended change; empty if none is needed.
     """
 
     name: str
@@ -37,43 +37,43 @@ class Check:
     remedy: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return JSON-able fields."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the doctor found.
+    """The result of the doctor.
 
-    `print` it, or let a notebook show it: a table with what to do. Problems come first.
+    `print` it or display it in a notebook: a table with remedies, problems first.
 
     Attributes:
-        checks: one row each, in the order in which they were made.
+        checks: one row each, in the order of execution.
     """
 
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem; warnings may be there."""
+        """Whether there are no problems; there may be warnings."""
         return not self.problems
 
     @property
     def problems(self) -> tuple[Check, ...]:
-        """Those with the status "problem"."""
+        """Checks with the status "problem"."""
         return self._with("problem")
 
     @property
     def warnings(self) -> tuple[Check, ...]:
-        """Those with the status "warning"."""
+        """Checks with the status "warning"."""
         return self._with("warning")
 
     def find(self, name: str) -> tuple[Check, ...]:
-        """The rows of one check, such as "TensorFlow"; none if it was not made."""
+        """Return the rows of one check, such as "TensorFlow"; none if it was not made."""
         return tuple(check for check in self.checks if check.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able: `ok` and `checks`."""
+        """Return JSON-able fields: `ok` and `checks`."""
         return {
             "name": type(self).__name__,
             "ok": self.ok,
@@ -81,11 +81,11 @@ class Diagnosis:
         }
 
     def to_json(self) -> str:
-        """Indented JSON of `to_dict`."""
+        """Return `to_dict` as indented JSON."""
         return json.dumps(self.to_dict(), indent=2)
 
     def __repr__(self) -> str:
-        """The table as text, at most 100 characters wide where words allow it."""
+        """Return the table as text, wrapped at 100 characters."""
         rows = self._sorted
         if not rows:
             return self._summary
@@ -130,7 +130,7 @@ class Diagnosis:
 
 
 def _wrapped(text: str, start: str, indent: str) -> list[str]:
-    """Lines of a text; none for an empty one."""
+    """Return the wrapped lines of a text; none for an empty text."""
     return textwrap.wrap(
         text, _WIDTH, initial_indent=start, subsequent_indent=indent, break_long_words=False
     )

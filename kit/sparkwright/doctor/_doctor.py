@@ -1,4 +1,4 @@
-"""Looks for what would keep a run from working, or make it slow."""
+"""`sw.doctor`: find causes of failing or slow runs before training."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,24 +21,24 @@ def doctor(
     mesh: "MeshConfig | None" = None,
     timeout_s: float = 60.0,
 ) -> Diagnosis:
-    """Look at this process, at Spark and at its executors, and say what to change.
+    """Check this process, Spark and its executors, and recommend changes.
 
-    One small Spark job visits every executor that has a free slot. Nothing is changed, and
-    TensorFlow is not started there. It takes a few seconds.
+    One small Spark job of a few seconds checks every executor with a free slot. It changes nothing
+    and does not start TensorFlow.
 
     Args:
-        spark: the session; default the active one. Without any, only this machine is looked at.
-        urls: folders that all machines should be able to read and write, such as that of the
-            checkpoints; a small file is written there and removed. Default none.
-        mesh: ports, network and addresses of the runs to come: the doctor uses the same. Default
+        spark: the session; default the active one. Without a session, only this machine is checked.
+        urls: folders that all machines must be able to read and write, such as the checkpoint
+            folder; a small file is written to each and removed. Default none.
+        mesh: ports, network and addresses of later runs, which the doctor also uses. Default
             `MeshConfig()`.
         timeout_s: seconds to wait for the executors; default 60.
 
     Returns:
-        The diagnosis: `print` it, look at `ok` and `problems`, or write `to_json()`.
+        The diagnosis: `print` it, or use `ok`, `problems` and `to_json()`.
 
     Raises:
-        ConfigurationError: if `urls` is one text, or `timeout_s` is no time.
+        ConfigurationError: if `urls` is a single string, or `timeout_s` is invalid.
 
     Example:
         diagnosis = sw.doctor(spark, urls=["hdfs:///models"])
@@ -50,7 +50,7 @@ def doctor(
             f"`urls` must be a list of URLs. Received: urls={urls!r}. Write `urls=[{urls!r}]`."
         )
     check_number("timeout_s", timeout_s, minimum=1, maximum=3600)
-    # `sparkwright` imports this module at once, and the rest of the kit at its first use.
+    # `import sparkwright` imports this module, but the rest of the kit only on first use.
     from ._gathering import gather
     from ._rules import diagnose
 
@@ -61,7 +61,7 @@ def _active() -> "SparkSession | None":
     import sys
 
     if "pyspark" not in sys.modules:
-        return None  # then nobody has started one
+        return None  # no session has been started
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()

@@ -1,4 +1,4 @@
-"""Rules about versions, and whether executors reach one another, the same files and time. Pure."""
+"""Rules about versions, clocks, and executors' access to each other and to files. Pure."""
 
 import math
 import re
@@ -12,9 +12,9 @@ from ._diagnosis import Check
 from ._findings import CachedData, Findings, Place
 from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
 
-# Hosts whose clocks are kept by NTP differ by a few milliseconds.
+# Clocks synchronized by NTP differ by a few milliseconds.
 _CLOCK_WARNS_S = 0.1
-# Kerberos refuses tickets of clocks that differ by more.
+# Kerberos rejects tickets if clocks differ by more.
 _CLOCK_FAILS_S = 300.0
 _CLOCK_STEP_S = 0.01
 _MOST_PEERS_NAMED = 3
@@ -47,15 +47,15 @@ _KNOWN_FAILURES = {
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How alike two versions must be.
+    """Version requirements of a package.
 
     Attributes:
-        fails: if they differ in one of the first so many numbers, training fails; 0: it does not.
-        warns: if they differ in one of so many, it may.
-        least: the oldest that serves.
-        needed: whether executors need it.
-        exact: whether any difference fails.
-        why: what comes of a difference.
+        fails: training fails if versions differ in the first `fails` components; 0: never.
+        warns: training may fail if versions differ in the first `warns` components.
+        least: the minimum version.
+        needed: whether executors need the package.
+        exact: whether training fails for any difference.
+        why: consequence of a difference.
     """
 
     fails: int = 2
@@ -87,8 +87,8 @@ PACKAGES = {
     "pandas": _Rule(fails=0, warns=1, least=(2, 2), needed=False, why="DataFrames may be refused."),
     "Java": _Rule(fails=0, warns=1, needed=False, why="Driver and executors are one application."),
 }
-# PySpark's first two numbers -> the newest Python and the Java versions that it supports, of those
-# that the kit supports too.
+# PySpark's major and minor version -> its newest supported Python, and its supported Java versions,
+# of the versions that the kit also supports.
 _SUPPORTED: dict[tuple[int, ...], tuple[tuple[int, int], tuple[int, ...]]] = {
     (3, 5): ((3, 11), (17,)),
     (4, 0): ((3, 13), (17, 21)),
@@ -98,7 +98,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def job_checks(findings: Findings) -> Iterator[Check]:
-    """Whether the executors could be looked at."""
+    """Check that the executors were examined."""
     if findings.spark_problem:
         remedy = "See what it says; `sparkwright.start_spark` gives the same."
         yield fault(findings.spark_problem, remedy).check("Spark", "Spark")
@@ -125,7 +125,7 @@ def job_checks(findings: Findings) -> Iterator[Check]:
 
 
 def _failed_job(problem: str) -> Note:
-    """Explain a failed job by the words that Spark uses for it."""
+    """Explain a failed job by keywords in Spark's error message."""
     for words, remedy in _KNOWN_FAILURES.items():
         if words in problem:
             return fault(problem, remedy)
@@ -163,7 +163,7 @@ def _version(name: str, rule: _Rule, place: Place, findings: Findings) -> Note |
 
 
 def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
-    """What to install where PySpark does not support this Python or Java; "": it does."""
+    """Return the versions to install if PySpark does not support this Python or Java, else ""."""
     pyspark = _numbers(place.versions.get("PySpark") or "")[:2]
     python, javas = _SUPPORTED.get(pyspark, _SUPPORTED_SINCE)
     if name == "Java":
@@ -173,7 +173,7 @@ def _unsupported(name: str, numbers: tuple[int, ...], place: Place) -> str:
 
 
 def _backend(place: Place, findings: Findings) -> Iterator[Note]:
-    """Workers compute with the driver's backend."""
+    """Check that workers can use the driver's backend."""
     backend = findings.driver.environment.get("KERAS_BACKEND", "")
     if place is findings.driver and backend not in ("", "tensorflow", "jax"):
         yield fault(
@@ -230,20 +230,20 @@ def _lost(peers: Mapping[str, str]) -> str:
 
 
 def clock_checks(findings: Findings) -> Iterator[Check]:
-    """Offsets from the driver's clock; those that are small are one row."""
+    """Check the offsets from the driver's clock; small offsets are combined in one row."""
     notes = [(place, _clock(place)) for place in findings.executors]
     rest = [(place, note) for place, note in notes if note is not None]
     yield from grouped("Clock", rest, findings)
     good = [place for place, note in notes if note is None]
     if good:
-        # Any further away than what is wrong by at most so much.
+        # The largest possible offset, including uncertainty.
         most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
         note = ok(f"within {seconds_text(most)} of the driver's")
         yield from grouped("Clock", [(place, note) for place in good], findings)
 
 
 def _clock(place: Place) -> Note | None:
-    """Return a note on a clock, or None if it is right."""
+    """Return a note on a clock, or None if its offset is small."""
     clock = place.clock
     if clock is None:
         return unchecked("it is compared over the connection to the driver")
@@ -251,7 +251,7 @@ def _clock(place: Place) -> Note | None:
     if surely_s <= _CLOCK_WARNS_S:
         return None
     side = "ahead of" if clock.offset_s > 0 else "behind"
-    # In steps of 10 ms: executors of one machine are then one row.
+    # Rounded up to 10 ms, so that executors of one machine share a row.
     steps = math.ceil(clock.uncertainty_s / _CLOCK_STEP_S)
     found = (
         f"{seconds_text(round(abs(clock.offset_s), 2))} {side} the driver's, give or take "
@@ -267,7 +267,7 @@ def _clock(place: Place) -> Note | None:
 
 
 def file_checks(findings: Findings) -> Iterator[Check]:
-    """One check for each URL that was asked about."""
+    """Check each of the given URLs."""
     urls = dict.fromkeys(url for place in findings.places for url in place.files)
     for url in urls:
         notes = [(p, _file(p.files[url])) for p in findings.places if url in p.files]
@@ -285,7 +285,7 @@ def _file(problem: str) -> Note:
 
 
 def cache_checks(findings: Findings) -> Iterator[Check]:
-    """Storage levels of what is cached."""
+    """Check the storage levels of cached data."""
     for data in findings.spark.cached if findings.spark else ():
         yield _cached(data).check("Cached data", data.name)
 
@@ -303,7 +303,7 @@ def _cached(data: CachedData) -> Note:
             "What has no room is computed again each time: use MEMORY_AND_DISK or DISK_ONLY, or "
             "export the data.",
         )
-    # Spark sees Python's data as bytes and knows their size at every level.
+    # Python data is serialized, so Spark knows its size at every storage level.
     return ok(share)
 
 

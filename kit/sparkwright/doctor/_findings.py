@@ -1,4 +1,4 @@
-"""What was gathered on driver and executors, before it is judged: plain values."""
+"""Findings on driver and executors before evaluation, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ MIB, GIB = 1 << 20, 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Memory and disk of one place, in bytes; None: not known, or no limit."""
+    """Memory and disk of one place, in bytes; None: unknown or unlimited."""
 
     total: int | None = None  # of the machine
-    limit: int | None = None  # of the container: the least of all control groups above the process
-    heap: int | None = None  # the most that the Java process may take for its heap
-    address_space: int | None = None  # the most that a Python process may map (RLIMIT_AS)
+    limit: int | None = None  # of the container: minimum over all control groups of the process
+    heap: int | None = None  # maximum heap of the Java process
+    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
     shared: int | None = None  # size of /dev/shm
     shared_writable: bool = False
-    scratch: int | None = None  # free where Spark keeps temporary files, and workers their data
+    scratch: int | None = None  # free space for temporary files of Spark and data of workers
     scratch_folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Logind:
-    """Whether systemd kills a user's processes after logout (None: not known), or they linger."""
+    """Whether systemd kills a user's processes after logout (None: unknown) or lets them linger."""
 
     user: str = ""
     kills: bool | None = None
@@ -34,31 +34,31 @@ class Logind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """One process that was looked at: the driver's, or a Python worker of one executor."""
+    """One examined process: the driver, or a Python worker of one executor."""
 
     label: str  # "driver", or "executor 2 (worker-b)"
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     cores: int | None = None
-    open_files: int | None = None  # the limit; None: there is none
+    open_files: int | None = None  # the limit; None: unlimited
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    preloads_missing: tuple[str, ...] = ()  # files that LD_PRELOAD names and that are not there
-    gpus: tuple[str, ...] = ()  # as nvidia-smi lists them
+    preloads_missing: tuple[str, ...] = ()  # missing files in LD_PRELOAD
+    gpus: tuple[str, ...] = ()  # lines of nvidia-smi
     gpu_problem: str = ""  # the output of nvidia-smi when it failed
-    gpu_addresses: tuple[str, ...] = ()  # those that Spark gave to the task
+    gpu_addresses: tuple[str, ...] = ()  # assigned to the task by Spark
     memory: Memory = field(default_factory=Memory)
-    logind: Logind | None = None  # None where there is no systemd
-    # How far its clock is ahead; None on the driver, and where it could not be measured.
+    logind: Logind | None = None  # None without systemd
+    # Its clock minus the driver's; None on the driver, or if it could not be measured.
     clock: Offset | None = None
-    # Why something failed; "" if it did not; None: it was not tried.
-    driver_problem: str | None = None  # to reach the driver's port
-    port_problem: str | None = None  # to open a port
-    peers: Mapping[str, str] = field(default_factory=dict[str, str])  # to reach another executor
-    files: Mapping[str, str] = field(default_factory=dict[str, str])  # to read and write a URL
+    # Reasons of failures; "" on success; None: not tried.
+    driver_problem: str | None = None  # connecting to the driver's port
+    port_problem: str | None = None  # opening a port
+    peers: Mapping[str, str] = field(default_factory=dict[str, str])  # connecting to an executor
+    files: Mapping[str, str] = field(default_factory=dict[str, str])  # reading and writing a URL
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """From JSON's dictionaries and lists."""
+        """Create a place from JSON's dictionaries and lists."""
         given: dict[str, Any] = dict(found)
         given["memory"] = Memory(**given.get("memory", {}))
         if given.get("logind") is not None:
@@ -70,10 +70,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CachedData:
-    """An RDD or table that Spark keeps."""
+    """A cached RDD or table."""
 
     name: str
-    level: str  # the storage level, in Spark's words
+    level: str  # Spark's name of the storage level
     partitions: int
     cached: int
     uses_disk: bool
@@ -86,24 +86,24 @@ class SparkFacts:
 
     master: str
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    tasks: int = 1  # of the doctor's job: as many as Spark can run at once
-    came: int | None = None  # those that ran at the same time; None: not known
+    tasks: int = 1  # of the doctor's job: maximum number of concurrent tasks
+    came: int | None = None  # number of tasks that ran at the same time; None: unknown
     executors: int | None = None
-    gpus: int = 0  # of each executor that trains
-    gives_gpus: bool = True  # whether the doctor's tasks ask for GPUs as those that train do
+    gpus: int = 0  # of each training executor
+    gives_gpus: bool = True  # whether the doctor's tasks request GPUs like training tasks
     cached: tuple[CachedData, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
-    """All that was gathered."""
+    """All findings."""
 
     driver: Place
     executors: tuple[Place, ...] = ()
     spark: SparkFacts | None = None
-    spark_problem: str = ""  # why there is no session, where one was asked for
-    job_problem: str = ""  # why the job that looks at the executors failed
-    port_problem: str | None = None  # why the driver could not open a port; None: not tried
+    spark_problem: str = ""  # reason for a missing session, if one was requested
+    job_problem: str = ""  # reason for a failure of the job that examines executors
+    port_problem: str | None = None  # of opening a port on the driver; None: not tried
 
     @property
     def places(self) -> tuple[Place, ...]:

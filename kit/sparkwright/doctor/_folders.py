@@ -1,4 +1,4 @@
-"""Folders that all machines should see: a file is written by each, and read by the others."""
+"""Check shared folders: driver and executors write files and read each other's."""
 
 import contextlib
 import re
@@ -18,13 +18,13 @@ from sparkwright.storage.files import (
 
 from ._probe import all_within, file_of
 
-# Of Azure's addresses that part is no user but a container.
+# In Azure URLs, this part is a container, not a user.
 _IN_ADDRESS = re.compile(r"(?<!abfs://)(?<!abfss://)(?<=://)[^/\s@]+(?=@)")
 _QUERY = re.compile(r"\?\S*")
 
 
 def told_url(url: str) -> str:
-    """A URL, or a text with some, without what may be secret in them.
+    """Remove possible secrets from the URLs in a text.
 
     Example:
         >>> told_url("s3://ann:abc@bucket/a?sig=x")
@@ -37,10 +37,10 @@ def told_url(url: str) -> str:
 def folders_at(
     urls: Iterable[str], seconds: float
 ) -> Generator[tuple[dict[str, str], dict[str, str]]]:
-    """Folders of our own at the URLs, each with the driver's file; removed at the end.
+    """Create temporary folders at the URLs, each with a file of the driver; remove them at the end.
 
     Yields:
-        (folder -> URL as told, of those that could be written; URL -> what is wrong, "" if nothing)
+        (writable folder -> URL without secrets; URL -> problem, "" if none)
     """
     told = {told_url(url): url for url in urls}
     made: set[str] = set()
@@ -74,7 +74,7 @@ def folders_at(
 
 
 def write_beside(folder: str, name: str) -> str:
-    """Copy the driver's file to `name`; in a task. Returns "": nothing is wrong."""
+    """Copy the driver's file to `name`, in a task; return "" on success."""
     write_bytes(join(folder, name), read_bytes(join(folder, "driver")))
     return ""
 
@@ -85,7 +85,7 @@ def read_back(
     problems: dict[str, str],
     seconds: float,
 ) -> None:
-    """Whether the driver sees what executors have written."""
+    """Check that the driver can read the executors' files."""
 
     def read(file: str) -> str:
         read_bytes(file)

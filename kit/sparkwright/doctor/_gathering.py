@@ -1,4 +1,4 @@
-"""Looks at the driver and at Spark, and has the executors looked at by one Spark job."""
+"""Examine the driver and Spark, and the executors by one Spark job."""
 
 import contextlib
 import os
@@ -35,9 +35,9 @@ _QUIET_S = 8.0
 _CONNECT_S = 5.0
 _FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
-# What examines a machine is sent whole: executors may have no kit, or another one.
+# Modules pickled by value, because executors may lack the kit or have another version.
 _SENT_WHOLE = (_machine, _probe)
-# What says it in a page of Java.
+# The informative part of a Java stack trace.
 _TELLING = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]*|Cannot run program [^\n]*?(?= Caused by|$)|"
     r"No module named \S+",
@@ -53,7 +53,7 @@ def gather(
     timeout_s: float = 60.0,
     executor_clock: Callable[[], float] = time.time,
 ) -> Findings:
-    """Everything; see `doctor`. Tests set the `executor_clock` wrong."""
+    """Gather all findings; see `doctor`. `executor_clock` is for tests."""
     unusable = "" if spark is None else _unusable(spark)
     files_s = min(_FILES_S, timeout_s / 2)
     with folders_at(urls, files_s) as (folders, problems):
@@ -62,7 +62,7 @@ def gather(
         secret, tasks = secrets.token_bytes(32), tasks_to_ask(spark)
         mesh = mesh or MeshConfig()
         settings = _settings(spark)
-        # Executors that come and go have GPUs only while something trains.
+        # With dynamic allocation, only training executors have GPUs.
         gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
         meeting, port_problem = None, ""
         driver, ports = None, (0,)
@@ -125,7 +125,7 @@ def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
 
 
 def _came(meeting: Meeting | None, executors: Sequence[Place]) -> int | None:
-    """Tasks that were there at the same time; None where some could not say so."""
+    """Return the number of concurrent tasks; None if some could not connect."""
     if meeting is None or any(place.driver_problem for place in executors):
         return None
     return len(meeting.came)
@@ -141,8 +141,8 @@ def _visit(
 ) -> tuple[list[dict[str, Any]], str]:
     """Send the kit as a run would, then run a job that visits every executor.
 
-    After `orders.wait_s` it is cancelled, and those count that have come. Returns the answers of
-    one task an executor, by label; and why the job failed, "" if it did not.
+    After `orders.wait_s` the job is cancelled, and the answers so far are used. Return the answers
+    of one task per executor, sorted by label, and the reason for a failure of the job, or "".
 
     Raises:
         RunInterrupted: on a KeyboardInterrupt, after the job has been cancelled.
@@ -174,24 +174,24 @@ def _visit(
     returned: list[dict[str, Any]] = []
     problem = ""
     try:
-        # Whether executors have the driver's engine is one of the questions.
+        # The doctor itself checks whether executors have the driver's engine.
         returned = run_job(
             spark, action, description="sparkwright doctor", error=late, needs_engine=False
         )
     except RunTimeoutError as error:
         problem = str(error)
     except Exception as error:
-        # Whatever keeps the job from working is what was to be found out.
+        # Any failure of the job is part of the diagnosis.
         problem = in_short(error)
     found = {} if meeting is None else dict(meeting.answers)
-    # Those from tasks are later and include files too.
+    # Answers returned by tasks are later and also include files.
     found.update({answer["executor"]: answer for answer in returned if "place" in answer})
     answers = sorted(found.values(), key=lambda answer: _by_number(answer["label"]))
     return answers, problem
 
 
 def _running(context: Any, group: str) -> int:
-    """Return the number of tasks that Spark has begun and that have not ended."""
+    """Return the number of started and unfinished tasks."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -199,7 +199,7 @@ def _running(context: Any, group: str) -> int:
 
 
 def in_short(error: BaseException) -> str:
-    """Shorten an error, which may be a page of Java, to a few lines."""
+    """Shorten an error, possibly with a Java stack trace, to a few lines."""
     text = str(translated(error)).strip()
     if match := _TELLING.search(text):
         return match[0]
@@ -212,7 +212,7 @@ def _by_number(label: str) -> list[tuple[int, str]]:
 
 
 def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str, Any]]]:
-    """Return a function for `mapPartitionsWithIndex` that does not need the kit to run."""
+    """Return a function for `mapPartitionsWithIndex` that runs without the kit."""
     from pyspark import cloudpickle
 
     package: Any = cloudpickle
@@ -228,12 +228,12 @@ def _sent_whole(orders: Orders) -> Callable[[int, Iterable[Any]], list[dict[str,
         look, ordered = pickle.loads(pickled)
         return [look(ordered, index)]
 
-    # Made inside a function, so it is sent whole as well.
+    # A local function, so it is pickled by value too.
     return task
 
 
 def _unusable(spark: "SparkSession") -> str:
-    """Why nothing can be asked of this session; "" if it can."""
+    """Return the reason why this session is unusable, or ""."""
     session: Any = spark
     stopped = session.is_stopped if is_connect(spark) else session.sparkContext._jsc is None
     return "this session has been stopped" if stopped else ""
@@ -259,7 +259,7 @@ def _executor(answer: dict[str, Any]) -> Place:
 
 
 def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
-    """How far the clock of who asked is ahead of that of who answered; None: not known."""
+    """Return the offset of the client's clock from the server's; None if unknown."""
     estimator, now_s = OffsetEstimator(), 0.0
     for asked_s, came_s, left_s, answered_s in samples:
         estimator = estimator.with_exchange(asked_s, came_s, left_s, answered_s)
@@ -271,7 +271,7 @@ def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:
 
 
 def _settings(spark: "SparkSession") -> dict[str, str]:
-    """Those that were set, and of SQL's the one that matters, as it is now."""
+    """Return the explicit settings, and the current value of the relevant SQL setting."""
     found = dict(context_of(spark).getConf().getAll())
     arrow = "spark.sql.execution.arrow.pyspark.enabled"
     with contextlib.suppress(Exception):
@@ -281,7 +281,7 @@ def _settings(spark: "SparkSession") -> dict[str, str]:
 
 def _cached(spark: "SparkSession") -> tuple[CachedData, ...]:
     if is_connect(spark):
-        return ()  # the server does not list them
+        return ()  # the server does not list cached data
     context: Any = spark.sparkContext
     found: list[CachedData] = []
     for info in context._jsc.sc().getRDDStorageInfo():

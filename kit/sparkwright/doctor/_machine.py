@@ -1,7 +1,7 @@
-"""What a process can tell of itself and its machine, without starting TensorFlow.
+"""Examine a process and its machine, without starting TensorFlow.
 
-It runs on the driver and, sent whole, on executors, where the kit may be missing: the standard
-library must do. What a system does not tell is None.
+The code runs on the driver and, pickled by value, on executors without the kit. So it uses the
+standard library only. Unknown values are None.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Name -> the module, or None; then the distributions, of which the first that is there counts.
+# Name -> the module, or None; then alternative distributions, in order of preference.
 _PACKAGES = {
     "PySpark": ("pyspark", "pyspark", "pyspark-client"),
     "TensorFlow": (
@@ -47,7 +47,7 @@ _TRUE = ("1", "yes", "y", "true", "t", "on")
 
 
 def no_kit(package: str) -> dict[str, Any]:
-    """Finds nothing."""
+    """Find no kit."""
     del package
     return {}
 
@@ -58,10 +58,10 @@ def examine(
     root: str = "/",
     java: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The fields of a `Place` that need nobody else, as JSON-able values.
+    """Return the fields of a `Place` that need no other process, as JSON-able values.
 
-    `find_kit` looks for the kit without importing it. The Java process, where it is not known, is
-    looked for among the parents of this process.
+    `find_kit` locates the kit without importing it. With `java` None, the Java process is found
+    among the parents of this process.
     """
     machine = Path(root)
     java = java_above() if java is None else java
@@ -83,10 +83,10 @@ def examine(
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python and the packages that the kit needs; None where there is none."""
+    """Return versions of Python and the kit's dependencies; None for missing packages."""
     found: dict[str, str | None] = {"Python": platform.python_version()}
     for name, (module, *distributions) in _PACKAGES.items():
-        # What is imported is what is used, whatever else is installed.
+        # The version of an imported module takes precedence over installed ones.
         loaded = getattr(sys.modules.get(module), "__version__", None)
         installed = (str(loaded) if loaded else _installed(each) for each in distributions)
         found[name] = next(filter(None, installed), None)
@@ -110,7 +110,7 @@ def _kit(find: Callable[[str], dict[str, Any]]) -> dict[str, str | None]:
 
 
 def java_above(root: str = "/") -> dict[str, Any]:
-    """Version, heap and executor's number of the Java process that this one descends from."""
+    """Return version, heap and executor ID of the Java process above this process."""
     pid = os.getpid()
     for _ in range(16):
         pid = _parent(pid)
@@ -128,7 +128,7 @@ def java_above(root: str = "/") -> dict[str, Any]:
 
 
 def java_on_path() -> str | None:
-    """The version of the Java that Spark would start with."""
+    """Return the version of the Java that Spark would use."""
     home = os.environ.get("JAVA_HOME")
     found = os.path.join(home, "bin", "java") if home else shutil.which("java")
     return _java_version(Path(os.path.realpath(found))) if found else None
@@ -136,7 +136,7 @@ def java_on_path() -> str | None:
 
 def _parent(pid: int) -> int:
     try:
-        # The name in parentheses may hold blanks and parentheses.
+        # The name in parentheses may contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[1])
     except (OSError, IndexError, ValueError):
@@ -169,14 +169,14 @@ def _limit(kind: int) -> int | None:
 
 
 def missing_preloads(preload: str) -> list[str]:
-    """Paths in LD_PRELOAD that do not exist; bare names are the loader's to find."""
+    """Return missing paths in LD_PRELOAD; the loader resolves names without a folder."""
     return [
         path for path in re.split(r"[\s:]+", preload) if "/" in path and not Path(path).exists()
     ]
 
 
 def _gpus() -> tuple[list[str], str]:
-    """GPUs as nvidia-smi lists them, and what it said if it failed."""
+    """Return the GPUs listed by nvidia-smi, and its error message if it failed."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return [], ""
@@ -188,7 +188,7 @@ def _gpus() -> tuple[list[str], str]:
 
 
 def _said(command: list[str]) -> tuple[str, str]:
-    """What a command prints, and why it failed."""
+    """Return a command's output, and the reason for its failure, or ""."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMMAND_S, check=False
@@ -221,7 +221,7 @@ def _memory(machine: Path) -> dict[str, Any]:
 
 
 def scratch_folder() -> str:
-    """Where workers keep their part of the data."""
+    """Return the folder of the workers' data."""
     for variable in ("LOCAL_DIRS", "SPARK_LOCAL_DIRS"):
         folder = os.environ.get(variable, "").split(",")[0]
         if folder and os.access(folder, os.W_OK):
@@ -230,7 +230,7 @@ def scratch_folder() -> str:
 
 
 def container_limit(machine: Path) -> int | None:
-    """Bytes that the control groups of this process allow, the least of them; None: no limit."""
+    """Return the lowest memory limit of this process' control groups; None if unlimited."""
     groups = machine / "sys/fs/cgroup"
     files: list[Path] = []
     with contextlib.suppress(OSError):
@@ -242,7 +242,7 @@ def container_limit(machine: Path) -> int | None:
                 files += _upwards(groups / "memory", path, "memory.limit_in_bytes")
     limits: list[int] = []
     for file in files:
-        # "max" is no number; and a container may not see its own path.
+        # The value may be "max", and a container may not see its own path.
         with contextlib.suppress(OSError, ValueError):
             limits.append(int(file.read_text()))
     limits = [limit for limit in limits if limit < _NO_LIMIT]
@@ -255,7 +255,7 @@ def _upwards(top: Path, path: str, name: str) -> list[Path]:
 
 
 def logind(machine: Path) -> dict[str, Any] | None:
-    """What systemd's logind does with processes of a user who logs out; None without systemd."""
+    """Return how systemd's logind treats a user's processes at logout; None without systemd."""
     if not (machine / "run/systemd/system").is_dir():
         return None
     import getpass
@@ -272,7 +272,7 @@ def logind(machine: Path) -> dict[str, Any] | None:
 
 
 def _logind_settings(machine: Path) -> tuple[bool | None, list[str]]:
-    """KillUserProcesses and KillExcludeUsers; files whose names come later win."""
+    """Return KillUserProcesses and KillExcludeUsers; later file names take precedence."""
     mains = (machine / place / "systemd/logind.conf" for place in ("etc", "usr/lib", "lib"))
     main = next((path for path in mains if path.is_file()), None)
     places = ("usr/lib", "usr/local/lib", "run", "etc")
@@ -285,7 +285,7 @@ def _logind_settings(machine: Path) -> tuple[bool | None, list[str]]:
     for path in (*([main] if main else []), *(extra[name] for name in sorted(extra))):
         with contextlib.suppress(OSError):
             text = path.read_text()
-            # Distributions build in a default of their own, and tell it as a comment.
+            # Distributions compile in their own default and document it in a comment.
             for pattern in (_KILLS, _KILLS_BY_DEFAULT) if path == main else (_KILLS,):
                 if values := pattern.findall(text):
                     kills = values[-1].lower() in _TRUE

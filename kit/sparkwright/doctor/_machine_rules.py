@@ -1,4 +1,4 @@
-"""Rules about memory, disk, threads, GPUs, and what the system does to processes. Pure."""
+"""Rules about memory, disk, threads, GPUs, and process limits. Pure."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from ._notes import Note, Rule, fault, grouped, ok, size_text, unchecked, warnin
 
 _LEAST_SHARED = 32 * MIB
 _LEAST_SCRATCH = GIB
-# TensorFlow reserves 2.2 GiB of addresses before it has any data.
+# TensorFlow reserves 2.2 GiB of virtual memory without any data.
 _LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
 
 
@@ -29,7 +29,7 @@ def _memory(place: Place, findings: Findings) -> Note | None:
 
 
 def _neighbors(place: Place, findings: Findings) -> int:
-    """Executors on the place's machine."""
+    """Return the number of executors on the place's machine."""
     return sum(other.host == place.host for other in findings.executors)
 
 
@@ -64,7 +64,7 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
             "(`sw.spark.plan_memory` computes it for your network): a container that takes "
             "more than it has is killed.",
         )
-    # Those of one machine share it, unless each has a container of its own.
+    # Executors of one machine share its memory, unless each has its own container.
     shares = 1 if place.memory.limit is not None and overhead_mib is not None else neighbors
     total = shares * (heap + outside)
     text = (
@@ -83,7 +83,7 @@ def _executor_memory(place: Place, neighbors: int, spark: SparkFacts) -> Note:
 
 
 def _slots(spark: SparkFacts) -> int:
-    """Tasks of one executor that can train at a time: each has a GPU if executors have any."""
+    """Return the number of concurrent training tasks per executor, limited by its GPUs if any."""
     cpus = int(spark.settings.get("spark.task.cpus", "1") or 1)
     cores = spark.settings.get("spark.executor.cores")
     slots = int(cores) // cpus if cores else spark.tasks // max(1, spark.executors or 1)
@@ -121,7 +121,7 @@ def _scratch(place: Place, _: Findings) -> Note | None:
     if free is None:
         return None
     if free >= _LEAST_SCRATCH:
-        # Not the path and not the exact size: they differ from place to place.
+        # Without path and exact size, so that equal notes are combined.
         return ok("1 GiB or more free")
     return warning(
         f"{size_text(free)} free in {place.memory.scratch_folder}",
@@ -148,7 +148,7 @@ def _address_space(place: Place, _: Findings) -> Note | None:
 
 def _open_files(place: Place, findings: Findings) -> Note | None:
     tasks = findings.spark.tasks if findings.spark else 1
-    # A connection to each worker, and those that are not ours.
+    # A connection to each worker, and files of other libraries.
     needed = 256 + 2 * tasks
     if place.open_files is not None and place.open_files < needed:
         return warning(
@@ -176,7 +176,7 @@ def _cores(place: Place, findings: Findings) -> Note | None:
 def _threads(place: Place, _: Findings) -> Note | None:
     found = {n: value for n, value in place.environment.items() if n.endswith("_THREADS")}
     text = ", ".join(f"{name}={value}" for name, value in found.items())
-    # OpenMP takes a list, one number a level; MKL and OpenMP take 0 for "as you like".
+    # OpenMP accepts a list with one number per level; for MKL and OpenMP, 0 means automatic.
     parts = {name: [part.strip() for part in value.split(",")] for name, value in found.items()}
     wrong = [name for name, each in parts.items() if not all(part.isdigit() for part in each)]
     if wrong:
@@ -213,13 +213,13 @@ def _libraries(place: Place, _: Findings) -> Iterator[Note]:
 
 
 def gpu_checks(findings: Findings) -> Iterator[Check]:
-    """GPUs that are there, and those that Spark gives to tasks."""
+    """Check the available GPUs, and those that Spark assigns to tasks."""
     wanted = findings.spark.gpus if findings.spark else 0
     if findings.spark and wanted and not findings.spark.gives_gpus:
         text = f"{wanted} an executor, of those that Spark starts when a network trains"
         yield unchecked(text).check("GPUs", "Spark")
         return
-    # The driver needs none; what it has is of interest where it does the work.
+    # The driver needs no GPU; its GPUs matter only if it is the only place.
     places = findings.executors or (findings.driver,)
     yield from grouped("GPUs", [(place, _gpus(place, wanted)) for place in places], findings)
 

@@ -1,7 +1,7 @@
-"""The meeting of the doctor's tasks at the driver: both ends, by the connections of a run.
+"""The rendezvous of the doctor's tasks with the driver, over the connections of a run.
 
-All tasks wait here for one another, so that each slot is seen once, compare clocks with the driver,
-and try one another's ports. Every message has the kind "doctor".
+All tasks wait for each other, so that each slot is examined once. They compare clocks with the
+driver and connect to each other's ports. Every message has the kind "doctor".
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _MOST_PEERS = 16
 
 
 class Meeting:
-    """Listens as a run would, until all tasks have connected or no more do."""
+    """The driver's side: listens like a run until all tasks, or no more tasks, connect."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Meeting:
         quiet_s: float,
         timeout_s: float,
     ) -> None:
-        """Open a port for so many tasks.
+        """Open a port for `tasks` tasks.
 
-        After `quiet_s` without a new one it goes on without the rest, but for those whom Spark has
-        begun. A task may be silent for `timeout_s`.
+        After `quiet_s` without a new task, the meeting continues without the missing tasks that
+        Spark has not started. Connections time out after `timeout_s` without a message.
 
         Raises:
             NetworkError: if none of the ports can be opened.
@@ -54,7 +54,7 @@ class Meeting:
         self._labels: dict[str, str] = {}
         self._tried = 0
         self._last_news_s = time.monotonic()
-        self._begun = False  # nobody waits for more tasks
+        self._begun = False  # whether the wait for tasks has ended
         self._closed = False
         self._changed = threading.Condition()
         self._connections: set[Connection] = set()
@@ -81,7 +81,7 @@ class Meeting:
             self._connections.add(connection)
         connection.socket.settimeout(self._timeout_s)
         try:
-            # The task reports what is wrong with the connection, if it can.
+            # The task reports connection errors if it can.
             with contextlib.suppress(OSError, NetworkError, LookupError, TypeError, ValueError):
                 self._converse(connection)
         finally:
@@ -124,7 +124,7 @@ class Meeting:
     def _wait_for_all(self, task: int) -> None:
         with self._changed:
             if self._begun:
-                return  # in a slot that another task has left
+                return  # a late task in a slot that became free
             self.came.add(task)
             self._last_news_s = time.monotonic()
             self._changed.notify_all()
@@ -157,10 +157,10 @@ class Meeting:
 def attend(
     orders: Orders, hello: dict[str, Any], place: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
-    """Take part in the meeting as a task, to its end; `place` examines the machine.
+    """Run a task's side of the meeting; `place` examines the machine.
 
     Raises:
-        OSError: if the driver cannot be reached, goes away, or waits for others too long.
+        OSError: if the driver is unreachable, disconnects, or does not respond in time.
     """
     assert orders.driver is not None
     connection = Connection(*dial(orders.driver, secret=orders.secret, timeout_s=orders.connect_s))
@@ -175,7 +175,7 @@ def attend(
         found, address = {**place(""), "port_problem": ""}, None
         try:
             listener = _open(orders, connection, identity=hello["label"])
-            stack.callback(listener.close)  # it stays open until all have tried it
+            stack.callback(listener.close)  # stays open until all tasks have tried it
             address = list(listener.address)
         except (OSError, ValueError, ImportError) as error:
             found["port_problem"] = str(error)
@@ -187,7 +187,7 @@ def attend(
 
 
 def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
-    """Open a port as a worker of a run would."""
+    """Open a port like a worker of a run."""
     host, ports = to_driver.socket.getsockname()[0], orders.ports
     return Listener(
         secret=orders.secret,
@@ -200,7 +200,7 @@ def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
 
 
 def _ask_the_time(connection: Connection, clock: Callable[[], float]) -> list[float]:
-    """Return when the question was sent, came, was answered, and when the answer came back."""
+    """Return the times of request sent, request received, response sent, response received."""
     asked = clock()
     _send(connection, time=True)
     answer = _receive(connection)
@@ -208,7 +208,7 @@ def _ask_the_time(connection: Connection, clock: Callable[[], float]) -> list[fl
 
 
 def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
-    """Return for each label why its port was not reached; "" if it was."""
+    """Return the connection error of each label; "" on success."""
 
     def attempt(label: str, host: str, port: int) -> str:
         try:
@@ -224,7 +224,7 @@ def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
 
 
 def partners(me: str, all_of_them: Sequence[str]) -> list[str]:
-    """Choose the executors that one tries: all others, or some spread evenly, others for each.
+    """Choose the executors that executor `me` connects to: all others, or evenly spaced ones.
 
     Example:
         >>> partners("b", ["a", "b", "c"])
@@ -245,7 +245,7 @@ def _receive(connection: Connection) -> dict[str, Any]:
     """Return the fields of the next message.
 
     Raises:
-        OSError: if the other end is gone, silent, or sends something else.
+        OSError: if the peer disconnects, times out, or sends an invalid message.
     """
     message = connection.receive(max_payload_bytes=0)
     if message is None:

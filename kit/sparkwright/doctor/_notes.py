@@ -1,4 +1,4 @@
-"""Notes on what was gathered, and one check for equal notes. Pure."""
+"""Notes on findings, and the combination of equal notes to one check. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,29 +14,30 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.
 
 
 class Note(NamedTuple):
-    """A remark on one place."""
+    """A note on one place."""
 
     status: Status
     found: str
     remedy: str = ""
 
     def check(self, name: str, where: str) -> Check:
-        """Return the remark as a row of a diagnosis."""
+        """Return the note as a row of a diagnosis."""
         return Check(
             name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
         )
 
 
 ok = partial(Note, "ok")
-warning = partial(Note, "warning")  # training works, but worse than it could
-fault = partial(Note, "problem")  # it fails, or does so as soon as a worker is lost
+warning = partial(Note, "warning")  # training works, but not optimally
+fault = partial(Note, "problem")  # training fails, or fails as soon as a worker is lost
 unchecked = partial(Note, "not checked")
 
 
 class Rule(NamedTuple):
     """A check of the places, of the executors, or of the session's settings.
 
-    `judge` returns a note, several or None, of a place and all findings, or of the settings.
+    `judge` returns one note, several notes or None, for a place and all findings, or for the
+    settings.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Rule(NamedTuple):
     of: Literal["places", "executors", "Spark"] = "places"
 
     def __call__(self, findings: Findings) -> Iterator[Check]:
-        """One check for each different note."""
+        """Yield one check for each distinct note."""
         if self.of == "Spark":
             if findings.spark is not None:
                 yield self.judge(findings.spark).check(self.name, "Spark")
@@ -58,7 +59,7 @@ class Rule(NamedTuple):
 
 
 def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) -> list[Check]:
-    """Return a check for each different note, in their order."""
+    """Return one check for each distinct note, in order."""
     places: dict[Note, list[Place]] = {}
     for place, note in notes:
         places.setdefault(note, []).append(place)
@@ -66,7 +67,7 @@ def grouped(name: str, notes: Iterable[tuple[Place, Note]], findings: Findings) 
 
 
 def where_of(places: Sequence[Place], findings: Findings) -> str:
-    """Return the places in words, all of them named if there are few."""
+    """Describe the places; list their names if there are few."""
     executors = [place.label for place in places if place is not findings.driver]
     parts = [findings.driver.label] if len(executors) < len(places) else []
     if len(executors) > 1 and len(executors) == len(findings.executors):

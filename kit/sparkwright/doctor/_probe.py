@@ -1,7 +1,7 @@
-"""What runs inside the tasks of the doctor's job: examine the machine, meet the others, try files.
+"""The tasks of the doctor's job: examine the machine, attend the meeting, access files.
 
-It is sent whole to executors, where the kit may be missing: what needs the kit is imported inside
-functions, after the machine has been examined.
+The module is pickled by value, because executors may lack the kit. Functions import the kit only
+after the machine has been examined.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ _MOST_AT_ONCE = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """What the driver wants tasks to do."""
+    """The settings of the tasks, from the driver."""
 
-    driver: tuple[str, int] | None  # where the driver listens; None: it has no port open
+    driver: tuple[str, int] | None  # the driver's address; None: no open port
     secret: bytes
-    # Those that an executor may open; (0,): any; or the environment variable that names them.
+    # Ports that executors may open, (0,) for any; or the name of an environment variable.
     ports: Sequence[int] | str
     network_mask: str | None
     connect_s: float
-    wait_s: float  # for the driver's answer, which waits for the other tasks
-    folders: dict[str, str]  # folder to write to -> URL as it is shown
+    wait_s: float  # timeout of the driver's answer, which waits for the other tasks
+    folders: dict[str, str]  # folder to write to -> displayed URL
     files_s: float
     clock: Callable[[], float] = time.time
     find_kit: Callable[[str], dict[str, Any]] = no_kit
@@ -40,8 +40,8 @@ class Orders:
 def look(orders: Orders, task: int) -> dict[str, Any]:
     """Return one task's answer: `executor`, `label`, `place`, `samples`; or `executor` alone.
 
-    The first task of an executor does the work; the others hold their slots meanwhile, so that
-    Spark gives the rest to other executors.
+    The first task of an executor does the work. The executor's other tasks keep their slots busy
+    meanwhile, so that Spark starts the remaining tasks on other executors.
     """
     java = java_above()
     number, host = java.get("executor"), socket.gethostname()
@@ -55,7 +55,7 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
 
     try:
         if orders.driver is None:
-            time.sleep(_HOLD_S)  # or one slot would be given to several tasks, another to none
+            time.sleep(_HOLD_S)  # prevents Spark from running several tasks in one slot
             answer["place"] = place()
         else:
             from sparkwright.doctor._meeting import attend
@@ -80,7 +80,7 @@ def look(orders: Orders, task: int) -> dict[str, Any]:
 
 
 def _gpu_addresses() -> list[str]:
-    """Return what Spark gave to this task."""
+    """Return the addresses of the GPUs that Spark assigned to this task."""
     try:
         from pyspark import TaskContext
     except ImportError:
@@ -98,10 +98,10 @@ def file_of(executor: str) -> str:
 def all_within(
     actions: Mapping[str, Callable[[], str]], seconds: float, otherwise: str
 ) -> dict[str, str]:
-    """Run actions at the same time, each of which may hang; return what each returns, by name.
+    """Run actions concurrently; return their results by name.
 
-    An exception is returned as text. `otherwise` counts for what has not ended after `seconds`;
-    threads that hang are left alone.
+    Exceptions are returned as text. The result of actions that take longer than `seconds` is
+    `otherwise`; their threads are not stopped.
     """
     found = dict.fromkeys(actions, otherwise)
     left = list(actions.items())
@@ -111,14 +111,14 @@ def all_within(
             try:
                 name, action = left.pop()
             except IndexError:
-                return  # others have taken the rest
+                return  # no actions are left
             try:
                 found[name] = action()
             except Exception as error:
-                # Whatever a store's client raises: it is shown, and the other actions go on.
+                # Storage clients raise various errors: report them and continue.
                 found[name] = f"{type(error).__name__}: {error}"
 
-    # Not a pool: Python would wait for a pool's threads at its end.
+    # Not a pool: Python waits for the threads of a pool at exit.
     threads = [
         threading.Thread(target=work, daemon=True) for _ in range(min(len(left), _MOST_AT_ONCE))
     ]

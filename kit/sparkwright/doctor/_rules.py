@@ -1,4 +1,4 @@
-"""All rules, in the order in which their checks are shown. Pure."""
+"""All rules, in display order. Pure."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,5 +22,5 @@ _RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
 
 
 def diagnose(findings: Findings) -> Diagnosis:
-    """Judge what was gathered."""
+    """Apply all rules to the findings."""
     return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))

@@ -1,4 +1,4 @@
-"""Rules about settings of Spark that help or hinder training. Pure."""
+"""Rules about Spark settings that affect training. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _LONGEST_CLEANING_S = 3600.0
 
 
 def encryption_checks(findings: Findings) -> Iterator[Check]:
-    """Encryption matters where executors are on other machines."""
+    """Check encryption if executors are on other machines."""
     if findings.spark is None:
         return
     hosts = {place.host for place in findings.executors} - {findings.driver.host}

@@ -1,4 +1,4 @@
-"""Timelines of runs: phases, how they are stored, summaries, pictures, files."""
+"""Timelines of runs: phases, storage, summaries, charts and file formats."""
 
 from .clocks import ClockReading as ClockReading
 from .phases import (

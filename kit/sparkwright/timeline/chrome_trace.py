@@ -1,4 +1,4 @@
-"""A timeline in the Trace Event Format, which Perfetto and chrome://tracing read.
+"""Export a timeline in the Trace Event Format for Perfetto and chrome://tracing.
 
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU describes it: "X" is
 a complete event, with start and duration in microseconds; "M" names processes and threads.
@@ -14,9 +14,9 @@ import numpy as np
 from .phases import PHASES, phase_of
 from .spans import Spans
 
-_MOST_SUMS = 300_000  # events made of sums; more would be too much for a browser
+_MOST_SUMS = 300_000  # events made of sums; browsers cannot show many more
 _DRIVER_PROCESS, _FIRST_WORKER_PROCESS = 1, 2
-# Phases that enclose others have a thread of their own: some viewers lay out what overlaps badly.
+# Enclosing phases have a separate thread: some viewers display overlapping events badly.
 _THREAD, _ENCLOSING_THREAD, _SECOND_THREAD = 1, 2, 3
 _THREADS = {
     _THREAD: "phases",
@@ -24,9 +24,9 @@ _THREADS = {
     _SECOND_THREAD: "at the same time",
 }
 _ENCLOSING = [phase.code for phase in PHASES if phase.encloses]
-# By so much a span may seem to reach into the next one: durations are float32.
+# Maximum apparent overlap of consecutive spans, because durations are rounded to float32.
 _ROUNDING_NS, _ROUNDING = 1000, 2.0**-22
-# Lane and thread -> the end of the last event, and by how much rounding may have moved it.
+# (lane, thread) -> the end of the last event, and its maximum rounding error.
 _Until = dict[tuple[int, int], tuple[int, int]]
 
 
@@ -35,9 +35,9 @@ def trace_lines(
 ) -> Iterator[str]:
     """Yield the text of the file, line by line.
 
-    Sums are events as long as what they add up, one after the other from the beginning of their
-    bucket, with `"aggregated": true` among their arguments. What overlaps is on a thread of its
-    own.
+    Each sum is one event of the total duration. Events of a bucket follow one another from the
+    start of the bucket, with the argument `"aggregated": true`. Overlapping events are on a
+    separate thread.
     """
     yield '{"displayTimeUnit":"ms","traceEvents":[\n'
     yield ",\n".join(json.dumps(event) for event in _names(hosts, name))
@@ -65,8 +65,8 @@ def _names(hosts: Sequence[str], name: str) -> Iterator[dict[str, Any]]:
 def _events(spans: Spans, until: _Until, more: str = "") -> Iterator[str]:
     """Yield an event for each row; `until` is updated.
 
-    Perfetto drops an event that begins within another one and ends after it. What only seems to,
-    by rounding, begins where the other ends; what does goes to a thread of its own.
+    Perfetto drops an event that begins within another event and ends after it. If the overlap is a
+    rounding error, the event begins where the other ends. Otherwise it is on a separate thread.
     """
     order = np.lexsort((spans.starts_s, np.isin(spans.codes, _ENCLOSING), spans.lanes))
     starts_ns = np.floor(spans.starts_s[order] * 1e9).astype(np.int64)

@@ -1,14 +1,14 @@
-"""How far two clocks are apart, from messages that go there and back.
+"""Estimate the offset between two clocks by the algorithm of NTP.
 
-Whoever asks reads its clock when it asks (t0) and when it has heard (t3), who answers when the
-question came (t1) and when the answer left (t2). Then
+The client reads its clock when it sends a request (t0) and when it receives the response (t3). The
+server reads its clock when it receives the request (t1) and when it sends the response (t2). Then
 
-    offset = ((t1 - t0) + (t2 - t3)) / 2        what to add to the asker's clock
-    delay  =  (t3 - t0) - (t2 - t1)             of both ways together
+    offset = ((t1 - t0) + (t2 - t3)) / 2        what to add to the client's clock
+    delay  =  (t3 - t0) - (t2 - t1)             round-trip delay
 
-and the truth is no further from the offset than half the delay, however unequal the two ways are.
-A message that was held up says little, so the one with the smallest delay counts. Clocks drift, so
-old messages lose their worth and clocks are compared again and again.
+and the error of the offset is at most half the delay, even if the two directions differ. The
+exchange with the smallest delay is the most accurate. Clocks drift, so the uncertainty of old
+exchanges grows, and clocks are compared repeatedly.
 
 References:
     D. Mills et al., "Network Time Protocol Version 4", RFC 5905, sections 8 and 10.
@@ -22,13 +22,13 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 from sparkwright.errors import DataError, NetworkError
 
 ClockSource = Literal["driver", "ntp", "system"]
-# Two quartz clocks drift apart by less than this, in seconds a second.
+# Upper bound of the relative drift of two quartz clocks, in seconds per second.
 _DRIFT = 50e-6
 _KEPT = 16
 
 
 class Offset(NamedTuple):
-    """What to add to a clock to get another's time, and how far off that may be; in seconds."""
+    """Offset to add to a clock to get another clock's time, and its uncertainty; in seconds."""
 
     offset_s: float
     uncertainty_s: float
@@ -36,7 +36,7 @@ class Offset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetEstimator:
-    """An estimate of the offset of another clock, from the last exchanges of messages.
+    """Estimate of the offset of another clock, from the last exchanges of messages.
 
     Example:
         >>> estimator = OffsetEstimator().with_exchange(10.0, 15.1, 15.2, 10.4)
@@ -45,13 +45,13 @@ class OffsetEstimator:
         (4.95, 0.15)
     """
 
-    # The offset of each exchange, and when it was heard, by the asker's clock.
+    # The offset of each exchange, and the time of its response, by the client's clock.
     _samples: tuple[tuple[Offset, float], ...] = ()
 
     def with_exchange(
         self, asked_s: float, came_s: float, answered_s: float, heard_s: float
     ) -> "OffsetEstimator":
-        """Return the same with one more exchange, t0 to t3; an impossible one is ignored."""
+        """Return a copy with one more exchange, t0 to t3; ignore invalid exchanges."""
         delay_s = (heard_s - asked_s) - (answered_s - came_s)
         times = (asked_s, came_s, answered_s, heard_s)
         if not all(map(math.isfinite, times)) or delay_s < 0 or answered_s < came_s:
@@ -60,7 +60,7 @@ class OffsetEstimator:
         return OffsetEstimator((*self._samples, (found, heard_s))[-_KEPT:])
 
     def estimate(self, now_s: float) -> Offset | None:
-        """Return the offset at `now_s`, by the asker's clock; None before the first exchange."""
+        """Return the offset at `now_s`, by the client's clock; None before the first exchange."""
         drifted = (
             Offset(found.offset_s, found.uncertainty_s + _DRIFT * max(0.0, now_s - at_s))
             for found, at_s in self._samples
@@ -73,12 +73,12 @@ class ClockState:
     """The state of the clocks of one process.
 
     Attributes:
-        wall_s: its wall clock minus its monotonic clock, by which it takes times.
-        source: by what its times are to be compared with those of others: "driver" (an offset that
-            was measured), "ntp" or "system" (its wall clock, corrected or as it is).
-        offset_s: with "driver", what to add to its monotonic clock for the driver's; with "ntp",
-            what to add to its wall clock for the true time; else 0.
-        uncertainty_s: of `offset_s`; None: unknown.
+        wall_s: its wall clock minus its monotonic clock, which it measures times with.
+        source: reference for comparison with other processes: "driver" (a measured offset), "ntp"
+            (the corrected wall clock) or "system" (the wall clock).
+        offset_s: with "driver", the driver's monotonic clock minus its own; with "ntp", the true
+            time minus its wall clock; else 0.
+        uncertainty_s: uncertainty of `offset_s`; None: unknown.
     """
 
     wall_s: float
@@ -87,15 +87,15 @@ class ClockState:
     uncertainty_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields."""
+        """Return JSON-able fields."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Create an instance from the result of `to_dict`.
 
         Raises:
-            NetworkError: if the fields are no state of clocks.
+            NetworkError: if the fields are invalid.
         """
         wall_s, offset_s, within_s = map(fields.get, ("wall_s", "offset_s", "uncertainty_s"))
         known = fields.get("source") in get_args(ClockSource)
@@ -114,13 +114,13 @@ class ClockState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClockReading:
-    """One worker's clock, against the driver's.
+    """Offset of one worker's clock from the driver's.
 
     Attributes:
-        worker: whose.
-        offset_s: what its clock is ahead of the driver's.
-        uncertainty_s: the true offset is at most so far from `offset_s`; NaN: not known.
-        source: what it was read from, such as "driver", "system" or the name of an NTP server.
+        worker: the worker's number.
+        offset_s: the worker's clock minus the driver's.
+        uncertainty_s: maximum error of `offset_s`; NaN: unknown.
+        source: the source of the reading, such as "driver", "system" or the name of an NTP server.
     """
 
     worker: int
@@ -129,16 +129,16 @@ class ClockReading:
     source: str = "driver"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         uncertainty_s = None if math.isnan(self.uncertainty_s) else self.uncertainty_s
         return {**asdict(self), "uncertainty_s": uncertainty_s}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Create an instance from the result of `to_dict`.
 
         Raises:
-            DataError: if `values` is no such reading.
+            DataError: if `values` is invalid.
         """
         try:
             uncertainty_s = values["uncertainty_s"]
@@ -156,14 +156,13 @@ class ClockReading:
 
 
 class ClockComparison(NamedTuple):
-    """How a worker's clocks compare with the driver's.
+    """Comparison of a worker's clocks with the driver's.
 
     Attributes:
-        to_driver_s: what to add to the worker's monotonic clock for the driver's.
-        ahead_s: seconds by which the worker's wall clock is ahead of the driver's; 0 by definition
-            with "system".
-        uncertainty_s: of both; None: unknown.
-        source: by what they were compared.
+        to_driver_s: the driver's monotonic clock minus the worker's.
+        ahead_s: the worker's wall clock minus the driver's; 0 by definition with "system".
+        uncertainty_s: uncertainty of both offsets; None: unknown.
+        source: the reference of the comparison.
     """
 
     to_driver_s: float
@@ -195,5 +194,5 @@ def compare_clocks(worker: ClockState, driver: ClockState) -> ClockComparison:
 
 def _is_finite(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    # An integer too large for a float is no time.
+    # Integers too large for a float are invalid.
     return number and abs(value) < 1e300

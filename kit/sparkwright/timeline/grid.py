@@ -1,4 +1,4 @@
-"""A timeline as a picture needs it: pieces of time by row and phase, single or added up."""
+"""Convert a timeline for charts: time segments by row and phase, exact or aggregated."""
 
 import base64
 import math
@@ -22,10 +22,10 @@ _TICKS = 2**32 - 1
 
 
 def payload_of(timeline: "Timeline") -> dict[str, Any]:
-    """Return JSON values: `labels` of rows, `phases`, and pieces of time in base64.
+    """Return JSON values: `labels` of rows, `phases`, and time segments in base64.
 
-    Piece i of row r, `first[r] <= i < first[r + 1]`, is `length` ticks long from `start`, and its
-    `phase` takes `share` / 255 of it. If not `exact`, pieces are the cells of a grid.
+    Segment i of row r, `first[r] <= i < first[r + 1]`, is `length` ticks long from `start`, and its
+    `phase` takes `share` / 255 of it. If not `exact`, segments are the cells of a grid.
     """
     phases = shown_phases(timeline)
     is_exact = timeline.rest is None and len(timeline.spans) <= _MOST_SPANS
@@ -41,7 +41,7 @@ def payload_of(timeline: "Timeline") -> dict[str, Any]:
     else:
         cells = _cells(timeline, phases, row_of_lane)
         row, layer, column = np.nonzero(cells)
-        # What is there at all is seen.
+        # Every phase in a cell is visible, however short.
         share = np.maximum(1, np.rint(255 * cells[row, layer, column]))
         lengths_s = np.full(len(row), length_s(timeline) / cells.shape[2])
         starts_s = column * lengths_s
@@ -72,7 +72,7 @@ def payload_of(timeline: "Timeline") -> dict[str, Any]:
 
 
 def shown_phases(timeline: "Timeline") -> list[Phase]:
-    """Return the phases that were measured, in their order."""
+    """Return the measured phases, in the order of `PHASES`."""
     counts = timeline.tallies.count.sum(axis=0)
     return [phase for phase in PHASES if counts[phase.code]]
 
@@ -80,14 +80,14 @@ def shown_phases(timeline: "Timeline") -> list[Phase]:
 def shares_of(
     timeline: "Timeline", phases: Sequence[Phase], *, row_of_lane: NDArray[np.int64], columns: int
 ) -> NDArray[np.float32]:
-    """Spread the whole run over a grid: how much of each stretch of time each phase took.
+    """Distribute the run over a grid: the share of each phase in each time interval.
 
     Args:
-        timeline: its spans, and its sums, which are spread evenly over their buckets.
-        phases: a layer each.
+        timeline: the timeline; sums are distributed evenly over their buckets.
+        phases: one layer each.
         row_of_lane: (workers + 1,) int64, the row of each lane, the driver's first, see
-            `rows_of_lanes`; -1 leaves a lane out. A row with several lanes shows their mean.
-        columns: how many.
+            `rows_of_lanes`; -1 omits a lane. A row with several lanes shows their mean.
+        columns: number of columns.
 
     Returns:
         (rows, phases, columns) float32, shares of a column's time, from 0 to 1.
@@ -115,11 +115,11 @@ def rows_of_lanes(
     """Assign lanes to rows, several workers to a row if there are many, and name the rows.
 
     Args:
-        timeline: whose lanes.
-        most: rows, the driver's among them.
+        timeline: the timeline.
+        most: maximum number of rows, including the driver's.
 
     Returns:
-        (workers + 1,) int64; a name for each row; and its first and last worker, -1 for the driver.
+        (workers + 1,) int64; the name of each row; its first and last worker, -1 for the driver.
     """
     together = max(1, math.ceil(timeline.workers / max(1, most - 1)))
     workers = np.arange(timeline.workers)
@@ -128,7 +128,7 @@ def rows_of_lanes(
         (first, min(first + together, timeline.workers) - 1)
         for first in range(0, timeline.workers, together)
     ]
-    # The host helps where there are few; among hundreds nobody reads it.
+    # Hosts are shown for few workers only; in hundreds of rows they are unreadable.
     named = timeline.workers <= 64 and len(set(timeline.hosts)) > 1
     names = [
         f"worker {worker}, {host}" if named and host else f"worker {worker}"
@@ -140,14 +140,14 @@ def rows_of_lanes(
 
 
 def length_s(timeline: "Timeline") -> float:
-    """Return the length of the run; never 0, as it is a divisor."""
+    """Return the length of the run; never 0, because it is used as a divisor."""
     return max(timeline.elapsed_s, 1e-6)
 
 
 def _cells(
     timeline: "Timeline", phases: Sequence[Phase], row_of_lane: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return shares in as many columns as the page has room for."""
+    """Return shares in as many columns as the size of the page allows."""
     columns, layers = _COLUMNS, (int(row_of_lane.max()) + 1) * len(phases)
     while columns > 1 and layers * columns // 2 > _MOST_CELLS:
         columns //= 2

@@ -1,7 +1,6 @@
-"""A timeline as one HTML page that needs no network: lanes to zoom into, and tables of all of it.
+"""A timeline as a self-contained HTML page with zoomable lanes and tables.
 
-The only script that may run is the one in this package; whatever names hosts and runs have, they
-are text.
+The page runs only this package's script. Names of hosts and runs are escaped.
 """
 
 import base64
@@ -65,7 +64,7 @@ def page_of(timeline: "Timeline") -> str:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    # "<" would let a name end the element; JSON may write it as an escape.
+    # Escape "<", with which a name could end the element.
     payload = json.dumps(payload_of(timeline), separators=(",", ":")).replace("<", "\\u003c")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -151,7 +150,7 @@ def _worker_table(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
     order = np.arange(timeline.workers)
     caption = clock_sentence(timeline.clocks) if clocks else ""
     if timeline.workers > _MOST_WORKERS:
-        # Who computes longest keeps others waiting. The whole task is as long for who waits.
+        # The worker that computes longest delays the others. Whole tasks all have equal lengths.
         codes = [phase.code for phase in phases if phase.group == "compute"]
         order = np.argsort(-seconds[:, codes].sum(axis=1), kind="stable")[:_MOST_WORKERS]
         caption = f"The {_MOST_WORKERS} workers that computed longest. {caption}"

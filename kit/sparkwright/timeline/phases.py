@@ -1,7 +1,7 @@
 """The phases of driver and workers: codes, names, meanings, colors.
 
-A phase travels and is kept as its code, one byte. Codes are never given to another phase: files
-that were written earlier are read with them.
+Phases are sent and stored as their codes, one byte each. Codes are never reassigned, so that
+earlier files stay readable.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Group = Literal["start-up", "data", "compute", "communication", "waiting", "savi
 
 
 class PhaseCode(IntEnum):
-    """The code of each phase; those of the driver alone begin at 32."""
+    """Codes of the phases; phases of the driver only begin at 32."""
 
     QUEUED = 0
     SHARD = 1
@@ -58,18 +58,18 @@ class PhaseCode(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phase:
-    """A kind of work, or of waiting.
+    """A kind of work or waiting.
 
     Attributes:
         code: from 0 to 255; see `PhaseCode`.
-        name: as it stands in tables, such as "first_data".
-        label: a few words for people, such as "first data".
-        meaning: one line: what goes on meanwhile.
-        group: what it counts as.
-        color: on a light page, as "#rrggbb".
-        dark_color: on a dark one.
-        encloses: whether other phases of the same lane lie within it; then it is no part of a sum.
-        dl4j: keys under which Deeplearning4j measures the same, or what is closest to it.
+        name: identifier in tables, such as "first_data".
+        label: display name, such as "first data".
+        meaning: description in one line.
+        group: the group it is counted in.
+        color: color on a light page, as "#rrggbb".
+        dark_color: color on a dark page.
+        encloses: whether it contains other phases of the same lane; such phases are not summed.
+        dl4j: keys of the same or closest measurements in Deeplearning4j.
     """
 
     code: int
@@ -90,7 +90,7 @@ class Phase:
 
 _MASTER = "ParameterAveragingMaster"
 _WORKER = "WorkerFlatMap"
-# Deeplearning4j writes this one key with a small letter.
+# Only this key begins with a lowercase letter in Deeplearning4j.
 _EXPORT = "parameterAveragingMasterExportTimesMs"
 
 DL4J_NAMES: dict[str, str] = {
@@ -113,8 +113,8 @@ DL4J_NAMES: dict[str, str] = {
 }
 _BATCHES = (f"{_WORKER}ProcessMiniBatchTimesMs", "ParameterAveragingWorkerFitTimesMs")
 
-# Name, label, group, color on a light and on a dark page; then the meaning. In the order of tables
-# and legends.
+# Name, label, group, color on a light and on a dark page; then the meaning. Tables and legends use
+# this order.
 _TABLE = """\
 QUEUED; queued; waiting; #8c6239 #b08a5e
     Spark has no free slot for the worker's task yet.
@@ -236,7 +236,7 @@ def phase_of(code: int) -> Phase:
     """Return the phase with this code.
 
     Raises:
-        ConfigurationError: if there is none, as in a file of a later version.
+        ConfigurationError: if the code is unknown, as in a file of a later version.
     """
     if (found := _BY_CODE.get(int(code))) is None:
         raise ConfigurationError(
@@ -247,5 +247,5 @@ def phase_of(code: int) -> Phase:
 
 
 def unknown_codes(codes: NDArray[np.uint8]) -> list[int]:
-    """Return the codes that belong to no phase, each once, in order."""
+    """Return the unique unknown codes, in ascending order."""
     return np.unique(codes[~_IS_CODE[codes]]).tolist()

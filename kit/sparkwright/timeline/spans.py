@@ -1,4 +1,4 @@
-"""Spans: which lane did what, from when, for how long; on the wire, one by one, and as sums."""
+"""Spans of lanes, with phase, start and duration: serialized, individual and as sums."""
 
 import copy
 from collections.abc import Sequence
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import NetworkError
 
-# More than a worker collects before it sends.
+# More spans than a worker collects before it sends them.
 MOST_SPANS = 1 << 20
 _SPAN_BYTES = 8 + 4 + 1
-CODES = 64  # of phases, there is room for
-# Bins of durations grow with them, sixteen to each doubling from a microsecond to seven weeks:
-# a median read from them is within 2.2 % of the true one, however many spans there were.
+CODES = 64  # capacity for codes of phases
+# Logarithmic bins of durations, sixteen per doubling, from a microsecond to seven weeks. A median
+# computed from them is within 2.2 % of the true one, for any number of spans.
 EDGES_S = np.concatenate([[0.0], 2.0 ** np.arange(-20, 22, 1 / 16)])
-DURATION_BINS = len(EDGES_S)  # the last one has no end
+DURATION_BINS = len(EDGES_S)  # the last bin is unbounded
 
 
 class SpanBlock(NamedTuple):
-    """Some spans of one worker or of the driver, in the order in which they ended.
+    """Spans of one worker or of the driver, in the order of their ends.
 
     Attributes:
         codes: (n,) uint8, see `PhaseCode`.
-        starts_s: (n,) float64, by the clock of the process that recorded them.
+        starts_s: (n,) float64, by the clock of the recording process.
         seconds: (n,) float32.
     """
 
@@ -35,7 +35,7 @@ class SpanBlock(NamedTuple):
 
     @classmethod
     def of_one(cls, code: int, start_s: float, seconds: float) -> "SpanBlock":
-        """Return a single span; one that seems to end before it begins has no length."""
+        """Return a single span; a negative duration becomes 0."""
         return cls(
             codes=np.array([code], np.uint8),
             starts_s=np.array([start_s]),
@@ -43,7 +43,7 @@ class SpanBlock(NamedTuple):
         )
 
     def to_payload(self) -> tuple[bytes, ...]:
-        """Return the arrays, little-endian: starts, seconds, codes; thirteen bytes a span."""
+        """Return the arrays, little-endian: starts, seconds, codes; 13 bytes per span."""
         return (
             self.starts_s.astype("<f8").tobytes(),
             self.seconds.astype("<f4").tobytes(),
@@ -52,10 +52,10 @@ class SpanBlock(NamedTuple):
 
     @classmethod
     def from_payload(cls, payload: bytes | bytearray | memoryview, count: int) -> "SpanBlock":
-        """Read what `to_payload` gave; the values are not checked.
+        """Read the result of `to_payload`; the values are not checked.
 
         Raises:
-            NetworkError: if these are not `count` spans, or too many.
+            NetworkError: if the payload is not of `count` spans, or `count` is too large.
         """
         if not 0 <= count <= MOST_SPANS or len(payload) != count * _SPAN_BYTES:
             raise NetworkError(
@@ -71,15 +71,15 @@ class SpanBlock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Spans:
-    """One row a span; or a row for each phase of a lane in each bucket of time, with its sum.
+    """One row per span; or one row per lane, phase and time bucket, with the sum.
 
     Attributes:
         lanes: (n,) int32, -1 for the driver, else the worker.
         codes: (n,) uint8, of phases.
-        starts_s: (n,) float64, seconds since the run began, by the driver's clock; of a sum, where
-            its bucket begins.
-        seconds: (n,) float32; of sums float64.
-        width_s: seconds from one bucket to the next; 0: these are single spans.
+        starts_s: (n,) float64, seconds since the run began, by the driver's clock; for sums, the
+            start of the bucket.
+        seconds: (n,) float32; float64 for sums.
+        width_s: width of a bucket in seconds; 0 for individual spans.
     """
 
     lanes: NDArray[np.int32]
@@ -103,7 +103,7 @@ class Spans:
 
     @classmethod
     def joined(cls, parts: Sequence["Spans"]) -> "Spans":
-        """Return the single spans of all parts, one after another, as a copy."""
+        """Return a copy of the individual spans of all parts, concatenated."""
         return cls(
             lanes=np.concatenate([np.empty(0, np.int32), *(part.lanes for part in parts)]),
             codes=np.concatenate([np.empty(0, np.uint8), *(part.codes for part in parts)]),
@@ -133,11 +133,11 @@ class Tallies:
     The first row is the driver, row w + 1 is worker w; columns are codes of phases.
 
     Attributes:
-        count: (lanes, CODES) int64, spans.
-        seconds: (lanes, CODES) float64, their sum.
-        longest_s: (lanes, CODES) float64.
-        durations: (2, CODES, DURATION_BINS) int64, spans of each duration: the driver's, the
-            workers'.
+        count: (lanes, CODES) int64, number of spans.
+        seconds: (lanes, CODES) float64, sum of durations.
+        longest_s: (lanes, CODES) float64, longest duration.
+        durations: (2, CODES, DURATION_BINS) int64, histograms of durations: the driver's, then
+            the workers'.
     """
 
     count: NDArray[np.int64]
@@ -157,7 +157,7 @@ class Tallies:
         )
 
     def add(self, lane: int, codes: NDArray[np.uint8], seconds: NDArray[np.float64]) -> None:
-        """Count spans of one lane, -1 for the driver; changes the arrays."""
+        """Add spans of one lane, -1 for the driver, in place."""
         row = lane + 1
         self.count[row] += np.bincount(codes, minlength=CODES)
         self.seconds[row] += np.bincount(codes, weights=seconds, minlength=CODES)
@@ -172,7 +172,7 @@ class Tallies:
 
 
 def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
-    """Return the duration that `share` of the spans did not exceed; 0.0 if there are none.
+    """Return the quantile `share` of durations; 0.0 if there are none.
 
     Args:
         counts: (DURATION_BINS,) int64.
@@ -182,16 +182,16 @@ def duration_quantile_s(counts: NDArray[np.int64], share: float) -> float:
     place = int(np.searchsorted(np.cumsum(counts), wanted))
     if place in (0, len(counts)):
         return 0.0
-    return float(EDGES_S[place] * 2 ** (1 / 32))  # the middle of its bin
+    return float(EDGES_S[place] * 2 ** (1 / 32))  # the middle of the bin
 
 
 def cut(
     starts: NDArray[np.float64], lengths: NDArray[np.float64], columns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Cut stretches of time at the borders of columns of width 1.
+    """Split time intervals at the borders of columns of width 1.
 
     Returns:
-        For each part the place of its stretch, its column from 0 to `columns` - 1, and its length.
+        For each part: index of its interval, column from 0 to `columns` - 1, and length.
     """
     ends = np.clip(starts + lengths, 0.0, columns)
     first = np.clip(starts.astype(np.int64), 0, columns - 1)
@@ -200,6 +200,6 @@ def cut(
     place = np.repeat(np.arange(len(starts)), parts)
     column = first[place] + np.arange(len(place)) - np.repeat(np.cumsum(parts) - parts, parts)
     overlap = np.minimum(ends[place], column + 1) - np.maximum(starts[place], column)
-    # A whole stretch keeps its length, however short it is beside its start.
+    # Unsplit intervals keep their exact length, even if it is tiny compared with their start.
     whole = np.minimum(lengths, columns - starts)
     return place, column, np.maximum(np.where(parts[place] == 1, whole[place], overlap), 0.0)

@@ -1,4 +1,4 @@
-"""The spans of a run as the driver keeps them while it goes on, in bounded memory."""
+"""The driver's store of a run's spans, in bounded memory."""
 
 from collections.abc import Sequence
 
@@ -14,20 +14,20 @@ from .timeline import Timeline
 
 _DRIVER = -1
 _EXACT_SPANS = 500_000
-_MOST_PARTS = 1000  # arrays of spans that are kept before they are joined
-_LONGEST_S = 1e9  # thirty years; more is a mistake, or malice
-# Of float64: with a dozen phases a worker this is about 100 MB at most, up to 5,000 workers.
+_MOST_PARTS = 1000  # arrays of spans before they are concatenated
+_LONGEST_S = 1e9  # thirty years; longer spans are invalid
+# float64 values: with a dozen phases per worker at most about 100 MB, up to 5,000 workers.
 _MOST_CELLS = 8 << 20
 _USUAL_PHASES = 8
 _LEAST_BUCKETS, _MOST_BUCKETS = 128, 4096
 
 
 class SpanStore:
-    """Collects spans of driver and workers while a run goes on; not thread-safe by itself.
+    """Collects spans of driver and workers during a run; not thread-safe.
 
-    The first spans are kept as they are, up to `exact_limit`: start-up and the first rounds are
-    seen in full. Later ones are added up by lane, phase and bucket of time, whose width doubles as
-    the run grows. Counts, sums and durations of all spans are exact in either case.
+    The first spans, up to `exact_limit`, are stored individually: start-up and the first rounds.
+    Later spans are summed by lane, phase and time bucket. The width of the buckets doubles as the
+    run grows. Counts, sums and histograms of durations always include all spans.
 
     Example:
         >>> store = SpanStore(workers=1)
@@ -37,17 +37,17 @@ class SpanStore:
     """
 
     def __init__(self, *, workers: int, exact_limit: int = _EXACT_SPANS) -> None:
-        """Start empty.
+        """Create an empty store.
 
         Args:
-            workers: how many there are; spans of others are refused.
-            exact_limit: spans that are kept as they are; default 500,000, about 8.5 MB.
+            workers: number of workers; spans of other lanes are rejected.
+            exact_limit: number of individually stored spans; default 500,000, about 8.5 MB.
         """
         self._workers, self._room = workers, exact_limit
         self._exact: list[Spans] = []
         self._tallies = Tallies.empty(workers)
         self._end_s = 0.0
-        # Sums of lane and code by bucket: the more lanes, the fewer buckets.
+        # Sums by lane, code and bucket: the more lanes, the fewer buckets.
         room = max(1, _MOST_CELLS // (_USUAL_PHASES * (workers + 1)))
         self._buckets = min(max(1 << (room.bit_length() - 1), _LEAST_BUCKETS), _MOST_BUCKETS)
         self._width_s = 1.0
@@ -64,17 +64,18 @@ class SpanStore:
         starts_s: NDArray[np.float64],
         seconds: NDArray[np.float32],
     ) -> None:
-        """Add spans; all of them, or none if one is invalid.
+        """Add spans; if one is invalid, add none.
 
         Args:
             lane: -1 for the driver, else the worker.
             codes: (n,) uint8, of phases; see `PhaseCode`.
-            starts_s: (n,) float64, seconds since the run began, by the driver's clock. What would
-                have begun before the run, by the uncertainty of clocks, begins with it.
-            seconds: (n,) float32, none below 0.
+            starts_s: (n,) float64, seconds since the run began, by the driver's clock. Negative
+                starts, due to the uncertainty of clocks, become 0.
+            seconds: (n,) float32, at least 0.
 
         Raises:
-            DataError: for an unknown lane or code, another shape, values not finite or negative.
+            DataError: if a lane or code is unknown, a shape is wrong, or a value is not finite or
+                is negative.
         """
         codes, starts_s = np.array(codes, np.uint8), np.asarray(starts_s, np.float64)
         seconds = np.array(seconds, np.float32)
@@ -103,15 +104,15 @@ class SpanStore:
         name: str = "",
         ongoing: SpanBlock | None = None,
     ) -> Timeline:
-        """Return what has arrived so far, as a value that does not change any more.
+        """Return an immutable timeline of the spans so far.
 
         Args:
-            elapsed_s: seconds since the run began; default: until the last span's end.
-            hosts: of each worker; default none: not known.
+            elapsed_s: seconds since the run began; default: the end of the last span.
+            hosts: host of each worker; default: unknown.
             clocks: readings of workers' clocks.
-            name: of the run.
-            ongoing: spans of the driver that have not ended, which are shown but not kept, as
-                `append` takes them; default None: none.
+            name: name of the run.
+            ongoing: unfinished spans of the driver, as arguments of `append`; shown but not stored.
+                Default None.
         """
         self._exact = [Spans.joined(self._exact)]
         spans, tallies, end_s = self._exact[0], self._tallies.copy(), self._end_s
@@ -150,7 +151,7 @@ class SpanStore:
             )
         if unknown := unknown_codes(codes):
             raise DataError(f"Spans have codes of phases. Received: {unknown[:5]}.")
-        # NaN fails each comparison, so it is refused with the rest.
+        # NaN fails each comparison, so it is rejected too.
         fits = (np.abs(starts_s) <= _LONGEST_S) & (seconds >= 0) & (seconds <= _LONGEST_S)
         if not fits.all():
             place = int(np.flatnonzero(~fits)[0])
@@ -166,7 +167,7 @@ class SpanStore:
         starts_s: NDArray[np.float64],
         seconds: NDArray[np.float64],
     ) -> None:
-        """Add spans to the sums; what lies across buckets is divided among them."""
+        """Add spans to the sums; split spans at the borders of buckets."""
         while self._end_s > self._width_s * self._buckets:
             self._width_s *= 2
             for row in self._sums.values():

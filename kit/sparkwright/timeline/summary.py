@@ -1,4 +1,4 @@
-"""Totals of a run's spans by phase, as values and in words."""
+"""Totals of a run's spans by phase, as values and as text."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Place = Literal["driver", "workers"]
 _MENTIONED = 0.05  # of the workers' time
-_SLOWER = 1.15  # than the median: worth a sentence
+_SLOWER = 1.15  # than the median: mentioned in the summary
 HEADS = (
     *("lane", "phase", "count", "total", "share", "median", "95%", "longest"),
     *("slowest worker", "Deeplearning4j"),
@@ -28,19 +28,19 @@ TEXT_COLUMNS = (0, 1, 9)  # the others are numbers
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhaseTotal:
-    """One phase of the driver, or of all workers together.
+    """Statistics of one phase of the driver or of all workers.
 
     Attributes:
         place: "driver" or "workers".
-        phase: which.
-        count: spans.
-        seconds: their sum.
-        share: of all measured seconds of this place, from 0 to 1; 0 for phases that enclose others.
-        median_s: of a span, to within 2.2 %.
-        p95_s: the duration that 95 % of the spans did not exceed, to within 2.2 %.
-        longest_s: of a span.
-        slowest_worker: who spent most in this phase, in all; None on the driver.
-        slowest_s: how much that was.
+        phase: the phase.
+        count: number of spans.
+        seconds: sum of their durations.
+        share: fraction of all measured seconds of this place, from 0 to 1; 0 for enclosing phases.
+        median_s: median duration, within 2.2 %.
+        p95_s: 95th percentile of the durations, within 2.2 %.
+        longest_s: longest duration.
+        slowest_worker: the worker with the largest total in this phase; None on the driver.
+        slowest_s: the total of that worker.
     """
 
     place: Place
@@ -56,7 +56,7 @@ class PhaseTotal:
 
 
 def phase_totals(tallies: Tallies) -> list[PhaseTotal]:
-    """Return the total of every measured phase: first the workers', then the driver's."""
+    """Return the totals of every measured phase: the workers', then the driver's."""
     return [*_totals_of(tallies, "workers"), *_totals_of(tallies, "driver")]
 
 
@@ -72,7 +72,7 @@ def _totals_of(tallies: Tallies, place: Place) -> Iterator[PhaseTotal]:
         mine = seconds[:, phase.code]
         durations = tallies.durations[0 if is_driver else 1, phase.code]
         longest_s = float(tallies.longest_s[rows, phase.code].max())
-        # Exact for a single span, at most the longest.
+        # Exact for a single span, and at most the longest duration.
         median_s, p95_s = (
             longest_s if count == 1 else min(duration_quantile_s(durations, share), longest_s)
             for share in (0.5, 0.95)
@@ -93,7 +93,7 @@ def _totals_of(tallies: Tallies, place: Place) -> Iterator[PhaseTotal]:
 
 
 def what_dominated(totals: Sequence[PhaseTotal], tallies: Tallies) -> str:
-    """Say in a sentence or two where the workers' time went."""
+    """Summarize the workers' use of time in one or two sentences."""
     workers = [each for each in totals if each.place == "workers" and each.share > 0]
     if not workers:
         return "Nothing was measured on workers."
@@ -126,7 +126,7 @@ def facts_text(timeline: "Timeline") -> str:
 
 
 def lanes_text(timeline: "Timeline", dominated: str) -> str:
-    """Return the alternative text of a picture of the lanes."""
+    """Return the alternative text of the chart of the lanes."""
     return (
         f"Lanes of the driver and {_workers_text(timeline)} over "
         f"{seconds_text(timeline.elapsed_s)}, colored by phase. {dominated}"
@@ -151,7 +151,7 @@ def summary_text(timeline: "Timeline", totals: Sequence[PhaseTotal]) -> str:
 
 
 def row_of(total: PhaseTotal) -> tuple[str, ...]:
-    """Return a phase's figures as texts, one for each of `HEADS`."""
+    """Return a phase's figures as strings, one for each of `HEADS`."""
     slowest = ""
     if total.slowest_worker is not None:
         slowest = f"{total.slowest_worker} ({seconds_text(total.slowest_s)})"
@@ -194,7 +194,7 @@ def _workers_text(timeline: "Timeline") -> str:
 
 
 def _slow_worker(tallies: Tallies) -> str:
-    """Name a worker that computes more slowly than the others, by the mean of a span."""
+    """Return a sentence on a worker with a longer mean span of computation than the others."""
     counts = tallies.count[1:, PhaseCode.COMPUTE]
     if (counts > 0).sum() < 2:
         return ""
@@ -210,7 +210,7 @@ def _slow_worker(tallies: Tallies) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Format a duration to three digits, in the unit that suits it.
+    """Format a duration to three digits, in a suitable unit.
 
     Example:
         >>> [seconds_text(value) for value in (0.0, 2.5e-6, 0.0421, 7.04, 83.0, 36000.0)]
@@ -235,7 +235,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Format a number of bytes to three digits, in the unit that suits it.
+    """Format a number of bytes to three digits, in a suitable unit.
 
     Example:
         >>> [size_text(value) for value in (0, 100_040_000, 5 << 30)]
@@ -248,7 +248,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Format a share in percent.
+    """Format a fraction as a percentage.
 
     Example:
         >>> [percent_text(value) for value in (0.0, 0.00004, 0.0153, 0.714)]

@@ -1,4 +1,4 @@
-"""The timeline of a run as one value: tables, words, pictures, files."""
+"""The timeline of a run, with tables, summaries, charts and file formats."""
 
 import base64
 import gzip
@@ -30,20 +30,20 @@ _TALLIES = ("count", "seconds", "longest_s", "durations")
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Timeline:
-    """What driver and workers of a run did, and when; `run.timeline`, also while it goes on.
+    """Timed phases of a run's driver and workers; `run.timeline`, also during the run.
 
     Times are seconds since the run began, by the driver's clock. The first spans of a run, up to
-    500,000, are there one by one. Later ones are sums by lane, phase and bucket of time; counts,
-    totals and durations are those of all spans in either case.
+    500,000, are stored individually. Later spans are summed by lane, phase and time bucket. Counts,
+    totals and durations always include all spans.
 
     Attributes:
-        name: of the run.
-        elapsed_s: seconds from its beginning to its end, or to now.
-        hosts: of each worker; empty text: not known.
-        clocks: how the workers' clocks differ from the driver's, as far as that was measured.
-        spans: the spans that are kept one by one.
-        rest: sums of the others by bucket of time; None if there are none.
-        tallies: counts, sums and durations of all.
+        name: name of the run.
+        elapsed_s: seconds from the start of the run to its end, or to now.
+        hosts: host of each worker; empty string: unknown.
+        clocks: measured offsets of the workers' clocks from the driver's.
+        spans: the individual spans.
+        rest: sums of the other spans by time bucket; None if there are none.
+        tallies: counts, sums and durations of all spans.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Timeline:
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Number of workers."""
         return len(self.hosts)
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Timeline:
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def pieces(self) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Yield lanes, codes, starts, seconds, and the length of time that contains these."""
+        """Yield lanes, codes, starts, seconds, and the lengths of the containing time intervals."""
         for part in self._parts():
             for first in range(0, len(part), _PIECES):
                 chosen = slice(first, first + _PIECES)
@@ -89,25 +89,25 @@ class Timeline:
         return [self.spans] if self.rest is None else [self.spans, self.rest]
 
     def totals(self) -> list[PhaseTotal]:
-        """Every phase that was measured, of the workers together, then of the driver."""
+        """Return the totals of every measured phase: the workers', then the driver's."""
         return phase_totals(self.tallies)
 
     def summary(self) -> str:
-        """A report for a terminal: what dominated, each phase's figures, the clocks."""
+        """Return a report for a terminal: dominant phases, all phases' figures, clocks."""
         return summary_text(self, self.totals())
 
     def what_dominated(self) -> str:
-        """Say in a sentence or two where the workers' time went."""
+        """Summarize the workers' use of time in one or two sentences."""
         return what_dominated(self.totals(), self.tallies)
 
     def to_dataframe(self) -> Any:
-        """A pandas DataFrame with a row a span.
+        """Return a pandas DataFrame with one row per span.
 
         Columns: lane ("driver", "worker 3"), worker (-1: the driver), host, phase, start_s,
-        seconds, count, dl4j (Deeplearning4j's short names, joined by commas). What is known as a
-        sum only has a row for each bucket of time: start_s is where the bucket begins, seconds the
-        sum, and count 0, for it is not known how many spans of the bucket there were. The seconds
-        of each phase of each lane add up to the whole.
+        seconds, count, dl4j (Deeplearning4j's short names, joined by commas). Summed spans have one
+        row per time bucket: start_s is the start of the bucket and seconds the sum. Their count is
+        0, because the number of spans per bucket is unknown. The seconds of each lane and phase add
+        up to its total.
         """
         import pandas as pd
 
@@ -118,7 +118,7 @@ class Timeline:
         place = np.array([places.get(each, 0) for each in range(256)])[codes]
 
         def chosen(places: Any, names: list[str]) -> Any:
-            # Names may come twice, categories may not.
+            # Names may be duplicates; categories must be unique.
             category_of, categories = pd.factorize(np.array(names, object))
             return pd.Categorical.from_codes(category_of[places], categories)
 
@@ -140,10 +140,10 @@ class Timeline:
         )
 
     def dl4j(self) -> Any:
-        """A pandas DataFrame: what Deeplearning4j would have measured, as far as it is the same.
+        """Return a pandas DataFrame of the corresponding measurements of Deeplearning4j.
 
         Columns: key, name (its short name), phases (of this package, joined by commas), count,
-        seconds. A phase that belongs to several keys counts for each.
+        seconds. A phase with several keys is included in each.
         """
         import pandas as pd
 
@@ -166,17 +166,18 @@ class Timeline:
     # -- files ------------------------------------------------------------------------------
 
     def html(self) -> str:
-        """A page that needs no network: lanes, legend, zoom, tables; see `to_html`."""
+        """Return a self-contained HTML page with lanes, legend, zoom and tables; see `to_html`."""
         return page_of(self)
 
     def to_html(self, url: str) -> None:
-        """Write a page with all lanes to zoom into, and all totals as tables.
+        """Write an HTML page with all lanes, zoomable, and all totals as tables.
 
-        It needs no network, works by mouse and keys, in light and dark. It stays below 5 MB: of
-        many lanes or spans, it holds how much of each stretch of time each phase took.
+        The page is self-contained, supports mouse and keyboard, and has a light and a dark theme.
+        It is smaller than 5 MB: for many lanes or spans, it has the share of each phase in each
+        time interval.
 
         Args:
-            url: of the file, a path or any URL.
+            url: path or URL of the file.
 
         Raises:
             OSError: if it cannot be written.
@@ -184,23 +185,23 @@ class Timeline:
         write_bytes(url, self.html().encode())
 
     def to_chrome_trace(self, url: str) -> None:
-        """Write a trace that https://ui.perfetto.dev and chrome://tracing open.
+        """Write a trace file for https://ui.perfetto.dev and chrome://tracing.
 
         Args:
-            url: of the file, a path or any URL; ".json", or ".json.gz" to have it compressed.
+            url: path or URL of the file; ".json", or ".json.gz" to compress it.
 
         Raises:
             OSError: if it cannot be written.
         """
         lines = trace_lines(self.spans, self.rest, hosts=self.hosts, name=self.name)
         content = "".join(lines).encode()
-        # No date inside: the same timeline gives the same file.
+        # No timestamp in the file: equal timelines give equal files.
         write_bytes(url, gzip.compress(content, 6, mtime=0) if url.endswith(".gz") else content)
 
     # -- as plain values --------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with a `"name"`; `from_dict` is the inverse."""
+        """Return plain JSON values with a `"name"`; see `from_dict`."""
         parts = [("spans", _COLUMNS), ("tallies", _TALLIES), ("rest", _COLUMNS)]
         arrays = {
             f"{part}.{name}": getattr(getattr(self, part), name)
@@ -222,10 +223,10 @@ class Timeline:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`.
+        """Create a timeline from the result of `to_dict`.
 
         Raises:
-            DataError: if `values` is no timeline, or of another version.
+            DataError: if `values` is invalid or of another version.
         """
         if not isinstance(values, Mapping) or values.get("name") != _NAME:
             raise DataError(f"A timeline has the name {_NAME!r}. Received: {values!r:.200}.")
@@ -259,7 +260,7 @@ class Timeline:
 
 
 def _check(timeline: Timeline) -> None:
-    """Raise DataError unless arrays are such as a store makes them."""
+    """Raise DataError unless all arrays are valid."""
     expected = Tallies.empty(timeline.workers)
     for name in _TALLIES:
         found, like = getattr(timeline.tallies, name), getattr(expected, name)

@@ -1,4 +1,4 @@
-"""Updates between workers: what is large enough is sent, in a few bits, the rest waits."""
+"""Threshold encoding of updates: large elements are sent in a few bits, the rest stay local."""
 
 from ._decode import (
     apply as apply,

@@ -1,4 +1,4 @@
-"""From a message to the change it stands for; pure.
+"""Decode messages to changes of the vector; pure.
 
 Every function checks the whole message before it changes anything.
 """
@@ -14,15 +14,15 @@ from ._vectors import BLOCK, Pieces, Target, Vector, block_bounds
 
 
 def apply(words: Any, *targets: Target) -> None:
-    """Subtract what a message stands for from each target, in place.
+    """Subtract a message's decoded values from each target, in place.
 
     Args:
         words: (L,) int32 array, or its bytes.
         targets: each an (N,) vector of float32 or float64, or 1-D arrays of N elements in all.
 
     Raises:
-        NetworkError: if the message is malformed or of another length; no target has changed.
-        DataError: if a target is not made of such vectors.
+        NetworkError: if the message is malformed or of another length; targets are unchanged.
+        DataError: if a target has another type or number of dimensions.
 
     Example:
         >>> shared, local = np.zeros(4), [np.ones(2), np.ones(2)]
@@ -40,16 +40,16 @@ def apply(words: Any, *targets: Target) -> None:
 
 
 def decode(words: Any, out: Vector | None = None, *, size: int | None = None) -> Vector:
-    """The dense vector that a message stands for.
+    """Decode a message to a dense vector.
 
     Args:
         words: (L,) int32 array, or its bytes.
         out: (N,) float32 or float64, overwritten; default None: a new float32 vector.
-        size: N, if known. A sparse message of a few words may claim two thousand million
-            elements, so give `size` or `out` for what comes from the network.
+        size: N, if known. A short sparse message may declare up to 2**31 - 1 elements, so pass
+            `size` or `out` for messages from the network.
 
     Raises:
-        NetworkError: if the message is malformed or of another length; `out` has not changed.
+        NetworkError: if the message is malformed or of another length; `out` is unchanged.
 
     Example:
         >>> decode(np.array([2, 4, 1056964608, 0, 1, -3], np.int32), size=4)
@@ -69,11 +69,11 @@ def decode(words: Any, out: Vector | None = None, *, size: int | None = None) ->
 
 
 def selected_values(words: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The elements that a message changes, for applying it elsewhere.
+    """Return the indices and values of the elements that a message changes.
 
     Returns:
-        (K,) int64 indices into the vector, ascending, each once, and (K,) float32 values to
-        subtract there.
+        (K,) int64 indices into the vector, ascending and unique, and the (K,) float32 values to
+        subtract.
 
     Raises:
         NetworkError: if the message is malformed or does not cover `size` elements.
@@ -90,7 +90,7 @@ def selected_values(words: Any, size: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def describe(words: Any, size: int | None = None) -> tuple[EncodedSegment, ...]:
-    """What each segment of a message carries, without decoding it.
+    """Describe each segment of a message without decoding it.
 
     Raises:
         NetworkError: if the message is malformed or does not cover `size` elements.
@@ -140,7 +140,7 @@ def _add_at(pieces: Pieces, indices: NDArray[np.int64], values: NDArray[np.float
 
 
 def _selected(segment: Segment) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The segment's indices into the whole vector, and what stands there."""
+    """Return the segment's indices into the whole vector, and their values."""
     if not segment.dense:
         indices = np.abs(segment.payload.astype(np.int64))
         indices += segment.start - 1

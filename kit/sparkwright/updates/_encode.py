@@ -1,4 +1,4 @@
-"""From a residual to a message: what is large enough is sent, and leaves the residual; pure."""
+"""Encode the large elements of a residual and subtract them from it; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,20 +29,19 @@ from ._vectors import BLOCK, Pieces, Vector, block_bounds, difference, paired, s
 
 
 def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encoded:
-    """Encode a residual and take from it what the message carries.
+    """Encode a residual and subtract the message from it.
 
-    Every element x with |x| >= t is sent as ±t, whatever its sign; the message takes the smaller
-    of the two formats. NaN is never sent, an infinity is sent as ±t each time.
+    Every element x with |x| >= t is sent as t with the sign of x. The message uses the smaller of
+    the two formats. NaN is never sent; an infinity is sent as ±t each time.
 
     Args:
         residual: (N,) float32 or float64, changed in place: `residual -= decode(message)`.
         threshold: t, rounded to float32.
-        halves: also send x with -t < x <= -t / 2 as -t / 2, always in a bitmap. That is what
-            DL4J does in its bitmap format. It treats the two signs unlike, so the default is
-            False: decoders understand the code, nothing here needs it.
+        halves: also send x with -t < x <= -t / 2 as -t / 2, always in a bitmap, as DL4J does.
+            Default False, because it treats the two signs differently. Decoders support it.
 
     Raises:
-        DataError: if `residual` is not such a vector.
+        DataError: if `residual` is not a 1-D array of float32 or float64.
         ConfigurationError: if the threshold is not a finite number above 0.
 
     Example:
@@ -59,19 +58,19 @@ def encode(residual: Vector, threshold: float, *, halves: bool = False) -> Encod
 def encode_difference(
     shared: Vector, local: Sequence[Vector], threshold: float | Sequence[float]
 ) -> Encoded:
-    """Encode `shared - local` and take from `shared` what the message carries.
+    """Encode `shared - local` and subtract the message from `shared`.
 
     Args:
-        shared: (N,) float32 or float64: what all workers agree on. Changed in place:
-            `shared -= decode(message)`, so that the residual shrinks by what was sent.
+        shared: (N,) float32 or float64, equal on all workers. Changed in place:
+            `shared -= decode(message)`, so the message leaves the residual.
         local: 1-D arrays of N elements in all, this worker's own variables; not changed.
-        threshold: t for all of the vector, or one for each array of `local`. With one for each,
-            the message has a segment for each.
+        threshold: t for the whole vector, or one for each array of `local`. With several, the
+            message has one segment for each.
 
     Raises:
-        DataError: if the vectors do not fit each other.
-        ConfigurationError: if a threshold is not a finite number above 0, or if there are not as
-            many as arrays.
+        DataError: if the lengths of the vectors differ.
+        ConfigurationError: if a threshold is not a finite number above 0, or the number of
+            thresholds differs from the number of arrays.
 
     Example:
         >>> shared, local = np.zeros(40, np.float32), [np.zeros(30), np.zeros(10)]
@@ -130,11 +129,11 @@ def _segment(
     halves: bool,
     scratch: "_Scratch",
 ) -> tuple[list[Words], int]:
-    """The words of one segment, in parts, and how many elements it carries."""
+    """Return the words of one segment, in parts, and its number of selected elements."""
     size = stop - start
     value = vector.dtype.type(threshold)
-    # What is selected, and so what leaves the residual, does not depend on the format: indices
-    # are kept until a bitmap is shorter, then packed. Nothing is ever removed twice or lost.
+    # The selected elements do not depend on the format. Indices are kept until a bitmap is
+    # shorter, then packed, so no element is subtracted twice or lost.
     bitmap = np.zeros(bitmap_words(size), WORD) if halves else None
     kept: list[_Kept] = []
     count = 0
@@ -176,7 +175,7 @@ def _pack_block(
     *,
     halves: bool,
 ) -> int:
-    """Pack one block, take it from `target` and return how many elements it carries."""
+    """Pack one block, subtract it from `target`, and return its number of selected elements."""
     size = residual.size
     whole = -(-size // 16) * 16
     negative = scratch.negative[:whole]
@@ -196,7 +195,7 @@ def _pack_block(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What one block selected: its first element, indices from there, which are negative."""
+    """A block's selection: first element, indices relative to it, and flags of negative values."""
 
     first: int
     indices: NDArray[np.intp]
@@ -217,7 +216,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Scratch:
-    """Space for one block, used again for each, so that it stays in the cache."""
+    """Buffers for one block, reused for all blocks so that they stay in the cache."""
 
     difference: NDArray[Any]
     magnitude: NDArray[Any]
@@ -236,7 +235,7 @@ class _Scratch:
         )
 
     def select(self, residual: Vector, threshold: Any) -> Flags:
-        """Which elements are at least `threshold` in magnitude; NaN is not."""
+        """Return flags of the elements with |x| >= `threshold`; False for NaN."""
         magnitude, present = self.magnitude[: residual.size], self.present[: residual.size]
         np.abs(residual, out=magnitude)
         return np.greater_equal(magnitude, threshold, out=present)

@@ -1,13 +1,13 @@
-"""The wire format of an update, and every check on what comes from the wire; pure.
+"""The wire format of an update, and the validation of received messages; pure.
 
-A message is one or more segments, laid one after another. Segment i says what to change in the
-next N_i elements of the vector. A segment is an int32 array in one of DL4J's two formats:
+A message is one or more consecutive segments. Segment i encodes the next N_i elements of the
+vector. A segment is an int32 array in one of DL4J's two formats:
 
 * sparse: [count, N, float32 bits of t, 0], then `count` words +(index + 1) for +t, -(index + 1)
   for -t;
 * bitmap: [N, N, float32 bits of t, 1], then N // 16 + 1 words of 16 elements each. Bit b of a
-  word says that element b is present, bit b + 16 that it is negative: ±t. The second bit without
-  the first is the half code, -t / 2.
+  word means that element b is present, bit b + 16 that it is negative: ±t. Bit b + 16 without
+  bit b is the half code, -t / 2.
 """
 
 import math
@@ -32,15 +32,15 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """One checked segment of a message.
+    """One valid segment of a message.
 
     Attributes:
-        start: its first element in the vector.
+        start: index of its first element in the vector.
         size: elements that it covers, N.
-        threshold: t, exactly as the wire's float32 has it.
+        threshold: t, exactly the float32 of the message.
         dense: whether it is a bitmap.
-        payload: the words after the header; a view of the message. The indices of a sparse
-            segment ascend.
+        payload: the words after the header, a view of the message; indices of a sparse
+            segment are ascending.
     """
 
     start: int
@@ -51,12 +51,12 @@ class Segment:
 
     @property
     def stop(self) -> int:
-        """One beyond its last element in the vector."""
+        """The index after its last element in the vector."""
         return self.start + self.size
 
 
 def bitmap_words(size: int) -> int:
-    """Words of a bitmap of `size` elements, without the header.
+    """Return the number of words of a bitmap of `size` elements, without the header.
 
     Example:
         >>> [bitmap_words(size) + HEADER_WORDS for size in (15, 31, 32)]
@@ -66,20 +66,20 @@ def bitmap_words(size: int) -> int:
 
 
 def header(count: int, size: int, threshold: float, kind: int) -> Words:
-    """The first four words of a segment."""
+    """Return the first four words of a segment."""
     words = np.array([count, size, 0, kind], WORD)
     words[2:3].view("<f4")[0] = threshold
     return words
 
 
 def check_threshold(value: Any) -> float:
-    """The threshold as float32 rounds it.
+    """Return the threshold, rounded to float32.
 
     Raises:
-        ConfigurationError: if it is not a finite number above 0, in float32 too.
+        ConfigurationError: if it is not a finite number above 0, also in float32.
     """
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    number = number and abs(value) <= sys.float_info.max  # no integer that overflows
+    number = number and abs(value) <= sys.float_info.max  # False for integers that overflow
     with np.errstate(over="ignore", under="ignore"):
         rounded = float(np.float32(value)) if number else math.nan
     if not (math.isfinite(rounded) and rounded > 0):
@@ -91,15 +91,15 @@ def check_threshold(value: Any) -> float:
 
 
 def parse(words: Any, size: int | None = None) -> Sequence[Segment]:
-    """Split a message into segments and check all of it.
+    """Split a message into segments and validate all of it.
 
     Args:
         words: (L,) int32 array, or the bytes of one (little-endian).
-        size: elements that the message must cover; default None: what it says itself, at most
-            2**31 - 1.
+        size: elements that the message must cover; default None: the number in the message, at
+            most 2**31 - 1.
 
     Raises:
-        NetworkError: if anything about the message is not as the format has it.
+        NetworkError: if the message is malformed or of another length.
     """
     message = _as_words(words)
     segments: list[Segment] = []
@@ -166,8 +166,8 @@ def _parse_segment(words: Words, start: int) -> Segment:
 
 
 def _ascending(payload: Words, size: int) -> Words:
-    """The signed indices in ascending order; DL4J writes them in any order."""
-    numbers = np.abs(payload)  # -2**31 stays negative and is refused with the zeros
+    """Return the signed indices in ascending order; DL4J writes them in any order."""
+    numbers = np.abs(payload)  # -2**31 stays negative and is rejected with the zeros
     if numbers.size and not (int(numbers.min()) >= 1 and int(numbers.max()) <= size):
         raise _bad(f"must have indices from 1 to N={size}", "index", _first(payload, numbers, size))
     if (numbers[1:] > numbers[:-1]).all():
@@ -192,8 +192,8 @@ def pack(present: Flags, negative: Flags, words: Words) -> None:
     """Write the two flags of each element to `words`.
 
     Args:
-        present: (16 * words,) what is sent.
-        negative: (16 * words,) what is negative.
+        present: (16 * words,) True for elements that are sent.
+        negative: (16 * words,) True for negative elements.
         words: contiguous int32, overwritten.
     """
     halves = words.view("<u2").reshape(-1, 2)
@@ -202,7 +202,7 @@ def pack(present: Flags, negative: Flags, words: Words) -> None:
 
 
 def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The value of each element of `words`: 0, ±t or -t / 2.
+    """Return the value of each element of `words`: 0, ±t or -t / 2.
 
     Args:
         words: int32.
@@ -213,19 +213,19 @@ def unpack(words: Words, threshold: float, out: NDArray[np.float32]) -> NDArray[
         (16 * words,) the part of `out` that was written.
     """
     result = out[: 16 * words.size]
-    # mode="clip" lets `take` write straight to `out`; codes are in range by construction.
+    # mode="clip" lets `take` write directly to `out`; codes are always in range.
     np.take(_units(), _codes(words), axis=0, out=result.reshape(-1, 8), mode="clip")
     return np.multiply(result, np.float32(threshold), out=result)
 
 
 def selected_count(words: Words) -> int:
-    """How many elements of `words` are not 0."""
+    """Return the number of nonzero elements of `words`."""
     return int(np.take(_counts(), _codes(words)).sum(dtype=np.int64))
 
 
 def _codes(words: Words) -> NDArray[np.intp]:
-    """(2 * words,) for every 8 elements: the present bits, the negative bits above them."""
-    # Swap the two middle bytes of each word; NumPy is much slower at moving single bytes.
+    """Return (2 * words,) codes of 8 elements: present bits, then negative bits above them."""
+    # Swap the two middle bytes of each word; NumPy moves single bytes much more slowly.
     bits = words.view("<u4")
     middle = bits >> 8 & 0xFF00
     swapped = bits << 8 & 0xFF0000
@@ -236,7 +236,7 @@ def _codes(words: Words) -> NDArray[np.intp]:
 
 @cache
 def _units() -> NDArray[np.float32]:
-    """(65536, 8) what each code means, in units of t."""
+    """Return the (65536, 8) values of each code, in units of t."""
     present, negative = _code_bits()
     units = np.where(present, np.where(negative, -1.0, 1.0), np.where(negative, -0.5, 0.0))
     return units.astype(np.float32)
@@ -244,7 +244,7 @@ def _units() -> NDArray[np.float32]:
 
 @cache
 def _counts() -> NDArray[np.uint8]:
-    """(65536,) how many elements of each code are not 0."""
+    """Return the (65536,) numbers of nonzero elements of each code."""
     present, negative = _code_bits()
     return (present | negative).sum(axis=1, dtype=np.uint8)
 
@@ -256,14 +256,14 @@ def _code_bits() -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 class EncodedSegment(NamedTuple):
-    """What one segment of a message carries.
+    """Description of one segment of a message.
 
     Attributes:
         size: elements that it covers, N.
-        threshold: t, as float32 rounds it.
-        selected: elements that it changes.
+        threshold: t, rounded to float32.
+        selected: number of elements that it changes.
         dense: whether it is a bitmap.
-        length: its words, header included.
+        length: number of words, including the header.
     """
 
     size: int
@@ -282,11 +282,11 @@ class EncodedSegment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
-    """A message, ready to be sent.
+    """An encoded message.
 
     Attributes:
         words: (L,) int32, the message.
-        segments: what each of its segments carries.
+        segments: description of each segment.
     """
 
     words: Words
@@ -294,12 +294,12 @@ class Encoded:
 
     @property
     def size(self) -> int:
-        """Elements of the vector, N."""
+        """Number of elements of the vector, N."""
         return sum(segment.size for segment in self.segments)
 
     @property
     def selected(self) -> int:
-        """Elements that the message changes; 0 if there is nothing to send."""
+        """Number of elements that the message changes; 0 for an empty message."""
         return sum(segment.selected for segment in self.segments)
 
     @property
@@ -309,5 +309,5 @@ class Encoded:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the message."""
+        """Size of the message in bytes."""
         return self.words.nbytes

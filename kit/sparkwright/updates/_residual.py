@@ -1,4 +1,4 @@
-"""The residual: how it is distributed, and bounds against a growing backlog; pure."""
+"""Statistics and clipping of the residual; pure."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ SAMPLE = 100_000
 
 @configuration
 class ResidualClipping(Configuration):
-    """Now and then, cut every element of the residual to at most a multiple of the threshold."""
+    """Clip every element of the residual to a multiple of the threshold at regular intervals."""
 
     multiple: float = option(
         default=5.0,
@@ -36,7 +36,7 @@ class ResidualClipping(Configuration):
     )
 
     def due(self, step: int) -> bool:
-        """Whether to clip in minibatch `step` (from 0), after its message was encoded.
+        """Return whether to clip in minibatch `step` (from 0), after encoding its message.
 
         Example:
             >>> [step for step in range(12) if ResidualClipping(every=5).due(step)]
@@ -47,16 +47,16 @@ class ResidualClipping(Configuration):
     def excess(
         self, shared: Vector, local: Sequence[Vector], threshold: float | Sequence[float]
     ) -> tuple[NDArray[np.int64], Vector]:
-        """By how much `shared - local` exceeds the bound, and where.
+        """Return the indices and amounts by which `shared - local` exceeds the bound.
 
         Args:
             shared: (N,) float32 or float64.
             local: 1-D arrays of N elements in all.
-            threshold: t for all of the vector, or one for each array of `local`.
+            threshold: t for the whole vector, or one for each array of `local`.
 
         Returns:
             (K,) ascending indices into the vector and (K,) signed values, of the dtype of
-            `shared`. Adding the values to `local` there brings the residual to the bound.
+            `shared`. Adding the values to `local` at these indices clips the residual.
 
         Example:
             >>> clipping = ResidualClipping(multiple=2)
@@ -80,16 +80,16 @@ class ResidualClipping(Configuration):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResidualStatistics:
-    """A residual in a few numbers.
+    """Statistics of a residual.
 
     Attributes:
-        length: elements, N.
-        threshold: t, as float32 rounds it.
-        count: elements with |r| >= t; what encoding would select.
+        length: number of elements, N.
+        threshold: t, rounded to float32.
+        count: number of elements with |r| >= t, which encoding selects.
         mean: mean of |r|.
         maximum: largest |r|.
         percentiles: of |r|, at 50, 95, 99, 99.9 and 99.99 %.
-        sampled: how many elements the percentiles were computed on.
+        sampled: number of elements that the percentiles are computed on.
     """
 
     length: int
@@ -106,7 +106,7 @@ class ResidualStatistics:
         return self.count / self.length if self.length else 0.0
 
     def line(self) -> str:
-        """All of it in one line; each percentile also in thresholds."""
+        """Return all statistics in one line; percentiles also in units of the threshold."""
         percentiles = ", ".join(
             f"{p:g} %: {short_number(value)} ({short_number(value / self.threshold)} t)"
             for p, value in zip(PERCENTILES, self.percentiles, strict=True)
@@ -120,7 +120,7 @@ class ResidualStatistics:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able fields and the sparsity."""
+        """Return JSON-able fields and the sparsity."""
         return {
             **asdict(self),
             "percentiles": dict(
@@ -133,17 +133,17 @@ class ResidualStatistics:
 def residual_statistics(
     shared: Vector, local: Sequence[Vector], threshold: float, *, exact: bool = False
 ) -> ResidualStatistics:
-    """Describe `shared - local`; nothing is changed.
+    """Compute statistics of `shared - local`; nothing is changed.
 
     Args:
         shared: (N,) float32 or float64.
         local: 1-D arrays of N elements in all.
-        threshold: t; with a threshold for each variable, ask for each variable.
+        threshold: t; if variables have their own thresholds, call once for each variable.
         exact: compute the percentiles on every element. Default False: on at most 100,000 evenly
-            spaced ones. The other figures are always of every element.
+            spaced elements. The other statistics always use every element.
 
     Raises:
-        DataError: if the vectors do not fit each other.
+        DataError: if the lengths of the vectors differ.
         ConfigurationError: if the threshold is not a finite number above 0.
 
     Example:
@@ -176,10 +176,10 @@ def residual_statistics(
 
 
 def residual_sample(shared: Vector, local: Sequence[Vector]) -> Vector:
-    """|shared - local| of at most 100,000 evenly spaced elements.
+    """Return |shared - local| of at most 100,000 evenly spaced elements.
 
     Raises:
-        DataError: if the vectors do not fit each other.
+        DataError: if the lengths of the vectors differ.
 
     Example:
         >>> residual_sample(np.zeros(2), [np.array([3.0, -1.0])])
@@ -190,7 +190,7 @@ def residual_sample(shared: Vector, local: Sequence[Vector]) -> Vector:
 
 
 def _magnitudes(shared: Vector, local: Pieces, stride: int) -> Vector:
-    """|shared - local| of every `stride`-th element."""
+    """Return |shared - local| of every `stride`-th element."""
     stride = max(stride, 1)
     sample = shared[::stride].copy()
     other = [

@@ -1,11 +1,11 @@
-"""How the threshold follows what the last message was like; pure, the state is explicit.
+"""Algorithms that adapt the threshold to the last message; pure, with explicit state.
 
     state = algorithm.init()
     encoded = encode_difference(shared, local, state.threshold)
     state = algorithm.update(state, sparsity=encoded.segments[0].sparsity)
 
-A ratio of message words to elements (sparsity) below the wanted one lowers the threshold, one
-above raises it, by a constant factor. A bitmap's ratio is 1/16, whatever it carries.
+The sparsity is the ratio of message words to elements. A sparsity below the target lowers the
+threshold by a constant factor; one above raises it. A bitmap always has a sparsity of 1/16.
 """
 
 import math
@@ -17,23 +17,24 @@ from numpy.typing import NDArray
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
-# A threshold that keeps falling (or rising) stays a normal number of float32.
+# Bounds that keep the threshold a normal float32 number.
 _LOWEST, _HIGHEST = 2.0**-126, 2.0**126
 # A bitmap holds two bits for each float32.
 BITMAP_SPARSITY = 1 / 16
-# Messages whose threshold is chosen; in the first one Adam changes all parameters by as much.
+# Number of first messages whose threshold is chosen from the residual. In Adam's first step, all
+# parameters change by the same amount.
 _CHOSEN = 4
-# Until there is anything to choose from.
+# The threshold until there is a nonzero residual to choose it from.
 _USUAL = 1e-4
 
 
 class ThresholdState(NamedTuple):
-    """What a threshold algorithm carries from one message to the next.
+    """State of a threshold algorithm between messages.
 
     Attributes:
         threshold: the threshold of the next message.
-        sparsity: words of the last message / elements; None before the first one.
-        to_choose: messages, from the next on, whose threshold is chosen from the residual.
+        sparsity: words of the last message / elements; None before the first message.
+        to_choose: number of next messages whose threshold is chosen from the residual.
     """
 
     threshold: float
@@ -46,20 +47,20 @@ class ThresholdAlgorithm(Protocol):
     """Chooses the threshold of each message; holds configuration only."""
 
     def init(self) -> ThresholdState:
-        """The state before the first message."""
+        """Return the state before the first message."""
         ...
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
-        """The state after a message of so many words per element."""
+        """Return the state after a message of `sparsity` words per element."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able name and configuration."""
+        """Return JSON-able name and configuration."""
         ...
 
 
 def _threshold(default: float, label: str, help: str) -> Any:
-    """An option that is a threshold or a sparsity."""
+    """Define an option that is a threshold or a sparsity."""
     return option(default=default, minimum=_LOWEST, maximum=_HIGHEST, label=label, help=help)
 
 
@@ -88,7 +89,7 @@ def _initial() -> Any:
 
 @configuration
 class FixedThreshold(Configuration):
-    """The same threshold always."""
+    """A constant threshold."""
 
     _kind: ClassVar[str] = "fixed"
 
@@ -100,17 +101,17 @@ class FixedThreshold(Configuration):
     )
 
     def init(self) -> ThresholdState:
-        """The state before the first message."""
+        """Return the state before the first message."""
         return ThresholdState(self.threshold)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
-        """The state after a message of so many words per element."""
+        """Return the state after a message of `sparsity` words per element."""
         return ThresholdState(self.threshold, _checked_sparsity(sparsity))
 
 
 @configuration
 class AdaptiveThreshold(Configuration):
-    """Keeps the sparsity between two bounds: t * decay below them, t / decay above them.
+    """Keep the sparsity between two bounds: t * decay below them, t / decay above them.
 
     Example:
         >>> algorithm = AdaptiveThreshold(initial=0.1, decay=0.5)
@@ -141,17 +142,17 @@ class AdaptiveThreshold(Configuration):
             )
 
     def init(self) -> ThresholdState:
-        """The state before the first message."""
+        """Return the state before the first message."""
         return _first(self.initial)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
-        """The state after a message of so many words per element."""
+        """Return the state after a message of `sparsity` words per element."""
         return _moved(state, sparsity, self.min_sparsity, self.max_sparsity, self.decay)
 
 
 @configuration
 class TargetSparsity(Configuration):
-    """Aims at one sparsity: t * decay below it, t / decay above it."""
+    """Aim at one sparsity: t * decay below it, t / decay above it."""
 
     _kind: ClassVar[str] = "target"
 
@@ -167,11 +168,11 @@ class TargetSparsity(Configuration):
     decay: float = _decay()
 
     def init(self) -> ThresholdState:
-        """The state before the first message."""
+        """Return the state before the first message."""
         return _first(self.initial)
 
     def update(self, state: ThresholdState, *, sparsity: float) -> ThresholdState:
-        """The state after a message of so many words per element."""
+        """Return the state after a message of `sparsity` words per element."""
         return _moved(state, sparsity, self.target, self.target, self.decay)
 
 
@@ -194,9 +195,9 @@ def _first(initial: float | None) -> ThresholdState:
 
 
 def expected_sparsity(threshold: ThresholdAlgorithm) -> float:
-    """Size of a message over that of the vector which to expect at most, once t has adapted.
+    """Return the largest expected ratio of message size to vector size, once t has adapted.
 
-    A message is never larger than a bitmap, a sixteenth of the vector (plus a header).
+    A message is at most as large as a bitmap, a sixteenth of the vector (plus a header).
     """
     if isinstance(threshold, AdaptiveThreshold):
         return min(BITMAP_SPARSITY, threshold.max_sparsity)
@@ -206,20 +207,20 @@ def expected_sparsity(threshold: ThresholdAlgorithm) -> float:
 
 
 def choose_threshold(magnitudes: NDArray[Any], *, share: float) -> float | None:
-    """The threshold whose message leaves the least of a residual, in squares.
+    """Return the threshold whose message leaves the smallest sum of squares in the residual.
 
-    With a_1 >= a_2 >= … the magnitudes, sending the k largest as a_k takes from the sum of squares
+    With the magnitudes a_1 >= a_2 >= …, sending the k largest as a_k reduces the sum of squares by
 
         2 a_k (a_1 + … + a_k) - k a_k ** 2
 
-    and the k of the largest such value is taken.
+    and the k that maximizes this value is used.
 
     Args:
         magnitudes: (N,) |residual|, or a sample of it.
-        share: the most elements that may be sent, over N.
+        share: the largest fraction of the elements that may be sent.
 
     Returns:
-        One of the magnitudes; None if all are 0 or no number.
+        One of the magnitudes; None if all are 0 or NaN.
 
     Example:
         >>> choose_threshold(np.array([0.1, 3.0, 0.2, 4.0]), share=1.0)

@@ -1,4 +1,4 @@
-"""Arrays laid end to end, worked on as one vector in blocks that stay in the cache; pure."""
+"""Concatenated arrays processed as one vector, in blocks that stay in the cache; pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
 
-# Elements: 128 KiB of float32, so that a block and its scratch space fit the second-level cache.
-# A multiple of 16, so that a block is whole words of a bitmap.
+# Elements: 128 KiB of float32, so that a block and its buffers fit in the second-level cache.
+# A multiple of 16, so that a block is a whole number of bitmap words.
 BLOCK = 32_768
 
 Vector = NDArray[Any]
@@ -23,11 +23,11 @@ class Pieces:
 
     Attributes:
         arrays: the arrays, in order.
-        starts: where each begins, and the whole length as the last entry.
+        starts: start index of each array, then the total length.
     """
 
     def __init__(self, target: Target, *, name: str, writable: bool = True) -> None:
-        """Refuse anything but 1-D arrays of float32 or float64, with DataError."""
+        """Check the arrays; raise DataError unless all are 1-D arrays of float32 or float64."""
         self.arrays: list[Vector] = [target] if isinstance(target, np.ndarray) else list(target)
         for array in self.arrays:
             _check(array, name, writable=writable)
@@ -35,11 +35,11 @@ class Pieces:
 
     @property
     def size(self) -> int:
-        """Elements in all."""
+        """Total number of elements."""
         return self.starts[-1]
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[int, Vector]]:
-        """The views that make up elements `start` to `stop`, each with its offset from `start`."""
+        """Yield the views of elements `start` to `stop`, each after its offset from `start`."""
         number = bisect_right(self.starts, start) - 1
         position = start
         while position < stop:
@@ -52,7 +52,7 @@ class Pieces:
 
 
 def block_bounds(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """`range(start, stop)` in blocks, the last one shorter.
+    """Yield the bounds of the blocks of `range(start, stop)`; the last block may be shorter.
 
     Example:
         >>> list(block_bounds(5, 5 + BLOCK + 3)) == [(5, 5 + BLOCK), (5 + BLOCK, 8 + BLOCK)]
@@ -64,7 +64,7 @@ def block_bounds(start: int, stop: int) -> Iterator[tuple[int, int]]:
 def difference(
     shared: Vector, local: Pieces, bounds: tuple[int, int], scratch: NDArray[Any]
 ) -> NDArray[Any]:
-    """`shared - local` for the elements from `bounds[0]` to `bounds[1]`, in `scratch`."""
+    """Compute `shared - local` of the elements `bounds[0]` to `bounds[1]`, in `scratch`."""
     start, stop = bounds
     own, result = shared[start:stop], scratch[: stop - start]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -75,20 +75,20 @@ def difference(
 
 
 def single(name: str, vector: Any, *, writable: bool = True) -> Vector:
-    """One array, to be changed in place by default.
+    """Check that `vector` is one array, by default a writable one, and return it.
 
     Raises:
-        DataError: if it is not a 1-D array of float32 or float64, writable if it has to be.
+        DataError: if it is not a 1-D array of float32 or float64, or not `writable`.
     """
     _check(vector, name, writable=writable)
     return vector
 
 
 def paired(shared: Vector, local: Target) -> Pieces:
-    """`local`, checked to be as long as `shared`.
+    """Check that `local` is as long as `shared`, and return it as pieces.
 
     Raises:
-        DataError: if it is not, or is not 1-D arrays of float32 or float64.
+        DataError: if the lengths differ, or an array is not 1-D float32 or float64.
     """
     pieces = Pieces(local, name="local", writable=False)
     if pieces.size != shared.size:
@@ -102,10 +102,10 @@ def paired(shared: Vector, local: Target) -> Pieces:
 def segments(
     pieces: Pieces, threshold: float | Sequence[float]
 ) -> tuple[Sequence[int], Sequence[float]]:
-    """The bounds of a message's segments, and their thresholds.
+    """Return the bounds of a message's segments, and their thresholds.
 
     Raises:
-        ConfigurationError: if there are several thresholds, but not one for each array.
+        ConfigurationError: if there are several thresholds, but not one per array.
     """
     if not isinstance(threshold, Sequence):
         return [0, pieces.size], [threshold]

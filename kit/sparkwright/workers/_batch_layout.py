@@ -1,4 +1,4 @@
-"""Which column of the data feeds which argument of a Keras model, and whether labels fit."""
+"""Which column of the data feeds which argument of a Keras model, and check the labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,32 +17,32 @@ SPARSE, _DENSE = "sparse_categorical_crossentropy", "categorical_crossentropy"
 
 
 class BatchLayout:
-    """Which column of the data feeds which argument of the model.
+    """Assignment of the columns of the data to the arguments of the model.
 
-    Columns are matched by name when the names are the model's own, otherwise in order.
+    Columns are matched by name if the model has these names, otherwise by order.
 
     Attributes:
         order: flat column names in the order in which arrays are passed.
-        specs: (dtype, shape of one example) of each.
-        open_specs: the same, with None for every size that the model leaves open: one compiled
-            function serves sequences of any length.
-        has_metrics: whether the model has metrics, compiled ones or its own.
+        specs: (dtype, shape of one example) of each column.
+        open_specs: `specs` with None for every variable size of the model, so that one compiled
+            function accepts sequences of any length.
+        has_metrics: whether the model has metrics, compiled or its own.
         has_texts: whether any column is text, which XLA cannot compile.
     """
 
     def __init__(
         self, model: Any, columns: Mapping[str, NDArray[Any]], *, training: bool = False
     ) -> None:
-        """Decide which column feeds which input and output, and check shapes and labels.
+        """Assign columns to inputs and outputs, and check shapes and labels.
 
         Args:
             model: a keras.Model.
-            columns: flat names as `DataSet.columns` gives them; arrays with an example axis first.
-            training: whether there must be labels if the model has a loss; default False.
+            columns: flat names as in `DataSet.columns` -> arrays with a leading example axis.
+            training: whether labels are required if the model has a loss; default False.
 
         Raises:
-            DataError: if a column is missing, left over, or has the wrong shape, or labels do not
-                fit the loss.
+            DataError: if a column is missing, unused, or has the wrong shape, or the labels are
+                invalid for the loss.
         """
         groups = DataSet.from_columns({name: array[:0] for name, array in columns.items()})
         signature = signature_of(model)
@@ -88,7 +88,7 @@ class BatchLayout:
         self._signature, self._takes_masks = signature, is_graph(model)
 
     def unpack(self, arrays: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-        """(x, y, sample_weight, mask) as Keras takes them: bare, a list, or a dict by name."""
+        """Return (x, y, sample_weight, mask) as Keras expects: one array, a list, or a dict."""
         from keras import ops
         from keras.src.backend import set_keras_mask
 
@@ -102,13 +102,13 @@ class BatchLayout:
             masks = [None if m is None else ops.cast(m, "bool") for m in masks]
             if self._takes_masks:
                 mask = pack(form, inputs, masks)
-            else:  # where layers look for them
+            else:  # layers read the mask from the tensor
                 for name, its_mask in zip(self._inputs, masks, strict=True):
                     set_keras_mask(named[f"features/{name}"], its_mask)
         return x, y, self._sample_weight(named), mask
 
     def data(self, arrays: Sequence[Any]) -> Any:
-        """What Keras gives to `train_step` and `test_step`: x, (x, y) or (x, y, sample_weight)."""
+        """Return the argument of Keras' steps: x, (x, y) or (x, y, sample_weight)."""
         import keras
         import tensorflow as tf
 
@@ -124,7 +124,7 @@ class BatchLayout:
         return pack(form, self._labels if values else (), values)
 
     def _sample_weight(self, named: Mapping[str, Any]) -> Any:
-        """Example weights times label masks, per output."""
+        """Return example weights times label masks, per output."""
         from keras import ops
 
         weights = named.get("weights")
@@ -146,14 +146,14 @@ class BatchLayout:
 
 
 def _has_metrics(model: Any) -> bool:
-    """Whether the model counts anything but losses."""
+    """Return whether the model has metrics other than losses."""
     losses = getattr(getattr(model, "_compile_loss", None), "metrics", ())
     known = {id(metric) for metric in (model._loss_tracker, *losses)}
     return any(id(metric) not in known for metric in model.metrics)
 
 
 def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int | None, ...]:
-    """The shape of an example, or of its mask, with None wherever `wanted` has it."""
+    """Return the shape of an example, or of its mask, with None where `wanted` has None."""
     kept = [*wanted, *shape[len(wanted) :]]
     return tuple(
         None if open_size is None else size for size, open_size in zip(shape, kept, strict=False)
@@ -161,12 +161,12 @@ def _opened(shape: tuple[int, ...], wanted: Sequence[int | None]) -> tuple[int |
 
 
 def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
-    """The given names in the model's order."""
+    """Return the given names in the model's order."""
     if what == "labels" and not given:
         return []
     if set(given) == set(wanted):
         return wanted
-    # Names of which some fit are meant as names: one that does not is a mistake, no other order.
+    # If some names match, columns are not matched by order: an unknown name is an error.
     if len(given) == len(wanted) and not set(given) & set(wanted):
         return given
     raise DataError(
@@ -176,14 +176,14 @@ def _match(what: str, given: list[str], wanted: list[str]) -> list[str]:
 
 
 def _dtype_of(array: NDArray[Any]) -> str:
-    """The name that TensorFlow has for an array's dtype."""
+    """Return TensorFlow's name of an array's dtype."""
     return "string" if is_text(array) else str(array.dtype)
 
 
 def _check_feature(
     name: str, array: NDArray[Any], dtype: str, wanted: tuple[int | None, ...]
 ) -> None:
-    """Refuse features of another shape than an input's, and text for numbers or the reverse."""
+    """Raise DataError if features have another shape or kind of dtype than the input."""
     given = array.shape[1:]
     if is_text(array) != (dtype == "string"):
         raise DataError(
@@ -201,7 +201,7 @@ def _check_feature(
 
 def _check_label(name: str, labels: NDArray[Any], output: tuple[int | None, ...]) -> None:
     given = labels.shape[1:]
-    # Sparse class numbers have one axis less than the output, or a last axis of 1.
+    # Class numbers have one axis less than the output, or a last axis of size 1.
     numbers = given[:-1] if given and given[-1] == 1 and len(given) == len(output) else given
     if not (_fits(given, output) or _fits(numbers, output[:-1])):
         raise DataError(
@@ -227,18 +227,17 @@ def check_labels(
     *,
     training: bool,
 ) -> None:
-    """Refuse labels that the model's loss cannot mean.
+    """Raise DataError if labels are invalid for the model's loss.
 
     Args:
         model: a compiled keras.Model.
         labels: label name -> (n, ...) array.
-        outputs: name of an output of the model -> name of its labels, in the model's order; empty
-            if there are no labels.
-        training: whether labels are needed.
+        outputs: output name -> label name, in the model's order; empty without labels.
+        training: whether labels are required.
 
     Raises:
-        DataError: without labels in training; for one-hot labels where the loss wants class
-            numbers, the other way round, and for class numbers that the output has no place for.
+        DataError: if labels are missing in training, one-hot where the loss takes class numbers
+            or the reverse, or contain class numbers outside the range of the output.
     """
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
@@ -290,7 +289,7 @@ def check_labels(
 
 
 def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:
-    """The loss of each output, of what a model was compiled with; None: it has none."""
+    """Return the compiled loss of each output; None for outputs without a loss."""
     if isinstance(loss, Mapping):
         given: dict[str, Any] = dict(loss)  # pyright: ignore[reportUnknownArgumentType]
         return [given.get(name) for name in names]
@@ -300,7 +299,7 @@ def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:
 
 
 def is_known_loss(loss: Any) -> bool:
-    """Whether it is one of Keras' losses, of which the name tells what labels it takes."""
+    """Return whether this is a Keras loss, whose name determines the form of its labels."""
     if isinstance(loss, str):
         return True
     module = getattr(loss, "__module__", None) or ""
@@ -308,6 +307,6 @@ def is_known_loss(loss: Any) -> bool:
 
 
 def loss_name(loss: Any) -> str:
-    """Keras' full name of a loss that a network was compiled with; empty if it has none."""
+    """Return Keras' full name of a compiled loss; empty if it has none."""
     given = loss if isinstance(loss, str) else getattr(loss, "name", None)
     return plain_name(str(given or getattr(loss, "__name__", "")))

@@ -1,4 +1,4 @@
-"""Operations on the flat vector of a network's variables: subtract at places, sample it."""
+"""Sparse subtraction and sampling of the flat vector of a network's variables."""
 
 import math
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from sparkwright.networks.backend import variables
 
 MEASURE_EVERY_S = 1.0
-_MOST = 1 << 19  # elements of a sample, two of which fit into a processor's cache
+_MOST = 1 << 19  # elements of a sample; two samples fit into a CPU cache
 _BLOCK = 4096
 Vector = NDArray[np.floating[Any]]
 
 
 class SparseSubtraction:
-    """Subtracts values at places of the flat vector of some variables.
+    """Subtracts values at indices of the flat vector of some variables.
 
-    Each variable is changed by one bare operation: calling a compiled function takes longer than
-    all of them together.
+    Each variable is changed by one eager operation; calling a compiled function takes longer than
+    all these operations.
     """
 
     def __init__(self, of: Sequence[Any]) -> None:
-        """Work out where each of the variables `of` lies in their flat vector."""
+        """Compute the positions of the variables `of` in their flat vector."""
         self._variables = of
         sizes = [int(np.prod(tuple(variable.shape))) for variable in of]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -34,9 +34,9 @@ class SparseSubtraction:
         values: NDArray[Any],
         windows: Sequence[Vector] | None = None,
     ) -> None:
-        """Subtract `values` at `indices` of the vector; repeated places add up.
+        """Subtract `values` at `indices` of the vector; repeated indices accumulate.
 
-        Into `windows` on the variables' memory, if there are such.
+        If given, write to `windows`, views of the variables' memory.
         """
         order = np.argsort(indices, kind="stable")
         indices, values = indices[order], values[order]
@@ -53,16 +53,16 @@ class SparseSubtraction:
 
 
 def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
-    """A copy of the parameters, or of evenly spread blocks of them if there are more than `most`.
+    """Copy the parameters, or evenly spaced blocks of them if there are more than `most`.
 
-    Arrays of the same lengths give the same places, so two samples can be compared.
+    Arrays of equal lengths give the same positions, so two samples can be compared.
 
     Args:
         pieces: 1-D arrays, together all parameters.
-        most: about how many elements the copy may have; default 524,288.
+        most: approximate maximum number of elements of the copy; default 524,288.
 
     Returns:
-        1-D, of the pieces' type.
+        1-D array of the pieces' dtype.
 
     Example:
         >>> sample_of([np.arange(3.0), np.arange(2.0)])
@@ -76,20 +76,20 @@ def sample_of(pieces: Sequence[Vector], *, most: int = _MOST) -> Vector:
 
 
 def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
-    """RMS of the net change over RMS of the parameters before it, divided by the minibatches.
+    """Return RMS of the net change / RMS of the parameters before it / minibatches.
 
-    That is how far one minibatch moves the parameters if all steps point the same way. Where n
-    steps point in unrelated directions it is lower by the square root of n; where they undo one
-    another, lower still.
+    This is the relative change by one minibatch if all steps have the same direction. For n steps
+    of independent directions it is lower by the square root of n; for opposite directions, lower
+    still.
 
     Args:
-        before: (n,) parameters, as `sample_of` gives them.
-        after: (n,) the same ones after the minibatches.
-        minibatches: how many there were, at least 1; so updates of several compare with updates of
-            one, as long as they point the same way.
+        before: (n,) parameters, as `sample_of` returns them.
+        after: (n,) the same parameters after the minibatches.
+        minibatches: their number, at least 1; makes updates of several minibatches comparable with
+            updates of one, if they have the same direction.
 
     Returns:
-        The ratio; NaN if there are no parameters, all were zero, or one is not finite.
+        The ratio; NaN if there are no parameters, all are zero, or one is not finite.
 
     Example:
         >>> round(update_ratio(np.array([3.0, 4.0]), np.array([3.0, 4.01]), minibatches=2), 9)
@@ -102,7 +102,7 @@ def update_ratio(before: Vector, after: Vector, *, minibatches: int) -> float:
 
 
 def _blocks(piece: Vector, stride: int) -> Vector:
-    """Every `stride`-th block of `piece`; what fills no block counts only where there is none."""
+    """Return every `stride`-th whole block of `piece`; all of it if it is shorter than a block."""
     whole = piece.size // _BLOCK
     if not whole:
         return piece
@@ -110,6 +110,6 @@ def _blocks(piece: Vector, stride: int) -> Vector:
 
 
 def _squares(values: Vector) -> float:
-    """The sum of the squares; NaN instead of an error if one is not finite."""
+    """Return the sum of squares; NaN if it is not finite."""
     found = float(np.dot(values, values))
     return found if math.isfinite(found) else math.nan

@@ -1,4 +1,4 @@
-"""Takes histograms of a worker's network between its minibatches, and sends them to the driver."""
+"""Compute histograms of a worker's network between minibatches, and send them to the driver."""
 
 import contextlib
 import time
@@ -24,10 +24,10 @@ _MOST_EXAMPLES = 64
 
 
 class HistogramTaker:
-    """Of the members of a group, the one with the lowest number takes them.
+    """Computes histograms on the worker with the lowest number in the group.
 
-    It only reads: what the network learns is the same to the bit. What goes wrong is a note for
-    the driver, never the end of a run.
+    It only reads, so training results are bitwise identical. Errors become notes for the driver and
+    do not end the run.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class HistogramTaker:
         self._spent_s = 0.0
 
     def is_due(self, group: Group, step: int) -> bool:
-        """Whether this worker is to take some after its minibatch `step`."""
+        """Return whether this worker computes histograms after its minibatch `step`."""
         if self._settings.worker != min(seat.worker for seat in group.seats):
-            self._control.histograms_asked.clear()  # the request is that worker's
+            self._control.histograms_asked.clear()  # that worker handles the request
             return False
         return self._schedule.is_due(step, asked=self._control.histograms_asked.is_set())
 
     def sample(self, vector: Vector | None = None) -> list[Vector]:
-        """Samples of the variables, for `take`: as they are now, or in a flat vector."""
+        """Return samples of the variables for `take`: current values, or those in `vector`."""
         with self._measured():
             if vector is not None:
                 return self._variables.cut(vector)
@@ -62,7 +62,7 @@ class HistogramTaker:
     def take(
         self, after: Sequence[Vector], before: Sequence[Vector], *, step: int, **moment: int
     ) -> None:
-        """Take and send histograms of two samples, and of activations; see `HistogramsTaken`."""
+        """Compute and send histograms of two samples and of activations; see `HistogramsTaken`."""
         self._control.histograms_asked.clear()
         self._schedule.took(step)
         notes, found = list[str](), dict[tuple[str, str], Histogram]()
@@ -71,7 +71,7 @@ class HistogramTaker:
                 found |= self._variables.histograms(after, before)
                 if "activations" in self._options.of:
                     found |= self._activations(notes)
-            except Exception as error:  # such as of a layer of the user's
+            except Exception as error:  # for example from a user's layer
                 reason = next(iter(str(error).strip().splitlines()), "")
                 notes.append(f"Some could not be taken. {type(error).__name__}: {reason:.200}")
         seconds, self._spent_s = self._spent_s, 0.0
@@ -87,7 +87,7 @@ class HistogramTaker:
         self._spent_s += self._phases.since(PhaseCode.HISTOGRAMS, began_s) - began_s
 
     def _activations(self, notes: list[str]) -> dict[tuple[str, str], Histogram]:
-        """Of each layer's outputs, in inference mode, for the worker's first examples."""
+        """Return histograms of layer outputs in inference mode, on the first examples."""
         model, shard, replica = self._replica.model, self._shard, self._replica
         outputs = layer_outputs(model, notes)
         outputs = {name: each for name, each in outputs.items() if self._options.takes(name)}
@@ -99,7 +99,7 @@ class HistogramTaker:
         block = shard.gather(np.arange(count))
         counters = [np.array(variable.numpy()) for variable in replica.state.counters]
         values = replica.outputs(BatchLayout(model, shard.columns), block, outputs)
-        # A layer of the user's may draw random numbers in inference, too.
+        # A user's layer may also draw random numbers in inference.
         for variable, value in zip(replica.state.counters, counters, strict=True):
             if not np.array_equal(variable.numpy(), value):
                 variable.assign(value)
@@ -110,7 +110,7 @@ class HistogramTaker:
 
 
 def layer_outputs(model: Any, notes: list[str]) -> dict[str, Any]:
-    """The symbolic output of each layer; `notes` gets a sentence about those that have none."""
+    """Return each layer's symbolic output; append a note on layers without one to `notes`."""
     if not getattr(model, "inputs", None):
         notes.append(
             "Activations need a sequential or functional network. "

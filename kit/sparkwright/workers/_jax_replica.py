@@ -1,4 +1,4 @@
-"""A replica on JAX: a compiled step, whose state is passed in and out."""
+"""A replica on JAX: a compiled step with explicit state."""
 
 import math
 import os
@@ -15,19 +15,19 @@ from ._batch_layout import BatchLayout
 from ._replica_base import Columns, Replica, last_rate, loss_of
 
 Values = list[Any]
-# Where a GPU takes less time for a minibatch than this, it waits for Python, which starts each one.
+# For shorter minibatches, a GPU waits for Python to start each one.
 _SHORT_S = 0.002
-_SCANNED = (32, 4)  # minibatches that one compiled loop trains; others are trained one by one
+_SCANNED = (32, 4)  # minibatches per compiled loop; the remaining ones are trained one by one
 
 
 class _TrainCall(NamedTuple):
-    """Compiled functions, and the variables whose values are their state.
+    """Compiled functions, and the variables that hold their state.
 
     Attributes:
-        variables: trainable ones, then the optimizer's, then all others.
-        step: (state, minibatch, share) -> (state, loss, readings); the state that it is given is
-            used up. The readings are the metrics and the learning rate.
-        scan: (state, minibatches, share) -> (state, losses, readings) likewise.
+        variables: trainable variables, then the optimizer's, then all others.
+        step: (state, minibatch, share) -> (state, loss, readings); donates the given state. The
+            readings are the metrics and the learning rate.
+        scan: (state, minibatches, share) -> (state, losses, readings); donates the given state.
     """
 
     variables: list[Any]
@@ -36,11 +36,11 @@ class _TrainCall(NamedTuple):
 
 
 class JaxReplica(Replica):
-    """Calls a compiled step for each minibatch in turn; on a GPU, if they are short, for several.
+    """A replica that calls a compiled step per minibatch, or per several short ones on a GPU.
 
-    JAX compiles a function for each shape. So the number of minibatches is free, and a shorter
-    last minibatch is compiled once. On CPUs, XLA runs convolutions within a compiled loop more than
-    ten times slower.
+    JAX compiles a function for each shape. Any number of minibatches needs no new compilation; a
+    shorter last minibatch is compiled once. On CPUs, XLA runs convolutions in a compiled loop more
+    than ten times slower.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
@@ -51,9 +51,9 @@ class JaxReplica(Replica):
         self.uses_xla = True
         self._share: float | None = None
         self._calls: dict[Any, Any] = {}
-        self._shapes: set[Any] = set()  # those that a function has been compiled for
-        self._step_s: float | None = None  # of a minibatch that has been compiled before
-        self._last_steps = 0  # of the last call of `train`
+        self._shapes: set[Any] = set()  # shapes with compiled functions
+        self._step_s: float | None = None  # of an already compiled minibatch
+        self._last_steps = 0  # in the last call of `train`
 
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
@@ -97,10 +97,10 @@ class JaxReplica(Replica):
         return flat, {name: float(value) for name, value in metrics.items()}
 
     def _pieces(self, steps: int) -> Iterator[tuple[int, int]]:
-        """Where each compiled call begins, and how many of `steps` minibatches it trains."""
+        """Yield the first minibatch of each compiled call, and its number of minibatches."""
         counts = [1]
         if self.device[0] == "GPU" and (self._step_s or math.inf) < _SHORT_S:
-            # Rounds of one length need one call each.
+            # Rounds of constant length need one call each.
             usual = {steps} if steps == self._last_steps and steps < max(_SCANNED) else set[int]()
             counts = sorted({*_SCANNED, *usual, 1}, reverse=True)
         self._last_steps = steps
@@ -150,7 +150,7 @@ class JaxReplica(Replica):
         def scan(state: Values, minibatches: Values, share: Any) -> Any:
             def body(state: Values, minibatch: Values) -> Any:
                 after, loss = change(state, minibatch, share)
-                # A loop's state keeps its types, which JAX' "weak" ones are not.
+                # `scan` requires constant dtypes; results may have JAX' "weak" types.
                 return [new.astype(old.dtype) for new, old in zip(after, state, strict=True)], loss
 
             state, losses = self._jax.lax.scan(body, state, minibatches)
@@ -160,12 +160,12 @@ class JaxReplica(Replica):
         return _TrainCall(variables, *compiled)
 
     def _others(self) -> list[Any]:
-        """The variables that are neither trainable nor the optimizer's, each once."""
+        """Return the unique variables that are neither trainable nor the optimizer's."""
         found = (*self.model.non_trainable_variables, *self.model.metrics_variables)
         return [*{id(variable): variable for variable in found}.values()]
 
     def _build_compiled(self, layout: BatchLayout, arrays: Values) -> None:
-        """Have the compiled loss and metrics make their variables, which no trace may do."""
+        """Create the variables of the compiled loss and metrics, as tracing must not create any."""
         x, y, sample_weight, _ = layout.unpack(arrays)
         if y is not None:
             self.model._symbolic_build(data_batch=(x, y, sample_weight))
@@ -202,7 +202,7 @@ class JaxReplica(Replica):
 
 
 def _values(variables: Sequence[Any]) -> Values:
-    """The variables' arrays, each its own: JAX gives none away twice."""
+    """Return the variables' arrays without aliases: JAX cannot donate a buffer twice."""
     values = [variable.value for variable in variables]
     if len({id(value) for value in values}) == len(values):
         return values

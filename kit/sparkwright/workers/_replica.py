@@ -1,4 +1,4 @@
-"""A replica on TensorFlow: a compiled multi-step."""
+"""A replica on TensorFlow, with a compiled function for several steps."""
 
 import math
 import os
@@ -18,11 +18,11 @@ from ._replica_base import Arrays, Columns, Replica, XlaChoice, last_rate, loss_
 
 
 class TensorFlowReplica(Replica):
-    """Trains all minibatches of a call by a `tf.while_loop` inside one compiled function.
+    """A replica that trains all minibatches of a call by a `tf.while_loop` in a compiled function.
 
     `model.fit` spends more than half of a small step in Python. Arrays have the shape
-    (steps, batch, ...), of which steps and batch are left open, so a shorter last minibatch is no
-    new trace.
+    (steps, batch, ...). Steps and batch are variable, so a shorter last minibatch needs no
+    retracing.
     """
 
     def __init__(self, definition: ModelDefinition, *, xla: XlaChoice = "auto") -> None:
@@ -32,7 +32,7 @@ class TensorFlowReplica(Replica):
         self.uses_xla = {"on": True, "off": False}.get(xla)
         self._train_calls: dict[Any, Callable[..., Any]] = {}
         self._infer_calls: dict[Any, Callable[..., Any]] = {}
-        self._update_share: Any = None  # a variable, once updates are to be scaled
+        self._update_share: Any = None  # a variable, or None if updates are not scaled
 
     @property
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
@@ -87,7 +87,7 @@ class TensorFlowReplica(Replica):
         signature = [tf.TensorSpec([None, None, *shape], dtype) for dtype, shape in layout.specs]
         is_own = has_own_train_step(model)
         own = _own_step(model, model.train_step, layout)
-        logged: list[str] = []  # by a step of the model's own
+        logged: list[str] = []  # names that a custom step returns
 
         def plain_step(arrays: Arrays) -> Any:
             with tf.GradientTape() as tape:
@@ -135,9 +135,9 @@ class TensorFlowReplica(Replica):
         return tf.function(steps, autograph=False, jit_compile=xla, input_signature=[signature])
 
     def _choose_xla(self, layout: BatchLayout, arrays: Arrays) -> bool:
-        """XLA or not: off on a CPU (measured once for all), otherwise tried on these minibatches.
+        """Return whether to use XLA: not on a CPU, otherwise as measured on these minibatches.
 
-        The trial trains real steps and then puts every variable back.
+        The measurement trains actual steps, then restores every variable.
         """
         import tensorflow as tf
 
@@ -196,11 +196,11 @@ class TensorFlowReplica(Replica):
 def _own_step(
     model: Any, step: Callable[[Any], Any], layout: BatchLayout
 ) -> Callable[[Arrays], tuple[Any, dict[str, Any]]]:
-    """`step`, a `train_step` or `test_step`, as a function of arrays.
+    """Wrap `step`, a `train_step` or `test_step`, as a function of arrays.
 
-    It returns the loss of the minibatch, float32, and the other scalars that `step` returned. The
-    loss is the entry "loss", or else the first one. Where that is the mean of a keras.metrics.Mean
-    of this name, which goes over all minibatches so far, it is what this minibatch added to it.
+    The function returns the loss of the minibatch, float32, and the other scalars of `step`. The
+    loss is the entry "loss", or else the first entry. If a keras.metrics.Mean of this name averages
+    over all minibatches so far, the loss is the mean of this minibatch alone.
     """
     import keras
     import tensorflow as tf

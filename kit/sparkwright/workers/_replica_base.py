@@ -1,4 +1,4 @@
-"""One worker's copy of the network: what it does on each of Keras' backends."""
+"""Base class of a worker's replica of the network, for all of Keras' backends."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,21 +26,21 @@ class Replica(ABC):
 
     Attributes:
         model: the Keras model.
-        state: its variables, sorted by what averaging does with them.
+        state: its variables, grouped by how averaging treats them.
         uses_xla: whether the train function is compiled by XLA; None until decided.
         learning_rate: of the last minibatch trained; NaN before the first.
-        has_traced: whether the last call of `train` had to trace and compile its function first.
-        own_test_step: whether evaluations call the model's own `test_step`.
+        has_traced: whether the last call of `train` traced and compiled its function.
+        own_test_step: whether evaluations call the model's custom `test_step`.
     """
 
     def __init__(self, definition: ModelDefinition) -> None:
         """Build the model and its optimizer's state.
 
         Raises:
-            Whatever a user's layer raises while it is built.
+            Any exception of a user's layer while it is built.
         """
         self.model = definition.build()
-        # A network that only predicts need not have been compiled.
+        # A network used only for prediction may not be compiled.
         self._optimizers = optimizers_of(self.model)
         self.state = ModelState.of(self.model, training=bool(self._optimizers))
         self.own_test_step = False
@@ -48,40 +48,40 @@ class Replica(ABC):
         self.learning_rate = math.nan
         self._compiled_rate = learning_rate_of(self.model)
         self.has_traced = False
-        self._inner: dict[str, Any] = {}  # models of other tensors of the model
+        self._inner: dict[str, Any] = {}  # models that output other tensors of the model
         self._fresh_updater = [
             _compact(np.array(variable.numpy())) for variable in self.state.updater
         ]
 
     @property
     def train_phase(self) -> PhaseCode:
-        """What the last call of `train` was, for a timeline."""
+        """The phase of the last call of `train` in the timeline."""
         return PhaseCode.TRACE if self.has_traced else PhaseCode.COMPUTE
 
     @property
     @abstractmethod
     def device(self) -> tuple[Literal["CPU", "GPU"], int]:
-        """What it computes on, and the threads that one operation may use on the CPU."""
+        """Kind of device, and the number of threads of one operation on the CPU."""
 
     # -- state ------------------------------------------------------------------------------
 
     def reset_updater(self) -> None:
-        """Start the optimizer's moments afresh; its iterations go on."""
+        """Reset the optimizer's moments to their initial values, but not its iterations."""
         for variable, value in zip(self.state.updater, self._fresh_updater, strict=True):
             variable.assign(np.broadcast_to(value, variable.shape))
 
     def keep_own_updater(self, own: bool) -> None:
-        """Count the moments as this worker's own state from now on, or no longer."""
+        """Set whether the optimizer's moments are this worker's own state."""
         if self.state.own_updater != own:
             self.state = replace(self.state, own_updater=own)
 
     def write(self, vector: NDArray[Any]) -> None:
-        """Set the averaged variables (and the updater's, if `vector` holds them)."""
+        """Set the averaged variables, and the updater's if `vector` includes them."""
         self.state.write(vector)
 
     @property
     def iterations(self) -> int:
-        """Minibatches the optimizer has counted; of several, the main one."""
+        """Iterations of the optimizer; of the main one if there are several."""
         return self.state.iterations
 
     @iterations.setter
@@ -89,16 +89,16 @@ class Replica(ABC):
         self.state.set_iterations(value)
 
     def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
-        """Train with `rate` from now on; None: as before or, `afresh`, with the compiled one."""
+        """Set the learning rate; None: keep it or, with `afresh`, restore the compiled rate."""
         rate = self._compiled_rate if rate is None and afresh else rate
         if rate is not None:
             self.model.optimizer.learning_rate = rate
 
     @abstractmethod
     def share_updates(self, share: float | None) -> None:
-        """From now on each step changes the parameters by `share` of what the optimizer wants.
+        """Scale the optimizer's updates of the parameters by `share` from now on.
 
-        None: by all of it, which costs nothing; the default.
+        None, the default, means no scaling and no cost.
         """
 
     # -- training ---------------------------------------------------------------------------
@@ -110,29 +110,29 @@ class Replica(ABC):
         """Train the minibatches in `columns`, one optimizer step each.
 
         Args:
-            layout: of the columns.
+            layout: layout of the columns.
             columns: flat name -> (steps, batch, ...) array.
 
         Returns:
-            (steps,) float32 losses before each step, and the compiled metrics since the last
-            `reset_metrics`.
+            (steps,) float32 losses before each step, and the values of the compiled metrics since
+            the last `reset_metrics`.
         """
 
     def reset_metrics(self) -> None:
-        """Start the compiled metrics anew; done at the start of each epoch."""
+        """Reset the compiled metrics; called at the start of each epoch."""
         self.model.reset_metrics()
 
     # -- evaluation -------------------------------------------------------------------------
 
     def loss(self, layout: BatchLayout, columns: Columns) -> float:
-        """Mean loss (regularization included) of one batch, in inference mode; metrics count it.
+        """Return one batch's mean loss with regularization, in inference mode; update metrics.
 
         Args:
-            layout: of the columns.
+            layout: layout of the columns.
             columns: flat name -> (batch, ...) array.
 
         Returns:
-            The loss; NaN when `columns` has no labels, unless the model has a `test_step`.
+            The loss; NaN if `columns` has no labels, unless the model has a `test_step`.
         """
         if not any(name.startswith("labels/") for name in layout.order):
             return math.nan
@@ -140,7 +140,7 @@ class Replica(ABC):
         return float(self._infer("loss", compute, layout, columns))
 
     def predict(self, layout: BatchLayout, columns: Columns) -> list[NDArray[Any]]:
-        """One (batch, ...) array per output, in inference mode; arguments as for `loss`."""
+        """Return a (batch, ...) array per output, in inference mode; arguments as for `loss`."""
         from keras import tree
 
         def predict(arrays: Arrays) -> list[Any]:
@@ -152,7 +152,7 @@ class Replica(ABC):
     def outputs(
         self, layout: BatchLayout, columns: Columns, tensors: Mapping[str, Any]
     ) -> list[NDArray[Any]]:
-        """As `predict`, of symbolic tensors of the model by name instead of its outputs."""
+        """Like `predict`, for named symbolic tensors of the model instead of its outputs."""
         import keras
 
         name = f"outputs {[*tensors]}"
@@ -168,10 +168,10 @@ class Replica(ABC):
     def losses(
         self, layout: BatchLayout, columns: Columns, *, regularization: bool
     ) -> NDArray[np.float32]:
-        """(batch,) the loss that each example has by itself, in inference mode.
+        """Return the (batch,) losses of the individual examples, in inference mode.
 
         Args:
-            layout: of the columns.
+            layout: layout of the columns.
             columns: flat name -> (batch, ...) array.
             regularization: whether each loss includes the network's regularization terms.
         """
@@ -184,27 +184,27 @@ class Replica(ABC):
     def _infer(
         self, name: str, function: Callable[[Arrays], Any], layout: BatchLayout, columns: Columns
     ) -> Any:
-        """What `function` returns for the columns, as NumPy arrays; it is compiled under `name`."""
+        """Return `function` of the columns as NumPy arrays; cache it compiled by `name`."""
 
     @abstractmethod
     def _over(self, function: Callable[[Any], Any], given: Any) -> Any:
-        """(batch,) float32 results of `function` for each example of a tree of arrays."""
+        """Return (batch,) float32 results of `function` for each example of a tree of arrays."""
 
     @property
     def averages_loss(self) -> bool:
-        """Whether the loss of a batch is a mean over its examples; otherwise it is a sum."""
+        """Return whether the loss of a batch is a mean over its examples, not a sum."""
         flat = getattr(getattr(self.model, "_compile_loss", None), "_flat_losses", None) or ()
         return all(getattr(entry[1], "reduction", None) != "sum" for entry in flat)
 
     def metric_state(self) -> NDArray[np.float64]:
-        """The compiled metrics' accumulators, flat; sums over workers are sums over their data."""
+        """Return the compiled metrics' accumulators as a vector; workers' vectors can be summed."""
         variables = self.model.metrics_variables
         return np.concatenate(
             [v.numpy().astype(np.float64).ravel() for v in variables] or [np.empty(0)]
         )
 
     def metric_results(self, state: NDArray[np.float64]) -> dict[str, float]:
-        """What the compiled metrics say for (summed) accumulators `state`."""
+        """Return the values of the compiled metrics for (summed) accumulators `state`."""
         start = 0
         for variable in self.model.metrics_variables:
             stop = start + int(np.prod(variable.shape))
@@ -215,7 +215,7 @@ class Replica(ABC):
 
 
 def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
-    """What `model` makes of `x`; `training` goes to a `call` that takes it, as in Keras' steps."""
+    """Return the model's outputs for `x`; pass `training` only if its `call` accepts it."""
     keywords: dict[str, Any] = {} if mask is None else {"mask": mask}
     if model._call_has_training_arg:
         keywords["training"] = training
@@ -223,7 +223,7 @@ def outputs_of(model: Any, x: Any, mask: Any, *, training: bool) -> Any:
 
 
 def loss_of(model: Any, layout: BatchLayout, arrays: Arrays, *, training: bool) -> Any:
-    """The loss of a minibatch with labels; the compiled metrics count it."""
+    """Return the loss of a minibatch with labels, and update the compiled metrics."""
     x, y, sample_weight, mask = layout.unpack(arrays)
     predictions = outputs_of(model, x, mask, training=training)
     loss = model._compute_loss(
@@ -242,10 +242,10 @@ def example_losses(
     over: Callable[[Callable[[Any], Any], Any], Any],
     regularization: bool,
 ) -> Any:
-    """(batch,) losses, see `Replica.losses`; `over` applies a function to each example of a tree.
+    """Return (batch,) losses, see `Replica.losses`; `over` maps a function over examples of a tree.
 
-    The network runs once for all; how labels and outputs become a number is the loss' own affair,
-    so it is asked about one example at a time.
+    The network runs once for the batch. The loss is called for one example at a time, because
+    losses reduce over examples in different ways.
     """
     from keras import ops, tree
     from keras.src.backend import get_keras_mask, set_keras_mask
@@ -276,7 +276,7 @@ def example_losses(
 
 
 def last_rate(optimizer: Any) -> Any:
-    """The learning rate of the optimizer's last step; NaN if it has none."""
+    """Return the learning rate of the optimizer's last step; NaN if it has none."""
     import keras
 
     while getattr(optimizer, "inner_optimizer", None) is not None:
@@ -288,7 +288,7 @@ def last_rate(optimizer: Any) -> Any:
 
 
 def _without_gaps(weights: Any) -> Any:
-    """Sample weights with ones for the outputs that have none; () where there are none at all."""
+    """Return sample weights, with ones for outputs without weights; () if no output has any."""
     from keras import ops
 
     if weights is None:
@@ -301,6 +301,6 @@ def _without_gaps(weights: Any) -> Any:
 
 
 def _compact(values: NDArray[Any]) -> NDArray[Any]:
-    """One number if all are equal, as an optimizer's fresh state mostly is."""
+    """Return one number if all are equal, as in most initial optimizer states."""
     first = values.reshape(-1)[:1]
     return first.reshape(()) if first.size and (values == first).all() else values

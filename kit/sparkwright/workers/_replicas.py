@@ -1,4 +1,4 @@
-"""Makes replicas on Keras' backend of this process."""
+"""Create replicas on this process' Keras backend."""
 
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.backend import backend_name
@@ -9,14 +9,14 @@ from ._replica_base import Replica, XlaChoice
 
 
 def make_replica(definition: ModelDefinition, *, xla: XlaChoice = "auto") -> Replica:
-    """Build a replica of the network that `definition` describes.
+    """Build a replica of a network.
 
     Args:
         definition: the network.
-        xla: as the master's; default "auto". JAX always compiles with XLA.
+        xla: as in the master; default "auto". JAX always compiles with XLA.
 
     Raises:
-        Whatever a user's layer raises while it is built.
+        Any exception of a user's layer while it is built.
     """
     if backend_name() == "jax":
         return JaxReplica(definition)

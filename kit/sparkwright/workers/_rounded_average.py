@@ -1,4 +1,4 @@
-"""Averages in fewer bits: the workers send how far parameters moved since the last one."""
+"""Averaging at reduced precision: workers send changes since the last average."""
 
 from typing import Any
 
@@ -9,47 +9,47 @@ from sparkwright.mesh.ring import Ring
 from sparkwright.mesh.rounded_sum import ROUNDINGS, Precision, all_reduce_rounded
 
 Vector = NDArray[np.floating[Any]]
-_PIECE = 65_536  # numbers that fit into a processor's cache
+_PIECE = 65_536  # numbers that fit into a CPU cache
 
 
 class RoundedAverage:
-    """A worker's part in averagings with `exchange_precision`.
+    """A worker's state for averaging with `exchange_precision`.
 
-    Changes are smaller than parameters, so rounding them loses less. What it loses is added to this
-    worker's part of the next average.
+    Changes are smaller than parameters, so their rounding errors are smaller. Rounding errors are
+    added to this worker's part of the next average.
 
     Attributes:
-        lost: (trainable parameters,), what rounding has lost and no message has made good yet.
+        lost: (trainable parameters,) accumulated rounding errors that are not sent yet.
     """
 
     def __init__(self, precision: Precision, size: int, dtype: np.dtype[Any]) -> None:
-        """Begin with nothing lost.
+        """Start with rounding errors of zero.
 
         Args:
-            precision: of the numbers that are sent.
-            size: of the trainable parameters.
-            dtype: of the vectors.
+            precision: precision of the sent numbers.
+            size: number of trainable parameters.
+            dtype: dtype of the vectors.
         """
         self._rounding = ROUNDINGS[precision]()
         self.lost = np.zeros(size, dtype)
 
     def begin(self, lost: bytes = b"") -> None:
-        """Begin anew when workers meet, because a round that broke off leaves anything here.
+        """Reset when a group forms, because an aborted round leaves `lost` undefined.
 
         Args:
-            lost: the bytes of `lost` in a checkpoint; default: nothing is lost yet.
+            lost: the bytes of `lost` in a checkpoint; default: zeros.
         """
         self.lost[:] = np.frombuffer(lost, self.lost.dtype) if lost else 0
 
     def reduce(self, ring: Ring, average: Vector, work: Vector, *, share: float) -> None:
-        """Turn this worker's part of the mean, in `work`, into the mean.
+        """Replace this worker's part of the mean, in `work`, by the mean.
 
         Args:
-            ring: of all workers, with a connection from each to each other one.
-            average: the last average, the same at each worker.
-            work: `share` times this worker's state, of which the trainable parameters come first;
-                the rest is averaged as it is.
-            share: this worker's weight in the mean; those of all add up to 1.
+            ring: ring of all workers, with a connection between each two.
+            average: the last average, equal on all workers.
+            work: `share` times this worker's state, trainable parameters first; the rest is
+                averaged at full precision.
+            share: this worker's weight in the mean; all weights sum to 1.
 
         Raises:
             NetworkError: if the ring breaks.

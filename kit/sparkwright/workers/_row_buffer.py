@@ -1,4 +1,4 @@
-"""The rows of a worker's log, collected until they are sent."""
+"""Buffer for the rows of a worker's log."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ _SEND_EVERY_S = 0.1
 
 
 class RowBuffer:
-    """Collects what each averaged round did; a round that is lost is never logged."""
+    """Collects the log rows of averaged rounds; lost rounds are not logged."""
 
     def __init__(self, control: ControlLine, usage: UsageMeter | None = None) -> None:
         self._control, self._usage = control, usage
@@ -34,14 +34,14 @@ class RowBuffer:
         averagings: int | None = None,
         columns: dict[str, NDArray[np.float32]] | None = None,
     ) -> None:
-        """Take the rows of minibatches that count.
+        """Add the rows of averaged minibatches.
 
         Args:
             done: the minibatches.
-            epoch: which they belong to, from 1.
-            round: likewise.
-            seconds: that they took.
-            averagings: of the run, with the one that made them count; default None: none did.
+            epoch: their epoch, from 1.
+            round: their round, from 1.
+            seconds: their duration.
+            averagings: averagings of the run so far, including theirs; default None: none.
             columns: further columns of the log, each (minibatches,) float32; the same each time.
         """
         self._blocks.append(
@@ -60,7 +60,7 @@ class RowBuffer:
         self._examples.append(done.examples)
         for name, values in (columns or {}).items():
             self._columns.setdefault(name, []).append(values)
-        # Without delay for the first round, so that the first loss is shown early.
+        # Send the first round without delay, so that the first loss is shown early.
         if self._sent_s == 0.0 or time.monotonic() - self._sent_s >= _SEND_EVERY_S:
             self.flush()
 
@@ -68,12 +68,12 @@ class RowBuffer:
         return {} if self._usage is None or not len(done.losses) else self._usage.readings()
 
     def flush(self) -> None:
-        """Send what has been collected."""
+        """Send the collected rows."""
         if not self._blocks:
             return
         now_s = time.monotonic()
         for block in self._blocks:
-            # Ages instead of times: the driver's clock may differ from this machine's.
+            # Ages instead of times, because the driver's clock may differ.
             block["age_s"] = now_s - block.pop("ended_s")
         parts = [self._losses, self._examples, *self._columns.values()]
         self._control.send(

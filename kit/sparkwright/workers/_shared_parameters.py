@@ -1,4 +1,4 @@
-"""What all workers of gradient sharing agree on, beside the replica that runs ahead of it."""
+"""The shared parameters of gradient sharing, equal on all workers."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -27,24 +27,24 @@ from sparkwright.updates import (
 from ._flat import SparseSubtraction
 from ._replica_base import Replica
 
-# With more than this share of all parameters changed, one dense subtraction is faster.
+# If a larger share of all parameters changes, one dense subtraction is faster.
 _DENSE = 1 / 64
-# A message of so few words costs as much as an empty one.
+# Messages with at most this many words cost as much as an empty message.
 _SMALL_WORDS = 1024
-# Thresholds that were chosen are chosen again after so many empty messages in a row, or after a
-# message of so many times the wanted size that is also long in itself.
+# Thresholds are chosen again after this many consecutive empty messages, or after a message that
+# has more than `_LONG_WORDS` words and exceeds the target size by this factor.
 _MOST_EMPTY, _MOST_TIMES, _LONG_WORDS = 4, 2, 1 << 16
 
 
 class SharedParameters:
-    """A vector that is start minus everything anybody has sent, the same on all workers.
+    """A vector equal on all workers: the initial values minus all messages.
 
-    The replica's own variables differ from it by the residual: what this worker has learned and not
-    yet sent. So a worker goes on from where it is, as on one machine, and nothing has to be written
-    back after a message but what others sent.
+    The replica's variables differ from it by the residual: updates that this worker has not sent
+    yet. The worker continues from its own variables, as on one machine. Only messages of other
+    workers change them.
 
     Attributes:
-        vector: (N,) the shared parameters, in the order of the trainable variables.
+        vector: (N,) shared parameters, in the order of the trainable variables.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class SharedParameters:
         per_variable: bool,
         in_place: bool = True,
     ) -> None:
-        """Begin with zeros; `reset` gives them values.
+        """Create shared parameters of zeros; `reset` sets their values.
 
         Args:
-            replica: whose trainable variables these are.
-            algorithm: chooses thresholds.
-            clipping: bounds the residual; None: does not.
+            replica: the replica with the trainable variables.
+            algorithm: the threshold algorithm.
+            clipping: clipping of the residual; None: no clipping.
             per_variable: one threshold for each variable instead of one for all.
-            in_place: whether nothing else can hold the variables' memory; default True.
+            in_place: whether the variables' memory has no other users; default True.
         """
         self._replica, self._algorithm, self._clipping = replica, algorithm, clipping
         self._in_place = in_place
@@ -79,17 +79,17 @@ class SharedParameters:
 
     @property
     def thresholds(self) -> list[float]:
-        """What the next message is encoded with."""
+        """The thresholds of the next message."""
         return [state.threshold for state in self._states]
 
     @property
     def adapted(self) -> list[float]:
-        """`thresholds` once this worker has sent some and they need not be chosen; else none."""
+        """`thresholds` after the first messages, once they have adapted; before that, none."""
         ready = self._has_sent and not any(state.to_choose for state in self._states)
         return self.thresholds if ready else []
 
     def continue_from(self, thresholds: Sequence[float]) -> None:
-        """Take over thresholds that have adapted already, unless there is another number."""
+        """Use already adapted `thresholds`, unless their number differs."""
         if len(thresholds) == len(self._states):
             self._states = [
                 state._replace(threshold=threshold, to_choose=0)
@@ -97,15 +97,15 @@ class SharedParameters:
             ]
 
     def reset(self, values: NDArray[Any]) -> None:
-        """Take over `values`, (N,), as the shared parameters; the caller writes the replica's."""
+        """Set the shared parameters to `values`, (N,); the caller sets the replica's."""
         np.copyto(self.vector, values)
 
     def residual(self) -> NDArray[Any]:
-        """(N,) a copy of what this worker has not sent."""
+        """Return an (N,) copy of this worker's residual."""
         return self.vector - np.concatenate(self._replica.state.trainable_views())
 
     def encode(self, *, step: int) -> Encoded:
-        """The message for what has been learned since the last one; step `step` from 0."""
+        """Encode the updates since the last message, in step `step` (from 0)."""
         views = self._replica.state.trainable_views()
         if any(state.to_choose for state in self._states) or self._choose_again:
             self._choose(views)
@@ -117,14 +117,14 @@ class SharedParameters:
             excess = self._clipping.excess(self.vector, views, one)
         del views
         if excess is not None and excess[0].size:
-            # local += excess, as a subtraction
+            # local += excess
             self._subtract_at(excess[0], -excess[1], self._windows())
         self._has_sent = True
         self._empty = 0 if encoded.selected else self._empty + 1
         wanted = expected_sparsity(self._algorithm) * self.vector.size
         is_long = encoded.words.size > max(_LONG_WORDS, _MOST_TIMES * wanted)
         self._choose_again = self._chooses and (is_long or self._empty >= _MOST_EMPTY)
-        # Nothing is gained if a small message becomes smaller.
+        # Making a small message smaller has no benefit.
         is_small = encoded.words.size <= _SMALL_WORDS
         most = expected_sparsity(self._algorithm) if is_small else 1.0
         self._states = [
@@ -150,7 +150,7 @@ class SharedParameters:
                 self._states[number] = self._states[number]._replace(threshold=threshold)
 
     def statistics(self, *, exact: bool) -> ResidualStatistics:
-        """How the residual is distributed now, against the (first) threshold."""
+        """Return statistics of the current residual, for the (first) threshold."""
         views = self._replica.state.trainable_views()
         return residual_statistics(self.vector, views, self.thresholds[0], exact=exact)
 
@@ -158,10 +158,10 @@ class SharedParameters:
         return self._replica.state.trainable_windows() if self._in_place else None
 
     def absorb(self, messages: Sequence[NDArray[np.int32]]) -> None:
-        """Take over what others sent.
+        """Apply messages of other workers.
 
         Raises:
-            NetworkError: if one of the messages is none; then nothing of it is taken over.
+            NetworkError: if a message is malformed; it is not applied.
         """
         if not messages:
             return
@@ -178,7 +178,7 @@ class SharedParameters:
             self._delta[:] = 0
             for words in messages:
                 apply(words, self._delta, self.vector)
-            # `apply` subtracts: the delta is minus what was sent
+            # `apply` subtracts, so the delta is the negative of the messages
             np.negative(self._delta, out=self._delta)
             self._replica.state.subtract(self._delta)
             return

@@ -1,4 +1,4 @@
-"""What a worker's process takes of its machine: processor, memory, GPU."""
+"""CPU, memory and GPU usage of a worker's process."""
 
 import subprocess
 import time
@@ -6,38 +6,38 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 _EVERY_S = 2.0
-_QUERY_S = 5.0  # a query of a GPU that takes longer is the last one
+_QUERY_S = 5.0  # after a slower GPU query, the GPU is no longer measured
 
 
 class UsageMeter:
-    """Measures this process, at most once in 2 s; the log carries it as readings of a round.
+    """Measures this process at most every 2 s, for the readings in the log.
 
-    A GPU is measured by nvidia-smi, which comes with its driver; where that fails it is not
-    measured. It is asked on a thread of its own, and its answer belongs to the next measurement,
-    so that training never waits for it.
+    A GPU is measured by nvidia-smi, which its driver includes; after a failure it is not measured.
+    The query runs on a separate thread, so training never waits for it. Its result is part of the
+    next measurement.
 
     Args:
-        device: what the process computes on, for display: "CPU", or "GPU 3 (…)".
+        device: display name of the process' device: "CPU", or "GPU 3 (…)".
         clock: seconds; default: the monotonic clock.
     """
 
     def __init__(self, device: str = "", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._cores, self._measured = clock, 1, (clock(), time.process_time())
-        self._gpu = device.split()[1] if device.startswith("GPU ") else ""  # its address
+        self._gpu = device.split()[1] if device.startswith("GPU ") else ""  # GPU address
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sparkwright-gpu")
         self._asked: Future[dict[str, float]] | None = None
 
     def begin(self, *, cores: int) -> None:
-        """A run begins, for which this process has so many cores."""
+        """Start measuring a run in which this process has `cores` cores."""
         self._cores, self._measured = max(1, cores), (self._clock(), time.process_time())
 
     def readings(self) -> dict[str, float]:
-        """Columns of the log; none within 2 s of the last ones, or of the run's beginning.
+        """Return columns of the log; none within 2 s of the last call or the start of the run.
 
         Returns:
-            processor: processor time since the last ones, as a share of the time that all cores of
-            this worker had; memory_bytes: resident now; with a GPU gpu, a share as well, and
-            gpu_memory_bytes, of all processes that use it.
+            processor: CPU time since the last readings, as a share of the time of this worker's
+            cores; memory_bytes: resident set size. With a GPU also gpu, its utilization as a
+            share, and gpu_memory_bytes, of all processes that use it.
         """
         import psutil
 
@@ -50,7 +50,7 @@ class UsageMeter:
             "memory_bytes": float(psutil.Process().memory_info().rss),
         }
         if self._asked is not None and self._asked.done():
-            if self._asked.exception() is not None:  # such as no nvidia-smi
+            if self._asked.exception() is not None:  # for example, no nvidia-smi
                 self._gpu = ""
             else:
                 found |= self._asked.result()
