@@ -36,7 +36,7 @@ CHECKS = (
     Check("checks:spark", "Spark gives tasks GPUs, and they train there", 150, "full"),
     Check("checks:killed", "A worker that is killed is replaced on its GPU", 120),
     Check("checks:mixed_precision", "mixed_bfloat16 and mixed_float16 train", 120),
-    Check("figures:throughput:transformer", "Speed of a transformer", 150),
+    Check("figures:throughput:transformer", "Speed of a transformer", 210),
     Check("figures:exchange:100", "Averaging 100 million parameters", 150),
     Check("figures:throughput:resnet50", "Speed of ResNet-50", 210),
     Check("checks:xla", "XLA on, off, auto and measured train the same weights", 150, "full"),

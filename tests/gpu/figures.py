@@ -16,6 +16,7 @@ Found = tuple[str, list[Row]]
 def throughput(name: str) -> Found:
     """Examples/s of plain Keras, of the best plain loop, and of one and two workers on the GPU."""
     plain = measured("steps", name)
+    print(f"Without Sparkwright: {plain}", flush=True)  # for the log of a check that takes too long
     sw.leave_gpus_to_workers()
     batch, loop = plain["batch"], plain["loop"]
     one = _rate(name, loop, [GPU])
@@ -45,7 +46,9 @@ def _rate(name: str, expected: float, devices: list[str], **options: Any) -> flo
     data = sw.DataSet(*random_data(model, minibatches * batch * len(devices)))
     options = {"batch_size_per_worker": batch, "averaging_frequency": minibatches, **options}
     run = train(model, averaging(**options), data, devices, epochs=3 if SMALL else 4)
-    return steady(run)
+    rate = steady(run)
+    print(f"{devices} {options}: {rate:,.0f} examples/s", flush=True)
+    return rate
 
 
 def exchange(millions: str) -> Found:
