@@ -262,7 +262,9 @@ def test_a_run_that_shares_gradients_shows_its_messages(open_run):
     page = open_run("epochs=20, rounds=100", kind="sharing=True")
     wait_for_state(page, "Training")
     page.in_kernel("run.lose(1)")
-    page.page.get_by_role("status").filter(has_text="Worker 1 is lost. Its replacement").wait_for()
+    page.page.get_by_role("status").filter(
+        has_text="Worker 1 is lost. Waiting for a replacement"
+    ).wait_for()
     page.page.get_by_role("cell", name="lost", exact=True).wait_for()
     choice = page.page.get_by_role("combobox", name="What the curve shows")
     page.page.get_by_role("button", name="Each worker").click()

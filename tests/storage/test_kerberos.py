@@ -179,7 +179,7 @@ def test_a_session_with_a_wrong_keytab_is_refused_before_java_starts(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     for keytab, words in (
-        ("/nowhere", "`spark.kerberos.keytab` must be a file that this process may read"),
+        ("/nowhere", "`spark.kerberos.keytab` must be a readable file"),
         (str(kerberos.keytab("changed")), "Received: Decrypt integrity check failed. Run kinit"),
     ):
         settings = {"spark.kerberos.keytab": keytab, "spark.kerberos.principal": "changed"}

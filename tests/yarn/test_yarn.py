@@ -67,10 +67,10 @@ def test_a_label_says_where_executors_run(seen: Any) -> None:
 
 def test_a_container_that_is_ended_for_its_memory_is_explained_in_one_sentence(seen: Any) -> None:
     error = seen["too_small"]["error"]
-    assert "and YARN ended it" in error
+    assert "and YARN killed it" in error
     assert "spark.executor.memory=512m, spark.executor.memoryOverhead=384m" in error
     assert "Raise spark.executor.memoryOverhead" in error
-    assert any(one in error for one in seen["warnings"] if "YARN ended it" in one)
+    assert any(one in error for one in seen["warnings"] if "YARN killed it" in one)
 
 
 def test_a_session_that_finds_no_room_is_given_up_with_yarns_words(seen: Any) -> None:

@@ -228,7 +228,7 @@ class _Network:
             return keras.optimizers.SGD()
         name, renamed, fixed, _ = _UPDATERS[kind]
         given = {ours: u[theirs] for theirs, ours in renamed.items() if theirs in u}
-        if kind == "AdaGrad":  # which Keras adds inside the root
+        if kind in ("AdaGrad", "RmsProp"):  # Keras adds it within the square root
             given["epsilon"] = u["epsilon"] ** 2
         rate: Any = u.get("learningrate", 1.0)
         if (s := u.get("learningrateschedule")) is not None:
