@@ -39,7 +39,6 @@ PHRASES = {
 }
 _PATTERNS = {re.compile(rf"\b(?:{phrase})\b", re.I): fix for phrase, fix in PHRASES.items()}
 _CHECKED = ("README.md", "docs", "kit", "widgets", "notebooks", "binder", "CONTRIBUTING.md")
-_FENCE = re.compile(r"^( {4,}|```)")
 
 
 def main(given: list[str]) -> int:
@@ -75,11 +74,11 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of comments and of text with spaces, docstrings included."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
+            yield token.start[0], re.sub(r"`[^`]*`", "", token.string)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             for offset, line in enumerate(node.value.splitlines()):
-                yield node.lineno + offset, line
+                yield node.lineno + offset, re.sub(r"`[^`]*`", "", line)
 
 
 if __name__ == "__main__":

@@ -259,7 +259,7 @@ def _clock(place: Place) -> Note | None:
     )
     remedy = (
         "Have both machines keep time by NTP (`timedatectl set-ntp true`, or chrony). Timelines "
-        "measure the difference and are right all the same; dates of files and logs are not."
+        "measure the difference and correct it; dates of files and logs are wrong."
     )
     if surely_s > _CLOCK_FAILS_S:
         return fault(found, f"Kerberos refuses it. {remedy}")

@@ -74,10 +74,10 @@ def _idle_workers(spark: SparkFacts) -> Note:
     seconds = seconds_of(spark.settings.get("spark.python.worker.idleTimeoutSeconds", "0"))
     if ends and seconds != 0:
         return fault(
-            f"Spark ends a Python worker from which it hears nothing for {seconds:g} s",
-            "Set spark.python.worker.killOnIdleTimeout=false: training tasks say nothing to it.",
+            f"Spark ends Python workers that are idle for {seconds:g} s",
+            "Set spark.python.worker.killOnIdleTimeout=false: training tasks send it nothing.",
         )
-    return ok("Spark lets silent Python workers live")
+    return ok("Spark does not end idle Python workers")
 
 
 def _dynamic(spark: SparkFacts) -> Note:

@@ -197,7 +197,7 @@ class EarlyStopping(MonitoredScore):
         return score - over if self.maximizes else over - score
 
     def target_is_reached(self, score: float) -> bool:
-        """Whether `score` is as good as `target`, if there is one."""
+        """Whether `score` reaches `target`, if a target is set."""
         return self.target is not None and self.improvement(score, over=self.target) >= 0
 
     def epochs_of(self, epochs: int | None) -> int:

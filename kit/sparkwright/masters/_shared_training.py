@@ -44,8 +44,8 @@ class SharedTrainingMaster(TrainingMaster):
         m_w = t sign(r_w) where |r_w| >= t, else 0
         x  <-  x - m_w    on every worker, as soon as m_w arrives
 
-    with c = 1, or 1 / n for the n workers with `combine="mean"`. What is below the threshold is
-    not lost: it stays in r_w and is sent when enough has gathered. Nobody waits for anybody, so
+    with c = 1, or 1 / n for the n workers with `combine="mean"`. Values below the
+    threshold stay in r_w and are sent once they exceed it. Workers do not wait for each other, so
     results depend on timing and differ a little from run to run, even with a seed.
 
     Example:

@@ -251,7 +251,7 @@ def prospect(
         bandwidth_bytes_per_s: what a machine can send; default 1.25e9, that is 10 Gbit/s.
 
     Raises:
-        ConfigurationError: if the number of workers is not known or an argument cannot be meant.
+        ConfigurationError: if the number of workers is not known or an argument is invalid.
 
     Example:
         >>> from sparkwright.masters import ParameterAveragingTrainingMaster

@@ -130,7 +130,7 @@ def master_from_distributed_config(distributed: Mapping[str, Any]) -> TrainingMa
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Refuse values that cannot be meant, under the names that they have in the file."""
+    """Raise for invalid values, under their names in the file."""
     check_choice("mode", config["mode"], _MODES)
     check_count("batch_size", config["batch_size"])
     check_count("num_workers", config.get("num_workers"), optional=True)

@@ -212,9 +212,9 @@ class TrainingMaster(Configuration):
         label="Clock of the timeline",
         group=DIAGNOSTICS,
         none_text="measured against the driver's clock",
-        help="By which clock `run.timeline` puts workers beside one another: `SystemClock()`, "
-        "`NtpClock()` or None: measured over the run's own connections, which suits almost "
-        "everybody. Used with `collect_training_stats`.",
+        help="Clock that aligns the workers in `run.timeline`: `SystemClock()`, `NtpClock()` or "
+        "None: differences measured over the run's own connections, the best choice in most cases. "
+        "Used with `collect_training_stats`.",
     )
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from .survey import PartitionSurvey
 
 TrainingKind = Literal["averaging", "sharing"]
 LabelForecast = Literal["none", "exact", "expected", "estimated"]
-# Bytes that a worker sends through a shuffle in a second, until somebody has measured it.
+# Bytes per second that a worker sends through a shuffle, until they are measured.
 BANDWIDTH_BYTES_PER_S = 50e6
 # So many rows of a partition say where its rows go, if labels were counted without their places.
 _DRAWN = 1 << 16
@@ -249,7 +249,7 @@ def forecast(
         bandwidth_bytes_per_s: what a worker sends in a second; default 50 MB/s.
 
     Raises:
-        ConfigurationError: if an option cannot be meant.
+        ConfigurationError: if an option is invalid.
 
     Example:
         >>> found = forecast(PartitionSurvey(rows=(960, 64)), workers=2, batch_size=32)

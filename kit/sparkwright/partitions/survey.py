@@ -31,7 +31,7 @@ class LabelSample:
         priorities: (labels,) uint64, increasing; one number a row.
         numbers: (labels,) int64 place of the row in its partition.
         classes: (labels,) int64 class of each label.
-        one_hot: how many classes there are if labels are one-hot; 0 if nobody says.
+        one_hot: number of classes if labels are one-hot; 0: not one-hot or unknown.
         complete: whether every row is in it.
 
     References:

@@ -77,7 +77,7 @@ class Checkpoint:
         best: the best state so far; default None.
 
     Raises:
-        DataError: if an array or a number cannot be meant that way.
+        DataError: if an array or a number is invalid.
     """
 
     progress: Progress

@@ -220,7 +220,7 @@ class RunRules(Generic[Member]):
         )
 
     def _ended(self, *, stopped: bool, reason: str = "") -> list[Action]:
-        """The run is over: dismiss everybody, and say how it ended."""
+        """End the run: dismiss all workers and report the outcome."""
         self.phase = "over"
         dismissals = [Dismiss(connection=number, reason=reason) for number in self._members]
         end = EndRun(stopped=stopped, failure=self._failure, timed_out=self._timed_out)

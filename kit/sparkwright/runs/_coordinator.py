@@ -11,12 +11,12 @@ Invariant: a run that ends, for whatever reason, first asks the workers that are
 average. Where none is left, the driver falls back on the latest copy (`CheckpointReceived`).
 
 Every member reports exactly once a generation: when its ring breaks, when it ends, when it has
-to wait for an absent worker, or when it is told to regroup.
+to wait for an absent worker, or when the driver asks it to regroup.
 
-With a judge, a ring stands still at the end of an evaluated epoch: its first member tells the score
-and waits for the verdict, the others wait for that member. If the verdict is to stop, all report
-that they have stopped. If somebody is lost before, the next group asks again. The same holds for
-callbacks, which run once for each moment: who asks again gets the same answer.
+With a judge, a ring pauses at the end of an evaluated epoch: its first member sends the score and
+waits for the verdict, and the other members wait for the first. If the verdict is to stop, all
+members report that they have stopped. If a member is lost before, the next group asks again. The
+same holds for callbacks, which run once for each occasion: a repeated request gets the same answer.
 """
 
 from collections.abc import Collection
@@ -242,13 +242,13 @@ class Coordinator(RunRules[_Member]):
     # -- transitions ------------------------------------------------------------------------
 
     def _regroup(self) -> list[Action]:
-        """Ask everybody who has not left the ring to leave it; form anew when all have."""
+        """Ask all remaining members to leave the ring; form a new group when all have left."""
         if self.phase != "regrouping":
             self.phase, self._regrouping_since_s = "regrouping", self._now_s
         return self._call_back() + self._form_if_ready()
 
     def _pause(self) -> list[Action]:
-        """Ask everybody to leave the ring after this round, so that another worker can join."""
+        """Ask all members to leave the ring after this round, so that another worker can join."""
         if self.phase == "joining":
             return []  # they have been asked
         self.phase = "joining"
@@ -270,7 +270,7 @@ class Coordinator(RunRules[_Member]):
     def _form_if_ready(self) -> list[Action]:
         if self._awaits_reports:
             return []
-        if self._stopping:  # nobody is in the middle of a round that would be lost
+        if self._stopping:  # no member is within a round that would be lost
             if self._best() is not None:
                 return self._deliver()
             self._progress = self._start

@@ -286,7 +286,7 @@ class SendAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetHistory:
-    """All workers were lost: training begins anew, or from the last checkpoint."""
+    """All workers were lost: training restarts, or continues from the last checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

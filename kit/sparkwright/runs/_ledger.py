@@ -40,7 +40,7 @@ class Ledger:
         self._size = max(1, self._piece_size(rows))
 
     def begin_anew(self) -> None:
-        """Nobody has what was learned since `start`, so it is done again. Then open the epoch."""
+        """Return to `start`: the state learned since then is lost. Then open the epoch."""
         self.progress = self.start
 
     def keep(self) -> None:
@@ -61,7 +61,7 @@ class Ledger:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left at all, if nobody has a piece."""
+        """Whether all work is done, provided that no worker has a piece."""
         return self.is_last_epoch_over and not self.progress.todo
 
     def open_epoch(self) -> None:
@@ -144,9 +144,9 @@ class Ledger:
         self.take_back(piece._replace(start=piece.start + minibatches))
 
     def take_back(self, piece: Span) -> None:
-        """Nobody does `piece` any more, so it is left to do."""
+        """Return `piece` to the work left, because its worker gave it back or is lost."""
         if piece.size:
             todo = self.progress.todo
-            # One worker's pieces stay in their order if nobody else can do them.
+            # The pieces of a worker stay in order if no other worker can do them.
             todo = (*todo, piece) if self._lends else (piece, *todo)
             self.progress = replace(self.progress, todo=todo)

@@ -107,7 +107,7 @@ class CoordinatorServer:
 
         Args:
             coordinator: the rules.
-            tell: is told what happens.
+            tell: called with each event.
             secret: the run's.
             host: the address to listen on.
             ports: the ports to try.

@@ -3,16 +3,16 @@
     gathering --all came--> training --no work left, stop, or a checkpoint is due--> meeting
     meeting --all met--> training (also the next epoch) | answering (at an epoch's end) | delivering
     answering --the callbacks have run--> training (the next epoch) | delivering
-    meeting --somebody could not--> meeting, again
+    meeting --a worker failed--> meeting, again
     training | meeting --all lost, and back--> training, from the start or the last checkpoint
     delivering --result--> over
 
-Work is handed out piece by piece, so that a slow worker only has less of it. When a worker is lost,
-the others go on; its pieces wait until its data is back, also beyond the end of the epoch: they are
-owed. A newcomer takes its state from one of the others and asks for work. Workers stop for one
-another only at meetings, where they average what is not shared by updates. After a stop, a failure
-or a time-out there is one last meeting, so that what was learned is kept. With a judge, the meeting
-at the end of an evaluated epoch lasts until its verdict is there.
+Work is assigned piece by piece, so that a slow worker gets less of it. When a worker is lost, the
+other workers continue; its pieces wait until its data is available again, even beyond the end of
+the epoch. A new worker fetches the state from another worker and asks for work. Workers wait for
+each other only at meetings, where they average the state that updates do not share. After a stop,
+a failure or a time-out there is one last meeting, which preserves the trained state. With a judge,
+the meeting at the end of an evaluated epoch lasts until the verdict arrives.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -76,7 +76,7 @@ class _Member:
     asked: bool = False  # wants work and has none
     wanted: int = 0  # minibatches that it does in a moment
     piece: Span | None = None
-    ring: int = 0  # the generation of the last ring that it was told to join
+    ring: int = 0  # the generation of the last ring that it was asked to join
     in_ring: bool = False  # it has not reported since
     met: bool = False  # it was in the last meeting, to its end
 
@@ -229,7 +229,7 @@ class SharingCoordinator(RunRules[_Member]):
         return self._relaunch(worker)
 
     def _take_out(self, connection: int) -> list[Action]:
-        """A worker is gone: its piece is left to do, and nobody may wait for it in a ring."""
+        """Return a lost worker's piece to the work left, and end a ring that waits for it."""
         gone = self._members.pop(connection)
         if gone.piece is not None:
             self._ledger.take_back(gone.piece)
@@ -237,7 +237,7 @@ class SharingCoordinator(RunRules[_Member]):
         return self._call_back(gone.ring)
 
     def _call_back(self, ring: int) -> list[Action]:
-        """Tell those who are still in `ring` to leave it: somebody in it may be silent."""
+        """Ask the remaining members of `ring` to leave it: one of them may not respond."""
         return [
             SendRegroup(connection=member.connection, generation=ring)
             for member in self._members.values()
@@ -330,7 +330,7 @@ class SharingCoordinator(RunRules[_Member]):
         return actions + self._hand_out()
 
     def _begin_anew_when_possible(self) -> list[Action]:
-        """Nobody has a state: those who are there begin together, once all others have come."""
+        """No worker has a state: start together once all workers are present."""
         if any(member.grouped for member in self._members.values()):
             return []  # some are about to begin
         if self._without_state_since_s is None:
@@ -353,7 +353,7 @@ class SharingCoordinator(RunRules[_Member]):
         return []
 
     def _regroup(self) -> list[Action]:
-        """Tell everybody who is there now; those who have no state get one."""
+        """Send all workers the present membership; workers without a state fetch one."""
         self.generation += 1
         self._grouped = self.generation
         members = self._by_worker
@@ -370,7 +370,7 @@ class SharingCoordinator(RunRules[_Member]):
         return actions
 
     def _hand_out(self) -> list[Action]:
-        """Give work to whoever wants some; meet if there is none and nobody has any."""
+        """Assign work to idle workers; meet if no work is left or in progress."""
         ready, ledger = self._ready, self._ledger
         asking = [member for member in ready if member.asked]
         if not asking and not self._is_state_due:
@@ -396,7 +396,7 @@ class SharingCoordinator(RunRules[_Member]):
         return actions
 
     def _call_meeting(self) -> list[Action]:
-        """Everybody who has a state breaks off and averages."""
+        """All workers with a state stop training and average."""
         self.phase, self._broke, self._checkpoint_here = "meeting", False, False
         self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
         self._teller = self._ready[0].connection

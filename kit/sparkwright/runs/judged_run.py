@@ -144,7 +144,7 @@ class JudgedRun:
 
 
 def failure_of_rules(judged: JudgedRun) -> Failure:
-    """How the run is told that the rules cannot be meant."""
+    """Report that the rules are invalid."""
     return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
 
 
@@ -193,7 +193,7 @@ class ModelKeeper:
         """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
         try:
             self._write(outcome, url)
-        except Exception as error:  # what was learned is in memory all the same
+        except Exception as error:  # the trained state is still in memory
             _log.warning("no model saved to %s: %s", url, error)
             return None
         return url

@@ -212,7 +212,7 @@ class Membership:
         return found
 
     def replace_silent(self, now_s: float) -> list[LaunchTask]:
-        """The actions that replace tasks which may hold their slots for ever.
+        """Return the actions that replace tasks which may hold their slots forever.
 
         A worker that fell silent normally notices that its connection is closed, and its task ends.
         A paused process, or a vanished machine, does not.
@@ -398,7 +398,7 @@ class Delivery:
         return connection in self._asked
 
     def lose(self, connection: int) -> bool:
-        """The connection is gone; returns whether nobody is left who has been asked."""
+        """Handle a closed connection; return whether no asked worker is left."""
         return self._asked.pop(connection, None) is not None and not self._asked
 
     def heartbeat(self, connection: int) -> Literal["sending", "hung", "failed"]:
@@ -414,8 +414,8 @@ class Delivery:
 class DriverClock:
     """A monotonic clock that stands still while this process does.
 
-    A driver that was suspended, or whose interpreter was held by C code, has heard from no worker:
-    that is no sign that they are gone. Gaps between two ticks count as one tick.
+    A driver that was suspended, or blocked by C code, receives no messages meanwhile, although its
+    workers are alive. So a gap between two ticks counts as one tick.
     """
 
     def __init__(self, now_s: float, *, longest_gap_s: float) -> None:

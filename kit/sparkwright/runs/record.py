@@ -383,7 +383,7 @@ class RunRecord:
             if self._plan is None:
                 return
             for status, expected in zip(self._status.workers, progress.steps, strict=True):
-                # Unless it is exact, others know of it: it counts, and is done again all the same.
+                # Unless it is exact, other workers have received it: it counts, and is repeated.
                 if status.steps > expected and exact:
                     self.log.discard(status.worker, after_step=expected)
             untold = untold_rows(self._plan, progress, self.log.rows())
@@ -397,7 +397,7 @@ class RunRecord:
             self._trained = int(self.log.rows()["examples"].sum())
 
     def history_forgotten(self) -> None:
-        """Training begins anew."""
+        """Training restarts."""
         with self._lock:
             self.log.clear()
             self._logged_s = [-math.inf] * len(self._logged_s)

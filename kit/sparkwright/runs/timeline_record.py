@@ -180,13 +180,13 @@ class TimelineRecord:
             self._store.append(worker, *self._span(PhaseCode.QUEUED, expected_s, came_s))
 
     def _warn(self, state: ClockState) -> None:
-        """Say once that somebody got no answer of the NTP server."""
+        """Warn once if the NTP server did not answer the driver or a worker."""
         if self._ntp is None or self._has_warned:
             return
         if state.source == "system" or self._clock.problem:
             self._has_warned = True
             _log.warning(
-                "the NTP server %s did not answer everybody, so the timeline goes by the machines' "
+                "the NTP server %s did not always answer, so the timeline uses the machines' "
                 "own clocks. %s. Choose another `NtpClock(server=…)`, or leave `time_source` out.",
                 self._ntp.server,
                 self._clock.problem or "It answered the driver, but not a worker",

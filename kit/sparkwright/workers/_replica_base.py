@@ -89,7 +89,7 @@ class Replica(ABC):
         self.state.set_iterations(value)
 
     def use_learning_rate(self, rate: float | None, *, afresh: bool = False) -> None:
-        """Set the learning rate; None: keep it or, with `afresh`, restore the compiled rate."""
+        """Set the learning rate; None: keep it, or restore the compiled rate if `afresh` is set."""
         rate = self._compiled_rate if rate is None and afresh else rate
         if rate is not None:
             self.model.optimizer.learning_rate = rate
