@@ -33,7 +33,7 @@ help:
 	@echo 'make test    run all tests; ARGS="..." goes to pytest, as in make test ARGS="tests/data -x"'
 	@echo 'make test-cluster  test clusters of several hosts, YARN among them, which make test leaves out'
 	@echo 'make browser  test the widgets in JupyterLab and Chromium, which make test leaves out'
-	@echo 'make screenshots  draw the pictures of docs/images anew, 1280 and 420 pixels wide, light and dark'
+	@echo 'make screenshots  draw the pictures of docs/images, 1280 and 420 pixels wide, light and dark'
 	@echo 'make connect  test over Spark Connect what make test tests with a session of its own'
 	@echo 'make stores  test a real HDFS, S3 and others, which make test leaves out; about 5 minutes'
 	@echo 'make notebooks   test the notebooks, which make test leaves out; about 8 minutes'
