@@ -57,7 +57,8 @@ def test_pages_fit_and_request_nothing_from_elsewhere(site, page, request):
 def test_search_finds_an_option_without_a_server(site, chromium):
     page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.goto((site / "reference" / "masters.html").as_uri(), wait_until="networkidle")
-    page.fill(".md-search__input", "averaging_frequency")
+    # The page searches when a key is released, which `fill` does not do.
+    page.locator(".md-search__input").press_sequentially("averaging_frequency")
     page.wait_for_selector(".md-search-result__link", timeout=20_000)
     assert "averaging_frequency" in page.inner_text(".md-search-result__list")
     page.context.close()
