@@ -169,7 +169,7 @@ CLASSES = "sparse_categorical_crossentropy"
         (NetworkSpec(layers=(TABLE, ONE)), "no output"),
         (chain(TABLE), "an Input"),
         (chain(TABLE, ONE, name="my network"), "network's name"),
-        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "no layer of the network"),
+        (replace(chain(layer("Dense", "e")), layers=(TABLE, ONE)), "not a layer of the network"),
         (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
         (chain(TABLE, ONE, loss="mile"), "'mile'"),
         (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
