@@ -173,7 +173,7 @@ CLASSES = "sparse_categorical_crossentropy"
         (chain(TABLE, ONE, layer("Dense", "b", "table", units=1)), "uses the output of row 2"),
         (chain(TABLE, ONE, loss="mile"), "'mile'"),
         (chain(TABLE, ONE, loss=CLASSES), "at least 2"),
-        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Give it softmax"),
+        (chain(TABLE, layer("Dense", "d", units=3), loss=CLASSES), "Use softmax"),
         (chain(TABLE, ONE, loss="binary_crossentropy"), "sigmoid"),
         (chain(TABLE, ONE, metrics=("accuracy", "recall")), "labels that are zeros and ones"),
         (chain(TABLE, ONE, optimizer=OptimizerSpec(kind="Sdg")), "'Sdg'"),
