@@ -57,10 +57,10 @@ def test_a_run_on_spark_is_reported_with_data_model_and_environment(
     text = unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)))
     for words in (
         "Blobs ✓ Done Best validation accuracy",
-        "The training data lay in 3 partitions and was trained in 2, one a worker.",
+        "The training data had 3 partitions and was trained in 2, one per worker.",
         "Of the workers' measured time:",
         "The network “dense” has 2 layers and 67 parameters.",
-        "it has exactly the weights of the model that this run holds.",
+        "The saved model has exactly the weights of this run.",
         "spark.executor.memory",
         f"Java of the driver {run.configuration['java']}",
         "No warnings were raised.",

@@ -82,7 +82,7 @@ def test_parameters_are_numbers_words_or_text():
         ("epochs", "6"),
     ]
     assert parameters_of(pairs) == {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
-    with pytest.raises(ConfigurationError, match="name of Python"):
+    with pytest.raises(ConfigurationError, match="Python identifier"):
         parameters_of([("a-b", "1")])
 
 
