@@ -26,7 +26,7 @@ export class ChartView extends Reader {
         <div class="sparkwright-tools" role="group" aria-label="View">
           <select class="sparkwright-choice" aria-label="What the curve shows"></select>
           <select class="sparkwright-choice" aria-label="Horizontal axis"></select>
-          <label class="sparkwright-smoothing" title="Exponential moving average, for the eye only">
+          <label class="sparkwright-smoothing" title="Exponential moving average, for display only">
             Smoothing <input type="range" min="0" max="0.98" step="0.02"></label>
           <button type="button" class="sparkwright-toggle" title="A line for each worker">Each worker</button>
           <button type="button" class="sparkwright-toggle">Log scale</button>
