@@ -155,7 +155,7 @@ def test_a_run_with_parameters_tells_them_and_can_keep_the_code(notebook, tmp_pa
     assert "Parameters" in nbformat.read(output.with_suffix(".ipynb"), as_version=4).cells[2].source
     assert nbformat.read(path, as_version=4) == content
     assert main([str(path), "-p", "rounds", "5"]) == 2
-    assert "It sets epochs, name." in capsys.readouterr().out
+    assert "The cell sets epochs, name." in capsys.readouterr().out
 
 
 def test_a_notebook_is_taken_as_it_was_executed(notebook, tmp_path, capsys):
