@@ -73,4 +73,7 @@ def test_a_run_on_spark_is_reported_with_data_model_and_environment(
     run.model.set_weights([weight + 1 for weight in run.model.get_weights()])
     run.report(f"{tmp_path}/changed.html", model_url=f"{tmp_path}/model.keras")
     changed = (tmp_path / "changed.html").read_text()
-    assert "4 of 4 arrays of weights differ from those of this run, by up to 1" in changed
+    assert (
+        "4 of 4 weight arrays of the saved model differ from those of this run, by up to 1"
+        in changed
+    )
