@@ -38,7 +38,7 @@ OPTIONS: list[tuple[Any, dict[str, Any], str]] = [
     (Evaluation, {"costs": [1, INF]}, "finite.*inf"),
     (Evaluation, {"costs": [0, 0]}, "at least one above 0"),
     (Evaluation, {"costs": [[1, 2], [3, 4]]}, "a finite number of at least 0 for each class"),
-    (Evaluation, {"costs": [1, 2], "threshold": 0.5}, "exclude each other"),
+    (Evaluation, {"costs": [1, 2], "threshold": 0.5}, "mutually exclusive"),
     (EvaluationBinary, {"thresholds": 1.1}, r"thresholds=1\.1"),
     (EvaluationBinary, {"thresholds": [0.5, "a"]}, "thresholds='a'"),
     (EvaluationBinary, {"thresholds": []}, r"thresholds=\[\]"),

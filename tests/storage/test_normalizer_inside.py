@@ -333,7 +333,7 @@ def test_what_layers_cannot_express_is_refused_with_the_alternative(tmp_path: Pa
         saved(sequential(4), normalizer, tmp_path)
     one, two = keras.Input((5,), name="one"), keras.Input((5,), name="two")
     unnamed = keras.Model([one, two], layers.Add()([one, two]))
-    with pytest.raises(sw.ConfigurationError, match=r"\['features'\]: name them alike"):
+    with pytest.raises(sw.ConfigurationError, match=r"\['features'\]: use the same names"):
         saved(unnamed, normalizer, tmp_path)
     sequence = keras.Input((None, 2))
     masked = layers.Masking()(layers.Dense(2)(sequence))

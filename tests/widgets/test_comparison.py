@@ -193,4 +193,4 @@ def test_a_picture_of_many_long_names_is_drawn():
     lines = {run: np.array([[1, 2], [2, 1.0]], np.float32) for run in range(12)}
     names = [f"_{'x' * 60}{run}" for run in range(12)]
     assert "<svg" in figure_html(comparison_figure(lines, names))
-    assert comparison_figure({}, names[:1]).caption.endswith("At the end: no loss yet.")
+    assert comparison_figure({}, names[:1]).caption.endswith("Final values: no loss yet.")

@@ -429,7 +429,7 @@ def test_the_text_is_written_read_and_refused() -> None:
         picker.text.text.value = wrong
         picker.text.apply_button.click()
         assert said in picker.text.alert.value
-        assert "Nothing has changed." in picker.text.alert.value
+        assert "The value is unchanged." in picker.text.alert.value
         assert picker.master.workers == 3
     picker.text.drop_button.click()
     assert json.loads(picker.text.text.value)["workers"] == 3

@@ -115,7 +115,7 @@ def test_results_of_an_earlier_run_are_not_told(notebook, tmp_path, capsys):
 
 def test_a_path_without_a_notebook_is_refused_in_words(tmp_path, capsys):
     assert main([str(tmp_path / "none.ipynb")]) == 2
-    assert "There is no notebook at this path." in capsys.readouterr().out
+    assert "must be an existing file" in capsys.readouterr().out
 
 
 def test_interrupting_leaves_no_kernel_behind(notebook, tmp_path):
@@ -155,14 +155,14 @@ def test_a_run_with_parameters_tells_them_and_can_keep_the_code(notebook, tmp_pa
     assert "Parameters" in nbformat.read(output.with_suffix(".ipynb"), as_version=4).cells[2].source
     assert nbformat.read(path, as_version=4) == content
     assert main([str(path), "-p", "rounds", "5"]) == 2
-    assert "It sets epochs, name." in capsys.readouterr().out
+    assert "The cell sets epochs, name." in capsys.readouterr().out
 
 
 def test_a_notebook_is_taken_as_it_was_executed(notebook, tmp_path, capsys):
     path = notebook("# T", "raise SystemError('would run')")
     output = path.with_suffix(".html")
     assert main([str(path), "--as-executed", "-o", str(output)]) == 2
-    assert "Run it and save it" in capsys.readouterr().out
+    assert "Run and save the notebook" in capsys.readouterr().out
     content = nbformat.read(path, as_version=4)
     picture = {"image/png": "iVBORw0KGgo="}
     content.cells[1].outputs = [new_output("display_data", data=picture)]

@@ -82,7 +82,7 @@ def test_parameters_are_numbers_words_or_text():
         ("epochs", "6"),
     ]
     assert parameters_of(pairs) == {"epochs": 6, "rate": 0.001, "name": "le net", "flag": True}
-    with pytest.raises(ConfigurationError, match="name of Python"):
+    with pytest.raises(ConfigurationError, match="Python identifier"):
         parameters_of([("a-b", "1")])
 
 
@@ -118,7 +118,9 @@ def test_an_exported_experiment_takes_parameters():
     assert code[0].endswith("epochs = 3")
     assert "epochs = 9" in code[1]
     assert code[2].startswith("import sparkwright")
-    with pytest.raises(ConfigurationError, match=r"Received: epoch\. It sets split_seed, workers"):
+    with pytest.raises(
+        ConfigurationError, match=r"Received: epoch\. The cell sets split_seed, workers"
+    ):
         parameterized(notebook, {"epoch": 9})
 
 
@@ -126,7 +128,7 @@ def test_an_exported_experiment_takes_parameters():
     ("cells", "words"),
     [
         ([new_code_cell("a = 1")], 'tagged "parameters"'),
-        ([tagged("a = 1")], "It sets a."),
+        ([tagged("a = 1")], "The cell sets a."),
     ],
 )
 def test_parameters_that_nobody_asks_for_are_refused(cells, words):

@@ -300,7 +300,7 @@ def test_data_that_is_no_data_set_is_refused(trained):
 
 def test_a_model_that_is_not_there_is_told_not_raised(trained, tmp_path):
     html = report(trained(), model_url=f"{tmp_path}/none.keras")
-    assert "It cannot be read" in html
+    assert "The file cannot be read" in html
 
 
 def test_the_name_decides_between_html_and_pdf(trained, monkeypatch):
@@ -317,7 +317,7 @@ def test_runs_are_compared_by_results_curves_and_what_differed(trained, tmp_path
     report_runs([one, other], f"{tmp_path}/runs.html", title="Two & more")
     html = (tmp_path / "runs.html").read_text()
     assert "The best validation accuracy, 0.95, is that of 2. second." in html
-    assert "1 option differed; all others were alike." in html
+    assert "1 option differed; all others were equal." in html
     assert outside_resources(html) == []
     assert pictures_without_text(html) == []
     assert html.count("<svg") == 3
@@ -325,7 +325,7 @@ def test_runs_are_compared_by_results_curves_and_what_differed(trained, tmp_path
 
 def test_runs_that_are_alike_are_said_to_be(trained):
     html = comparison_html({"a": trained(), "b": trained()}, made_at=NOW)
-    assert "The runs were configured alike." in html
+    assert "The runs have the same configuration." in html
     assert "All runs reach the same validation accuracy, 0.9." in html
     with pytest.raises(ConfigurationError, match="at least one run"):
         comparison_html([], made_at=NOW)

@@ -9,7 +9,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.runs import RunStore, RunTable
 from sparkwright_widgets import RunsTable, compare_runs, report_runs
 from sparkwright_widgets._panel import LivePanel
-from sparkwright_widgets._runs_grid import peculiar_settings, sparkline, validation_metric
+from sparkwright_widgets._runs_grid import distinct_settings, sparkline, validation_metric
 
 
 @pytest.fixture
@@ -252,9 +252,9 @@ def test_only_what_sets_a_run_apart_from_most_is_named(store):
     for epochs in (3, 3, 4):
         train(store, epochs=epochs)
     runs = store.runs()
-    assert peculiar_settings(runs) == [{"epochs": "4"}, {}, {}]
-    assert peculiar_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
-    assert peculiar_settings(RunTable()) == []
+    assert distinct_settings(runs) == [{"epochs": "4"}, {}, {}]
+    assert distinct_settings(RunTable(runs[:2])) == [{"epochs": "4"}, {"epochs": "3"}]
+    assert distinct_settings(RunTable()) == []
 
 
 def test_the_metric_of_validation_comes_before_its_loss(store):
