@@ -458,7 +458,7 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a position behind the data": (rewritten((0, 10**15)), "within the data"),
     "a position in the header": (rewritten((0, 5)), "behind the header"),
     "a position within a record": (rewritten((0, 310)), ""),
-    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is no index"),
+    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is not an index"),
     "an index of other data": (of_other_data, ""),
 }
 
