@@ -235,7 +235,7 @@ def converted(made: Any, text: str) -> Bad:
 
 
 VALUES: dict[str, Bad] = {
-    "an empty value": one_of(b"", "4 bytes of length"),
+    "an empty value": one_of(b"", "length in 4 bytes"),
     "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "2147483647 announced"),
     "too short for its axes": one_of(encode(BYTES, b"\x04" + bytes(19)), "not 21"),
     "too long for its axes": one_of(encode(BYTES, b"\x04" + bytes(21)), "not 21"),
