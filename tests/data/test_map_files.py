@@ -193,9 +193,11 @@ def test_texts_are_found_by_key(
         for key in ("", "key0001", "key0199", "key9999", "zzz"):
             assert reader.find(key) is None
         assert sum(1 for _ in reader) == 100
-        with pytest.raises(sw.DataError, match=r"integers.*Text.*find\(key\)"):
+        with pytest.raises(sw.DataError, match=r"integer keys.*Text.*find\(key\)"):
             len(reader)
-        with pytest.raises(sw.DataError, match=r"a key must be.*'key0000'.*Received: 5"):
+        with pytest.raises(
+            sw.DataError, match=r"`key` must have the same type as 'key0000'.*Received: 5"
+        ):
             reader.find(5)
 
 
