@@ -172,7 +172,7 @@ def noted_count(count: bytes) -> bytes:
 UNUSABLE: dict[str, Bad] = {
     "empty": unusable("The file is empty"),
     "text": unusable("Received: b'hell'", b"hello world\n" * 50),
-    "an older version": unusable("of an older version", b"SEQ\x04" + example_file()[4:]),
+    "an older version": unusable("an older version", b"SEQ\x04" + example_file()[4:]),
     "cut in the header": unusable("must lie within the file", example_file()[:40]),
     "a class name of 2 GB": unusable(
         "bytes left", b"SEQ\x06" + encode_vint(2**31 - 1) + bytes(100)
@@ -235,7 +235,7 @@ def converted(made: Any, text: str) -> Bad:
 
 
 VALUES: dict[str, Bad] = {
-    "an empty value": one_of(b"", "4 bytes of length"),
+    "an empty value": one_of(b"", "length in 4 bytes"),
     "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "2147483647 announced"),
     "too short for its axes": one_of(encode(BYTES, b"\x04" + bytes(19)), "not 21"),
     "too long for its axes": one_of(encode(BYTES, b"\x04" + bytes(21)), "not 21"),
@@ -456,9 +456,9 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "positions twice": (rewritten((3, 300), (5, 300)), "rise"),
     "a negative position": (rewritten((0, -1)), "within the data"),
     "a position behind the data": (rewritten((0, 10**15)), "within the data"),
-    "a position in the header": (rewritten((0, 5)), "behind the header"),
+    "a position in the header": (rewritten((0, 5)), "after the header"),
     "a position within a record": (rewritten((0, 310)), ""),
-    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is no index"),
+    "values of another class": (rewritten((0, 300), value_class=TEXT), "It is not an index"),
     "an index of other data": (of_other_data, ""),
 }
 

@@ -181,7 +181,7 @@ GOOD = "".join(f"{7 * i},{i}.5,A,{'xy'[i % 2]}\n" for i in range(40))
         (GOOD + "1,many,A,x\n", {}, "line 42: column 'size' must hold numbers. Received: 'many'"),
         (GOOD + "1,,A,x\n" * 3, {}, "line 42: column 'size' must hold a value. "),
         (GOOD + "1,,A,x\n" * 3, {}, "3 rows in all."),
-        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are left out."),
+        (GOOD + "1,,A,x\n", {"options": {"missing": "skip"}}, "Such rows are skipped."),
         (GOOD + "1,inf,A,x\n", {}, "line 42: column 'size' must hold finite numbers"),
         (GOOD + "1,2,A,\n", {}, "line 42: column 'kind' must hold a value"),
         (GOOD, {}, "warning: The category 'town' has the constant value 'A'."),
@@ -222,7 +222,7 @@ def test_every_column_with_invalid_values_is_named_and_skipped_rows_are_warnings
     [
         ("1,2\n3,4\n", 2, "the first line must hold the column names"),
         ("a,a\n3,4\n", 2, "the names in the header must be unique"),
-        ("a,b\n", 0, "error: There is no row."),
+        ("a,b\n", 0, "error: The data has no rows."),
         ("", 0, "error: at least one file must have a line"),
         (b"a,b\n1,K\xf6ln\n", 0, "line 2: column 'b' must be UTF-8"),
     ],

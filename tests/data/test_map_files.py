@@ -193,9 +193,11 @@ def test_texts_are_found_by_key(
         for key in ("", "key0001", "key0199", "key9999", "zzz"):
             assert reader.find(key) is None
         assert sum(1 for _ in reader) == 100
-        with pytest.raises(sw.DataError, match=r"integers.*Text.*find\(key\)"):
+        with pytest.raises(sw.DataError, match=r"integer keys.*Text.*find\(key\)"):
             len(reader)
-        with pytest.raises(sw.DataError, match=r"a key must be.*'key0000'.*Received: 5"):
+        with pytest.raises(
+            sw.DataError, match=r"`key` must have the same type as 'key0000'.*Received: 5"
+        ):
             reader.find(5)
 
 
@@ -211,7 +213,9 @@ def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, ""), (1, ""), (3, "")])
     written(tmp_path / "b", "LongWritable", [(5, ""), (6, "")])
     with MapFileReader(str(tmp_path), convert=length) as reader:
-        with pytest.raises(sw.DataError, match=r"follow each other.*Received: 3 at .* 5 at"):
+        with pytest.raises(
+            sw.DataError, match=r"without gaps between parts.*Received: 3 at .* 5 at"
+        ):
             len(reader)
         assert reader.find(6) is not None
     with (
@@ -224,7 +228,7 @@ def test_gaps_between_keys_are_told(tmp_path: Path) -> None:
 def test_parts_of_several_key_classes_are_refused(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, "")])
     written(tmp_path / "b", "Text", [("0", "")])
-    with pytest.raises(sw.DataError, match="must be of one class"):
+    with pytest.raises(sw.DataError, match="must have the same class"):
         MapFileReader(str(tmp_path), convert=length)
 
 

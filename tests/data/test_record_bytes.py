@@ -109,5 +109,5 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_UNPACKED_BYTES == 1 << 30
     monkeypatch.setattr("sparkwright.data._record_bytes.MAX_UNPACKED_BYTES", 1000)
     assert len(unpack(DEFAULT_CODEC, zlib.compress(bytes(1000)))) == 1000
-    with pytest.raises(sw.DataError, match=r"unfold to 1000 bytes at\s+most"):
+    with pytest.raises(sw.DataError, match=r"decompress to at most\s+1000 bytes"):
         unpack(DEFAULT_CODEC, zlib.compress(bytes(1001)))

@@ -86,7 +86,7 @@ def test_invalid_examples_leave_nothing_behind(tmp_path: Path, form: Format) -> 
     url = str(tmp_path / "out")
     with pytest.raises(sw.DataError, match="the same columns"):
         form.write([digits(5), DataSet(np.zeros((2, 3)))], url, examples_per_part=7)
-    with pytest.raises(sw.DataError, match="at least one example to write"):
+    with pytest.raises(sw.DataError, match="must have at least one example"):
         form.write([], url)
     assert list(tmp_path.iterdir()) == []
 

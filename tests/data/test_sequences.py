@@ -117,7 +117,7 @@ def test_padded_brings_chunks_of_different_length_to_one(spark: Any, align: Any)
     assert data.padded(6).collect().features["features"].shape == (5, 6, 2)
     same = sw.data.from_arrays(spark, np.ones((4, 3, 2)), np.ones((4, 3)))
     assert same.padded() is same
-    with pytest.raises(sw.ConfigurationError, match="Give `names`"):
+    with pytest.raises(sw.ConfigurationError, match="Set `names`"):
         same.padded(5)
     assert same.padded(5, names=["features"]).collect().features["features"].shape == (4, 5, 2)
     with pytest.raises(sw.DataError, match=r"4 steps\. Received: length=3"):

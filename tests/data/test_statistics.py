@@ -86,7 +86,7 @@ def test_statistics_are_shown_and_written_down(data: Any) -> None:
     content = json.loads(json.dumps(statistics.to_dict()))
     assert len(content["columns"]) == 4
     assert sum(content["columns"][0]["histogram"]["counts"]) == 500
-    with pytest.raises(KeyError, match="3 columns are called 'features/features'"):
+    with pytest.raises(KeyError, match="3 columns match 'features/features'"):
         statistics["features/features"]
 
 

@@ -154,7 +154,7 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "match"),
     [
-        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "same shapes but for one axis"),
+        ([np.zeros((1, 3, 2)), np.zeros((1, 4, 4))], "only one axis of a column may vary"),
         ([np.zeros((1, 3)), np.zeros((1, 3), np.int8)], "same columns, dtypes"),
         ([np.zeros((1, 3)), np.zeros((1, 3, 1))], "numbers of axes"),
         ([np.zeros((1, 3)), {"y": np.zeros((1, 3))}], "same columns"),

@@ -121,7 +121,7 @@ def test_text_is_exported_shuffled_and_looked_at(spark: Any, tmp_path: Path) -> 
     assert {column.array for column in data.statistics()} == {
         f"features/{name}" for name in ("codes", "numbers", "images", "skewed")
     }
-    with pytest.raises(sw.DataError, match="in a record file must have one of the dtypes"):
+    with pytest.raises(sw.DataError, match="in a record file must be one of"):
         sw.data.write_tfrecord(whole, str(tmp_path / "records"))
 
 
