@@ -89,8 +89,8 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
         assert isinstance(last[-1], SendGroup)
     script.report(0, "broken", None)
     reason = (
-        "the workers' ring broke 5 times without one averaging. The workers reach the driver but "
-        "not one another: open the ports between them (`MeshConfig(ports=…)`) or use "
+        "the workers' ring broke 5 times in a row without an averaging. The workers reach the "
+        "driver but not each other. Open the ports between them (`MeshConfig(ports=…)`), or use "
         '`communication="driver"`.'
     )
     assert script.report(1, "broken", None) == [

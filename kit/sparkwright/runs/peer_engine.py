@@ -45,14 +45,14 @@ from ._decisions import (
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
+    MessageReceived,
     Moment,
-    News,
+    Notification,
     ProgressSettled,
     RunCallbacks,
     SendVerdict,
     ShowStalled,
-    WorkerGone,
-    WorkerHeard,
+    WorkerDisconnected,
     WorkerRegistered,
 )
 from ._server import CoordinatorServer, order_of, vector_of
@@ -70,7 +70,7 @@ _TASKS_END_S = 10.0
 # How long a hard stop waits for the last average before it ends the tasks.
 _SNAPSHOT_S = 1.0
 # What workers said before they hung up should be heard by then.
-_LAST_WORDS_S = 1.0
+_DRAIN_S = 1.0
 # A checkpoint that is being written when the run ends may take so long.
 _LAST_CHECKPOINT_S = 60.0
 
@@ -214,7 +214,7 @@ class PeerEngine:
             relays = self._master.exchange.among == "driver"
             self._server = CoordinatorServer(
                 coordinator,
-                self._told,
+                self._notified,
                 secret=secret,
                 host=launcher.bind_host,
                 ports=mesh.ports_from(os.environ),
@@ -253,7 +253,7 @@ class PeerEngine:
                 self._writer.close(_LAST_CHECKPOINT_S)
             if self._server is not None:
                 if record.times.collects:
-                    self._server.hear_out(_LAST_WORDS_S)
+                    self._server.drain(_DRAIN_S)
                 self._server.close()
                 record.heard_s_ago = dict
             launcher.clean_up()
@@ -505,17 +505,17 @@ class PeerEngine:
             return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))
         return None
 
-    def _told(self, news: News, message: Message | None = None) -> None:
-        """Take news of the server; with its lock held."""
+    def _notified(self, notification: Notification, message: Message | None = None) -> None:
+        """Take notification of the server; with its lock held."""
         record, judged = self._record, self._judged
-        match news:
+        match notification:
             case WorkerRegistered():
-                self._worker_came(news)
-            case WorkerGone(worker=worker):
+                self._worker_registered(notification)
+            case WorkerDisconnected(worker=worker):
                 record.worker_lost(worker)
-            case WorkerHeard(worker=worker):
+            case MessageReceived(worker=worker):
                 assert message is not None
-                self._heard(worker, message)
+                self._take_message(worker, message)
             case ProgressSettled(progress=progress, exact=exact):
                 record.progress_settled(progress, exact=exact)
             case ForgetHistory():
@@ -534,12 +534,12 @@ class PeerEngine:
             case RunCallbacks(moment=moment):
                 self._due.put(moment)
             case EndRun():
-                self._end = news
+                self._end = notification
                 self._over()
             case _:
                 pass  # without early stopping
 
-    def _heard(self, worker: int, message: Message) -> None:
+    def _take_message(self, worker: int, message: Message) -> None:
         """Take rows, phases, a score or a heartbeat of a worker."""
         record, fields = self._record, message.fields
         match message.kind:
@@ -584,7 +584,7 @@ class PeerEngine:
         elif reason is not None:
             server.stop()
 
-    def _worker_came(self, event: WorkerRegistered) -> None:
+    def _worker_registered(self, event: WorkerRegistered) -> None:
         self._record.worker_joined(
             event.worker, host=event.host, rows=event.rows, device=event.device, pid=event.pid
         )
