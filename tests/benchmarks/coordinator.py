@@ -21,10 +21,10 @@ from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     ForgetHistory,
-    News,
+    MessageReceived,
+    Notification,
     ProgressSettled,
-    WorkerGone,
-    WorkerHeard,
+    WorkerDisconnected,
     WorkerRegistered,
 )
 from sparkwright.runs._server import CoordinatorServer
@@ -104,20 +104,20 @@ class Driver:
         self.server.close()
         self.record.close()
 
-    def _told(self, news: News, message: Message | None = None) -> None:
+    def _told(self, notification: Notification, message: Message | None = None) -> None:
         """Do as the engine does, and count messages."""
-        match news:
+        match notification:
             case WorkerRegistered():
                 self.record.worker_joined(
-                    news.worker,
-                    host=news.host,
-                    rows=news.rows,
-                    device=news.device,
-                    pid=news.pid,
+                    notification.worker,
+                    host=notification.host,
+                    rows=notification.rows,
+                    device=notification.device,
+                    pid=notification.pid,
                 )
-            case WorkerGone(worker=worker):
+            case WorkerDisconnected(worker=worker):
                 self.record.worker_lost(worker)
-            case WorkerHeard(worker=worker) if message is not None:
+            case MessageReceived(worker=worker) if message is not None:
                 self._take(worker, message)
             case ForgetHistory():
                 self.record.history_forgotten()

@@ -238,7 +238,7 @@ def test_workers_that_do_not_hear_one_another_end_a_run_that_needs_them_with_a_r
     assert trained.goes_on()
     for name in WORKERS[1:]:
         hosts.link(WORKERS[0], name, both_ways=False, network=1, cut=True)
-    with pytest.raises(RunTimeoutError, match="open the ports between them"):
+    with pytest.raises(RunTimeoutError, match="Open the ports between them"):
         trained.run.wait(150)
 
 

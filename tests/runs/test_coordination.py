@@ -79,7 +79,7 @@ def test_when_not_all_come_in_time_the_run_ends_and_names_the_missing(
         script.register(worker)
     assert script.tick(60.0 if came else 100.0) == NOTHING
     *dismissed, end = script.tick(0.1)
-    expected = "4 workers and 2 came; missing: workers [1, 3]" if came else "Other jobs may hold"
+    expected = "2 registrations; missing: workers [1, 3]" if came else "Other jobs may use"
     assert isinstance(end, EndRun)
     assert expected in end.timed_out
     assert "Spark has 3 task slots" in end.timed_out
@@ -103,7 +103,7 @@ def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Ma
 def test_an_attempt_that_is_not_newer_is_refused(make: Make, attempt: int) -> None:
     script = training(make)
     script.register(1, attempt=1)
-    reason = "a newer attempt of worker 1 is already at work"
+    reason = "a newer attempt of worker 1 is already registered"
     assert script.register(1, attempt=attempt) == [Dismiss(connection=10 + attempt, reason=reason)]
     assert script.coordinator.present[1].attempt == 1
 

@@ -89,8 +89,8 @@ def test_rings_that_break_again_and_again_without_an_averaging_end_the_run() -> 
         assert isinstance(last[-1], SendGroup)
     script.report(0, "broken", None)
     reason = (
-        "the workers' ring broke 5 times without one averaging. The workers reach the driver but "
-        "not one another: open the ports between them (`MeshConfig(ports=…)`) or use "
+        "the workers' ring broke 5 times in a row without an averaging. The workers reach the "
+        "driver but not each other. Open the ports between them (`MeshConfig(ports=…)`), or use "
         '`communication="driver"`.'
     )
     assert script.report(1, "broken", None) == [
@@ -154,9 +154,8 @@ def without_worker_1() -> AveragingScript:
 def test_an_absent_worker_is_not_waited_for_without_end() -> None:
     script = without_worker_1()
     reason = (
-        "worker 1 was lost, and its replacement did not register within 120 s. The log of its "
-        "executor shows why; raise `MeshConfig(replacement_timeout_s=…)` if the cluster is only "
-        "slow."
+        "worker 1 was lost, and its replacement did not register within 120 s. See the log "
+        "of its executor. For slow clusters, raise `MeshConfig(replacement_timeout_s=…)`."
     )
     assert script.tick(117.0) == NOTHING
     # What was averaged last is not thrown away.

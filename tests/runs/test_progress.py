@@ -94,7 +94,7 @@ def test_queues_and_lost_workers_are_lines_of_their_own() -> None:
     ended(record, lines)
     assert stream.getvalue().splitlines()[1:] == [
         "Waiting for run calm-otter to end",
-        "Worker 1 on a was lost; Spark starts it again",
+        "Worker 1 on a was lost; Spark restarts it",
     ]
 
 

@@ -22,11 +22,11 @@ from sparkwright.runs._coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     KeepBest,
-    News,
+    MessageReceived,
+    Notification,
     ProgressSettled,
     SendVerdict,
-    WorkerGone,
-    WorkerHeard,
+    WorkerDisconnected,
     WorkerRegistered,
 )
 from sparkwright.runs._early_stopping import Judge
@@ -46,13 +46,13 @@ class Sink:
         self.told: list[tuple[str, Any]] = []
         self.ended = threading.Event()
 
-    def __call__(self, news: News, message: Message | None = None) -> None:
-        match news:
+    def __call__(self, notification: Notification, message: Message | None = None) -> None:
+        match notification:
             case WorkerRegistered(worker=worker):
                 self.told.append(("joined", worker))
-            case WorkerGone(worker=worker):
+            case WorkerDisconnected(worker=worker):
                 self.told.append(("lost", worker))
-            case WorkerHeard(worker=worker):
+            case MessageReceived(worker=worker):
                 assert message is not None
                 if message.kind != "alive":
                     self.told.append(("heard", (worker, message.kind)))
@@ -65,7 +65,7 @@ class Sink:
                 assert message is not None
                 self.told.append(("best", (epoch, bytes(message.payload))))
             case EndRun():
-                self.told.append(("ended", news))
+                self.told.append(("ended", notification))
                 self.ended.set()
             case _:
                 pass
@@ -287,7 +287,7 @@ def test_what_took_how_long_is_heard_even_after_the_result(site: Make) -> None:
         worker.connection.send("rows", {})  # all rows have been counted
         worker.connection.send("phases", {})
         worker.close()
-    here.server.hear_out(5.0)
+    here.server.drain(5.0)
     assert sorted(here.sink.told[-2:]) == [("heard", (w, "phases")) for w in range(2)]
 
 
@@ -323,7 +323,7 @@ def test_who_registers_after_the_end_is_let_go(site: Make) -> None:
     late = here.worker(0).register()
     assert late.take("dismiss").fields == {"reason": "the run has ended"}
     late.close()
-    here.server.hear_out(5.0)
+    here.server.drain(5.0)
     assert here.sink.told == [("ended", EndRun(stopped=True))]
 
 
@@ -356,7 +356,7 @@ def test_rows_that_come_after_everything_was_counted_are_not_logged(
     here.sink.end()
     for worker in (one, other):
         worker.close()
-    here.server.hear_out(5.0)
+    here.server.drain(5.0)
     assert not any(kind == "heard" for kind, _ in here.sink.told)
 
 
@@ -404,7 +404,7 @@ def test_a_worker_that_closes_or_sends_nonsense_is_lost_and_the_others_regroup(
     if how == "nonsense":
         other.connection.send("report", {"generation": "first"})
         assert other.is_hung_up()
-        assert "dropped a connection that sent garbage" in caplog.text
+        assert "closed a connection after an invalid message" in caplog.text
     else:
         other.close()
     assert one.take("regroup").fields == {"generation": 1}

@@ -191,7 +191,7 @@ def test_a_meeting_that_breaks_again_and_again_ends_the_run_with_what_was_learne
     assert sent == script.regroups(script.coordinator.generation, 1) + script.request(0)
     end = script.deliver(0)[-1]
     assert isinstance(end, EndRun)
-    assert end.timed_out.startswith("the workers could not meet 5 times.")
+    assert end.timed_out.startswith("the workers failed to average 5 times in a row.")
 
 
 def test_a_newcomer_that_never_gets_a_state_ends_the_run_with_a_last_meeting() -> None:

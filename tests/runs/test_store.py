@@ -213,7 +213,7 @@ def test_a_file_that_cannot_be_written_warns_once_and_training_goes_on(
     assert run.status.state == "done"
     (warning,) = (text for text in caplog.messages if "is not stored" in text)
     assert warning in run.warnings
-    assert "trains on" in warning
+    assert "training continues" in warning
     assert "SPARKWRIGHT_RUNS" in warning
 
 

@@ -103,7 +103,7 @@ def test_a_failing_tracker_is_one_warning_and_harms_nothing(
     run = tracked(failing, other)
     assert run.status.state == "done"
     (warning,) = run.warnings
-    assert "by Failing, but trains on: OSError: the server is gone" in warning
+    assert "by Failing; training continues: OSError: the server is gone" in warning
     assert failing.of("end") == ([] if method in ("begin", "end") else [("end", "done")])
     assert len(other.of("epoch")) == 2
 
@@ -134,9 +134,9 @@ def test_training_that_restarts_is_tracked_once() -> None:
     run = tracking._run = SimpleNamespace(log=record.log, histograms=record.histograms)
     for over in (False, True):
         run.result, run.status = engine.run(record), record.status()
-        tracking._look(over)
+        tracking._send_new(over)
         record.history_forgotten()
-        tracking._look(False)
+        tracking._send_new(False)
     assert [call[:2] for call in seen.calls] == [("step", 10), ("epoch", 1), ("step", 10)]
     record.close()
 

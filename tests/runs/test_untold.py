@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from sparkwright.masters import TrainingPlan
 from sparkwright.masters.plan import Frequency, PlanKind, minibatch_count
-from sparkwright.runs._history import untold_rows
+from sparkwright.runs._history import unreported_rows
 from sparkwright.runs._ledger import Ledger
 from sparkwright.workers.protocol import Progress
 from sparkwright.workers.work import Span
@@ -72,7 +72,7 @@ def test_every_epoch_has_the_minibatches_that_count(
 
     found = [
         (worker, int(epoch), int(examples))
-        for worker, found in untold_rows(plan, ledger.progress, columns(told)).items()
+        for worker, found in unreported_rows(plan, ledger.progress, columns(told)).items()
         for epoch, examples in zip(found["epoch"], found["examples"], strict=True)
     ]
     log = told + found
@@ -98,12 +98,12 @@ def test_rows_of_work_that_was_done_again_count_too() -> None:
     progress = Progress(epoch=1, opened=1, steps=(3, 5), examples=(30, 50))
     # Worker 1 was lost before it reported its second minibatch, which worker 0 trained again.
     told = columns([(0, 1, 10)] * 3 + [(1, 1, 10)] * 6)
-    assert untold_rows(plan_of(40, 40), progress, told) == {}
+    assert unreported_rows(plan_of(40, 40), progress, told) == {}
 
 
 def test_untold_minibatches_are_in_the_rounds_of_their_epochs_frequency() -> None:
     plan = plan_of(40, 40, frequency={1: 1, 2: 2, 3: 4}, kind="averaging")
     progress = Progress(epoch=3, opened=3, steps=(12, 12), examples=(120, 120))
     told = columns([(0, epoch, 10) for epoch in (1, 2, 3) for _ in range(4)])
-    (found,) = untold_rows(plan, progress, told).values()
+    (found,) = unreported_rows(plan, progress, told).values()
     assert found["round"].tolist() == [1, 2, 3, 4, 1, 1, 2, 2, 1, 1, 1, 1]

@@ -69,7 +69,7 @@ def test_a_script_writes_its_progress_and_nothing_else() -> None:
         "Run first: sequential on 1 worker",
         *(rf"Epoch {n}/2 - 40/40 {numbers} - val_accuracy: \S+ - val_loss: \S+" for n in (1, 2)),
         *("failed", "True", "Run last: sequential on 1 worker"),
-        "Run last: the script ends, and the run with it",
+        "Run last: ended, because the script exits",
     ]
     # The last run may or may not have come to an epoch.
     found = [text for text in done.stdout.splitlines() if "/100000 " not in text]

@@ -14,7 +14,7 @@ from sparkwright.mesh.connection import connect
 from sparkwright.mesh.framing import Message
 from sparkwright.mesh.machine_clock import MachineClock
 from sparkwright.runs._coordinator import Coordinator
-from sparkwright.runs._decisions import News, WorkerGone, WorkerHeard
+from sparkwright.runs._decisions import MessageReceived, Notification, WorkerDisconnected
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.runs.timeline_record import TimelineRecord
 from sparkwright.timeline import PhaseCode
@@ -48,13 +48,13 @@ class Driver:
             name="test",
         )
 
-    def tell(self, news: News, message: Message | None = None) -> None:
-        match news:
-            case WorkerHeard(worker=worker) if message is not None and message.kind == "phases":
+    def tell(self, notification: Notification, message: Message | None = None) -> None:
+        match notification:
+            case MessageReceived(worker=worker) if message is not None and message.kind == "phases":
                 self.times.heard(worker, message)
                 self.messages += 1
                 self.heard.release()
-            case WorkerGone():
+            case WorkerDisconnected():
                 self.lost += 1
                 self.heard.release()
             case _:
@@ -143,7 +143,7 @@ def test_spans_arrive_every_second_and_the_rest_with_the_end(
     work(worker)
     work(worker)
     worker.close()
-    driver.server.hear_out(5.0)
+    driver.server.drain(5.0)
     timeline = driver.times.timeline(hosts=[], name="test")
     assert [total.count for total in timeline.totals()] == [3]
     np.testing.assert_allclose(timeline.spans.seconds, 0.5)
@@ -154,7 +154,7 @@ def test_a_worker_that_has_done_nothing_sends_nothing(
 ) -> None:
     hired(0).close()
     assert driver.heard.acquire(timeout=10.0)  # that it is gone
-    driver.server.hear_out(5.0)
+    driver.server.drain(5.0)
     assert (driver.lost, driver.messages) == (1, 0)
 
 

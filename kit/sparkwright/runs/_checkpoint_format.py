@@ -1,4 +1,4 @@
-"""A checkpoint, and the archive that it is in a file."""
+"""Checkpoints and their file format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from sparkwright.workers.protocol import Progress
 
 _FORMAT = 1
 _VECTOR_TYPES = (np.dtype(np.float32).str, np.dtype(np.float64).str)
-# What `meta.json` holds as it is in the checkpoint, and what it holds in another form.
+# Types of the fields in `meta.json`: those copied from the checkpoint, and all.
 _PLAIN: dict[str, type] = {
     **{"has_updater": bool, "master": dict, "fingerprint": str, "rows": list, "epochs": int},
     **{"run": str, "written": str, "versions": dict},
@@ -31,10 +31,10 @@ class KeptState:
     """The state of a network at the end of an epoch.
 
     Attributes:
-        epoch: from 1.
+        epoch: the epoch, from 1.
         vector: the floating-point state, 1-D, see `ModelState.read`.
-        counters: worker 0's own state, packed.
-        iterations: the optimizer's.
+        counters: worker 0's packed state that is not averaged.
+        iterations: the optimizer's count of minibatches.
     """
 
     epoch: int
@@ -44,7 +44,7 @@ class KeptState:
 
     @classmethod
     def of(cls, message: Message, epoch: int) -> "KeptState":
-        """What a worker sent."""
+        """Return the state in a worker's message."""
         fields = message.fields
         vector = np.frombuffer(message.payload, np.dtype(fields["dtype"]), int(fields["size"]))
         return cls(
@@ -57,23 +57,24 @@ class KeptState:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Checkpoint:
-    """What a run needs to go on where it was.
+    """The state from which a run can be resumed.
 
     Attributes:
-        progress: what has been averaged, and so counts.
+        progress: the progress of training.
         vector: the floating-point state, 1-D float32 or float64, see `ModelState.read`.
-        extras: every worker's own state, packed; default: none is kept.
+        extras: packed state of each worker that is not averaged; default: empty.
         has_updater: whether `vector` holds the optimizer's moments.
-        master: JSON-able settings, with the seed that the run used.
-        fingerprint: of the network's definition.
-        rows: examples of every worker.
-        epochs: how many the run was to train.
-        run: its id.
-        history: 1-D columns of one length, see `History.rows`; default empty.
-        validation: JSON-able validation points so far; default none.
-        written: when, as ISO 8601 text; default empty (unknown).
-        versions: of the libraries, by name; default empty.
-        early_stopping: JSON-able state of the judge, see `Judge.to_dict`; default empty: none.
+        master: JSON-serializable settings, with the seed of the run.
+        fingerprint: fingerprint of the network's definition.
+        rows: number of examples of each worker.
+        epochs: number of epochs of the run.
+        run: the run's id.
+        history: 1-D columns of equal length, see `History.rows`; default: empty.
+        validation: JSON-serializable validation points so far; default: empty.
+        written: time of writing in ISO 8601; default: empty (unknown).
+        versions: library -> version; default: empty.
+        early_stopping: JSON-serializable state of early stopping, see `Judge.to_dict`; default:
+            empty.
         best: the best state so far; default None.
 
     Raises:
@@ -97,7 +98,7 @@ class Checkpoint:
     best: KeptState | None = None
 
     def __post_init__(self) -> None:
-        """Check what reading relies on."""
+        """Validate the fields."""
         if self.vector.ndim != 1 or self.vector.dtype.str not in _VECTOR_TYPES:
             raise DataError(
                 "a checkpoint's vector must be 1-D, of float32 or float64. Received: "
@@ -106,30 +107,33 @@ class Checkpoint:
         for name, column in self.history.items():
             if not is_numbers(column):
                 raise DataError(
-                    "a history's columns must be 1-D, of numbers. Received: "
+                    "the columns of a history must be 1-D and numeric. Received: "
                     f"{name} of shape {column.shape}, dtype {column.dtype}."
                 )
         if len({len(column) for column in self.history.values()}) > 1:
             raise DataError(
-                "a history's columns must be of one length. Received: "
+                "the columns of a history must have equal lengths. Received: "
                 f"{ {name: len(column) for name, column in self.history.items()} }."
             )
         if len(self.extras) not in (0, len(self.rows)):
             raise DataError(
-                "a checkpoint must have the integer state of every worker or of none. Received: "
-                f"{len(self.extras)} of {len(self.rows)} workers."
+                "`extras` must hold the state of every worker, or be empty. Received: "
+                f"the states of {len(self.extras)} of {len(self.rows)} workers."
             )
         if self.best is not None and (
             self.best.vector.shape != self.vector.shape
             or self.best.vector.dtype != self.vector.dtype
         ):
             raise DataError(
-                "the best state must be of the same network as the last. Received: shape "
+                "the best and the last state must have the same shape and dtype. Received: shapes "
                 f"{self.best.vector.shape} and {self.vector.shape}."
             )
         counts: list[Any] = [self.progress.epoch, self.progress.averagings]
         if not all(isinstance(count, int) and count >= 0 for count in counts):
-            raise DataError(f"a checkpoint's progress must count from 0. Received: {counts}.")
+            raise DataError(
+                "`epoch` and `averagings` of a checkpoint must be integers of at least 0. "
+                f"Received: {counts}."
+            )
 
 
 def encode(file: BinaryIO, checkpoint: Checkpoint) -> None:
@@ -138,10 +142,10 @@ def encode(file: BinaryIO, checkpoint: Checkpoint) -> None:
 
 
 def decode(file: BinaryIO) -> Checkpoint:
-    """The inverse of `encode`; nothing in the file is executed.
+    """Read a checkpoint written by `encode`, without executing code in the file.
 
     Raises:
-        ValueError: if anything in it is not as it was written; says what.
+        ValueError: if the file is damaged or invalid; the message names the problem.
     """
     meta, members = read_archive(file)
     try:
@@ -149,13 +153,13 @@ def decode(file: BinaryIO) -> Checkpoint:
     except (ArchiveError, DataError):
         raise
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ArchiveError(f"its description has another form ({error!r})") from error
+        raise ArchiveError(f"its metadata is invalid ({error!r})") from error
 
 
 def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
     if meta.get("format") != _FORMAT:
         raise ArchiveError(
-            f"its format is {meta.get('format')!r}, this version of sparkwright reads {_FORMAT}"
+            f"its format is {meta.get('format')!r}, but this version of sparkwright reads {_FORMAT}"
         )
     if wrong := [name for name, kind in _META.items() if not isinstance(meta.get(name), kind)]:
         raise ArchiveError(f"its {wrong[0]} is {meta.get(wrong[0])!r}")
@@ -183,12 +187,12 @@ def _from_archive(meta: Any, members: dict[str, Any]) -> Checkpoint:
         ),
     )
     if _members(checkpoint).keys() != members.keys() or meta["extras"] != len(extras):
-        raise ArchiveError(f"it should not consist of {sorted(members)}")
+        raise ArchiveError(f"its members do not match its metadata: {sorted(members)}")
     return checkpoint
 
 
 def _checked_scores(judged: dict[str, Any]) -> dict[str, Any]:
-    """What `Judge.restore` takes: pairs of an epoch and its score."""
+    """Convert the state of early stopping to the types that `Judge.restore` takes."""
     if not judged:
         return {}
     scores = [[int(epoch), float(score)] for epoch, score in judged["scores"]]

@@ -1,7 +1,7 @@
-"""What both coordinators share: membership, deadlines, failures, the verdict, the result; pure.
+"""Base class of both coordinators: membership, deadlines, failures, verdicts and the result.
 
-A coordinator takes events and returns actions. It has no sockets, threads or clocks: `_server.py`
-turns messages into events and actions into messages.
+A coordinator is a pure state machine: it takes events and returns actions. It has no sockets,
+threads or clocks; `_server.py` converts messages to events and actions to messages.
 """
 
 from collections.abc import Collection
@@ -27,7 +27,7 @@ from ._decisions import (
 from ._early_stopping import Judge
 from .membership import Delivery, Membership
 
-# Rings that break one after another without a single averaging between them.
+# The run ends after this number of rings in a row broke without an averaging.
 MAX_FRUITLESS_GROUPS = 5
 
 
@@ -44,10 +44,10 @@ class RunRules(Generic[Member]):
     """The part of a coordinator that does not depend on what its workers exchange.
 
     Attributes:
-        phase: where the run is; each coordinator has phases of its own.
-        generation: the current group's number, 0 before the first.
-        workers: how many belong to the run, those that may join it included.
-        exact: whether what is logged beyond `progress` is done again, so that it does not count.
+        phase: the phase of the run; each coordinator has its own phases.
+        generation: number of the current group; 0 before the first.
+        workers: number of workers of the run, including those that may join.
+        exact: whether minibatches logged beyond `progress` are repeated, so that they do not count.
     """
 
     exact: ClassVar[bool]
@@ -65,16 +65,16 @@ class RunRules(Generic[Member]):
         now_s: float = 0.0,
         **membership: Any,
     ) -> None:
-        """Begin to gather.
+        """Start in the phase "gathering".
 
         Args:
-            workers: how many belong to the run.
-            required: how many of them hold data and are to come; the others, without data, join
-                and leave at any time. Default None: all.
-            slots: task slots that Spark is known to have, for messages.
-            judge: of early stopping; default None: the run goes on to its last epoch.
+            workers: number of workers of the run.
+            required: number of workers that hold data and must register. The others have no data;
+                they join and leave at any time. Default None: all are required.
+            slots: number of task slots of Spark, for error messages; default None: unknown.
+            judge: the rules of early stopping; default None: train all epochs.
             replacement_grace_s: see `MeshConfig`.
-            now_s: the clock's present reading.
+            now_s: the current time of the clock.
             **membership: deadlines and limits, see `Membership`.
         """
         self.phase = "gathering"
@@ -91,60 +91,60 @@ class RunRules(Generic[Member]):
         self._failure: Failure | None = None
         self._timed_out = ""
         self._delivery = Delivery()
-        # Of the callbacks that run, or have run; None: not yet.
+        # Moments whose callbacks were requested -> their answer; None: they are still running.
         self._answers: dict[Moment, CallbacksAnswered | None] = {}
 
     @property
     def progress(self) -> Progress:
-        """What counts."""
+        """The progress of training that counts."""
         raise NotImplementedError
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
-        """Worker -> its latest registration, of those connected."""
+        """Connected worker -> its latest registration."""
         return self._membership.present
 
     @property
     def attempts(self) -> dict[int, int]:
-        """Worker -> attempts seen; more than one means that Spark started it again."""
+        """Worker -> number of attempts; more than 1 if Spark restarted it."""
         return self._membership.attempts
 
     def handle(self, event: Event, *, now_s: float) -> list[Action]:
-        """Take one event and return what the server must now do, in order."""
+        """Process an event; return the actions that the server must perform, in order."""
         self._now_s = now_s
         return self._handle(event)
 
     def _handle(self, event: Event) -> list[Action]:
         raise NotImplementedError
 
-    # -- what a coordinator adds ------------------------------------------------------------
+    # -- implemented by subclasses ----------------------------------------------------------
 
     @property
     def _replaces_lost(self) -> bool:
-        """Whether tasks of lost workers are started again."""
+        """Whether lost workers are replaced."""
         raise NotImplementedError
 
     def _snapshot_sources(self) -> Collection[int]:
-        """Connections whose control threads may have the last average."""
+        """Connections of workers that may have the last average."""
         raise NotImplementedError
 
     def _end_undelivered(self) -> list[Action]:
-        """End the run: no worker delivered the result."""
+        """End the run without a delivered result."""
         raise NotImplementedError
 
-    # -- what both do -----------------------------------------------------------------------
+    # -- shared rules -----------------------------------------------------------------------
 
     def _refusal(self, event: WorkerRegistered, *, is_ending: bool) -> list[Action]:
-        """The answer to a worker that cannot be admitted; empty if it can."""
+        """Return the dismissal of a worker that cannot be admitted; empty: it can."""
         reason = "the run has ended" if is_ending else self._membership.refusal(event)
         return [Dismiss(connection=event.connection, reason=reason)] if reason else []
 
     def _admit(self, event: WorkerRegistered) -> tuple[int | None, list[Action]]:
-        """Take a worker in.
+        """Admit a worker.
 
         Returns:
-            The connection that it replaces, if any. Its dismissal, and the launch of workers that
-            may join once all others are there.
+            The connection of the attempt that it replaces, or None; and the actions: the dismissal
+            of that attempt, and the launch of workers that may join once all others are present.
         """
         replaced = self._membership.admit(event, self._now_s)
         actions: list[Action] = []
@@ -171,7 +171,7 @@ class RunRules(Generic[Member]):
         return actions
 
     def _watch(self) -> list[Action]:
-        """Show, replace or drop workers that make no progress, or fell silent."""
+        """Return actions that show, replace or drop stalled and silent workers."""
         actions: list[Action] = [*self._membership.stalled(self._now_s)]
         if self._replaces_lost:
             actions += self._membership.replace_silent(self._now_s)
@@ -181,13 +181,13 @@ class RunRules(Generic[Member]):
         return actions
 
     def _answer(self, event: EpochScored | BestReceived) -> list[Action]:
-        """The verdict on an epoch, for the worker that asks; nothing without a judge."""
+        """Return the verdict on an epoch for the requesting worker; empty without a judge."""
         judge = self._judge
         if judge is None or event.connection not in self._members:
             return []
         if isinstance(event, BestReceived):
             if event.epoch != judge.result.best_epoch:
-                return []  # of a worker that has been lost since
+                return []  # outdated
             judge.kept_epoch = event.epoch
             return [KeepBest(connection=event.connection, epoch=event.epoch)]
         verdict = judge.judge(event.epoch, loss=event.loss, metrics=event.metrics)
@@ -201,14 +201,14 @@ class RunRules(Generic[Member]):
         ]
 
     def _ask_callbacks(self, moment: Moment) -> list[Action]:
-        """Have the callbacks of this moment run, once for all."""
+        """Run the callbacks of this moment, unless they were requested before."""
         if moment in self._answers:
             return []
         self._answers[moment] = None
         return [RunCallbacks(moment=moment)]
 
     def _group(self, connections: Collection[int], *, source: int) -> Group:
-        """The next group, of these members."""
+        """Return the group of these members for the current generation."""
         return Group(
             generation=self.generation,
             seats=self._membership.seats(connections),

@@ -1,22 +1,28 @@
-"""The rules by which the driver leads a run of parameter averaging: events in, actions out; pure.
+"""Coordinator of parameter averaging: a pure state machine from events to actions.
 
-    gathering --all came--> training <--> regrouping      (a worker was lost, or came back)
-    training --a worker without data joined--> joining --its round is over--> training
-    training | regrouping --a worker failed, or a time-out--> halting    (collect the last average)
-    training --all ended--> delivering --result--> over
+    gathering --all workers registered--> training
+    training <--> regrouping                              (a worker was lost or replaced)
+    training --a worker without data joins--> joining --the round is over--> training
+    training | regrouping --a failure or a time-out--> halting   (collect the last average)
+    training --all members ended--> delivering --result received--> over
     regrouping --stop--> delivering
-    halting --all reported--> delivering
+    halting --all members reported--> delivering
 
-Invariant: a run that ends, for whatever reason, first asks the workers that are left for the last
-average. Where none is left, the driver falls back on the latest copy (`CheckpointReceived`).
+Invariant: before a run ends, the coordinator requests the last average from the remaining workers.
+If there are none, the driver uses its latest copy (`CheckpointReceived`).
 
-Every member reports exactly once a generation: when its ring breaks, when it ends, when it has
-to wait for an absent worker, or when the driver asks it to regroup.
+Every member reports exactly once per generation:
 
-With a judge, a ring pauses at the end of an evaluated epoch: its first member sends the score and
-waits for the verdict, and the other members wait for the first. If the verdict is to stop, all
-members report that they have stopped. If a member is lost before, the next group asks again. The
-same holds for callbacks, which run once for each occasion: a repeated request gets the same answer.
+* when its ring breaks;
+* when it ends;
+* when it has to wait for an absent worker;
+* when the driver asks it to regroup.
+
+With early stopping, a ring pauses at the end of an evaluated epoch. Its first member sends the
+score and waits for the verdict; the other members wait for the first. If the verdict ends the run,
+all members report "stopped". If a member is lost before the verdict, the next group requests it
+again. Callbacks work in the same way: they run once per moment, and repeated requests get the same
+answer.
 """
 
 from collections.abc import Collection
@@ -54,7 +60,7 @@ from ._decisions import (
     WorkReported,
 )
 
-# How long a failing run waits for the others' reports before it takes what has come.
+# Maximum wait for the remaining reports of a failing run.
 _REPORTS_S = 4.0
 
 Phase = Literal["gathering", "training", "joining", "regrouping", "halting", "delivering", "over"]
@@ -65,35 +71,33 @@ class _Member:
     worker: int
     report: WorkerReported | None = None
     in_group: bool = False
-    called_back: bool = False
+    asked_to_regroup: bool = False
 
 
 class Coordinator(RunRules[_Member]):
-    """Leads `workers` workers through one run.
+    """State machine of one run of parameter averaging.
 
     Attributes:
-        phase: where the run is, see the module's diagram.
-        generation: the current group's number, 0 before the first.
-        progress: what counts: the latest that a member reported, and from where the current group
-            went on.
-        exact: what is logged beyond `progress` is done again, so it does not count.
+        phase: the phase of the run, see the module's diagram.
+        generation: number of the current group; 0 before the first.
+        exact: True: minibatches logged beyond `progress` are repeated, so they do not count.
     """
 
     exact = True
     phase: Phase
 
     def __init__(self, *, workers: int, start: Progress | None = None, **common: Any) -> None:
-        """Begin to gather, or at `start`; see `RunRules` for `common`."""
+        """Start in the phase "gathering", with progress `start`; see `RunRules` for `common`."""
         super().__init__(workers=workers, **common)
         self._progress = self._start = start or Progress.first(workers=workers)
         self._regrouping_since_s = self._now_s
         self._fruitless = 0
-        self._waiting: dict[int, Moment] = {}  # connection -> whose callbacks it waits for
-        self._complete = False  # what is delivered is the end of the last epoch
+        self._waiting: dict[int, Moment] = {}  # connection -> moment of the callbacks it awaits
+        self._complete = False  # the delivered state is that of the last epoch's end
 
     @property
     def progress(self) -> Progress:
-        """What counts: the latest that a member reported, and where the current group began."""
+        """The latest progress that a member reported, or where the current group started."""
         return self._progress
 
     @property
@@ -127,19 +131,19 @@ class Coordinator(RunRules[_Member]):
                 return self._answer(event)
             case CallbacksAwaited(connection=connection, moment=moment):
                 self._waiting[connection] = moment
-                return self._ask_callbacks(moment) + self._pass_on_answers()
+                return self._ask_callbacks(moment) + self._send_answers()
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
-                return self._pass_on_answers()
+                return self._send_answers()
             case TimerFired():
                 return self._tick()
             case WorkReported():
-                return []  # of gradient sharing
+                return []  # gradient sharing only
 
     # -- events -----------------------------------------------------------------------------
 
-    def _pass_on_answers(self) -> list[Action]:
-        """Answer those who wait for callbacks that have run."""
+    def _send_answers(self) -> list[Action]:
+        """Send the answers of callbacks that have run to the workers that await them."""
         waiting, self._waiting = self._waiting, {}
         actions: list[Action] = []
         for connection, moment in waiting.items():
@@ -215,12 +219,12 @@ class Coordinator(RunRules[_Member]):
         self._membership.stop_requested(self._now_s)
         if self.phase == "gathering":
             return self._end()
-        told: list[Action] = [SendStop(connection=connection) for connection in self._members]
+        stops: list[Action] = [SendStop(connection=connection) for connection in self._members]
         if self.phase == "training":
-            return told + self._deliver_if_ended()
+            return stops + self._deliver_if_ended()
         if self.phase in ("regrouping", "joining"):
-            return told + self._form_if_ready()
-        return told
+            return stops + self._form_if_ready()
+        return stops
 
     def _tick(self) -> list[Action]:
         if self.phase == "gathering":
@@ -242,15 +246,15 @@ class Coordinator(RunRules[_Member]):
     # -- transitions ------------------------------------------------------------------------
 
     def _regroup(self) -> list[Action]:
-        """Ask all remaining members to leave the ring; form a new group when all have left."""
+        """Ask the remaining members to leave the ring; form a new group when all have left."""
         if self.phase != "regrouping":
             self.phase, self._regrouping_since_s = "regrouping", self._now_s
-        return self._call_back() + self._form_if_ready()
+        return self._request_regroup() + self._form_if_ready()
 
     def _pause(self) -> list[Action]:
         """Ask all members to leave the ring after this round, so that another worker can join."""
         if self.phase == "joining":
-            return []  # they have been asked
+            return []  # already requested
         self.phase = "joining"
         paused: list[Action] = [
             SendPause(connection=connection, generation=self.generation)
@@ -259,25 +263,25 @@ class Coordinator(RunRules[_Member]):
         ]
         return paused + self._form_if_ready()
 
-    def _call_back(self) -> list[Action]:
+    def _request_regroup(self) -> list[Action]:
         actions: list[Action] = []
         for connection, member in self._members.items():
-            if member.in_group and member.report is None and not member.called_back:
-                member.called_back = True
+            if member.in_group and member.report is None and not member.asked_to_regroup:
+                member.asked_to_regroup = True
                 actions.append(SendRegroup(connection=connection, generation=self.generation))
         return actions
 
     def _form_if_ready(self) -> list[Action]:
         if self._awaits_reports:
             return []
-        if self._stopping:  # no member is within a round that would be lost
+        if self._stopping:  # no member is within a round
             if self._best() is not None:
                 return self._deliver()
             self._progress = self._start
             return [ForgetHistory(), *self._end()]
         ends = {m.report.ending for m in self._members.values() if m.report and m.in_group}
         if self.phase == "joining" and ends == {"finished"}:
-            return self._deliver()  # the others came too late
+            return self._deliver()  # the new workers joined after the last round
         grace_over = self._now_s - self._regrouping_since_s >= self._grace_s
         if not self._membership.any_data_present or not (
             self._membership.all_present or grace_over
@@ -290,9 +294,9 @@ class Coordinator(RunRules[_Member]):
         self._fruitless += 1
         if self._fruitless > MAX_FRUITLESS_GROUPS:
             self._timed_out = (
-                f"the workers' ring broke {MAX_FRUITLESS_GROUPS} times without one averaging. "
-                "The workers reach the driver but not one another: open the ports between them "
-                '(`MeshConfig(ports=…)`) or use `communication="driver"`.'
+                f"the workers' ring broke {MAX_FRUITLESS_GROUPS} times in a row without an "
+                "averaging. The workers reach the driver but not each other. Open the ports "
+                'between them (`MeshConfig(ports=…)`), or use `communication="driver"`.'
             )
             return self._halt(None)
         members = self._by_worker
@@ -308,26 +312,26 @@ class Coordinator(RunRules[_Member]):
         self.phase = "training"
         group = self._group(self._members.keys(), source=source)
         for connection, member in self._members.items():
-            member.report, member.in_group, member.called_back = None, True, False
+            member.report, member.in_group, member.asked_to_regroup = None, True, False
             actions.append(SendGroup(connection=connection, group=group))
         return actions
 
     def _halt(self, failure: Failure | None) -> list[Action]:
         if self.phase in ("delivering", "over"):
-            return []  # what was learned is complete; this worker came too late to matter
+            return []  # the trained state is complete
         self._failure = self._failure or failure
         if self.phase == "gathering":
             return self._end()
         if self.phase == "halting":
             return self._deliver_if_reported()
         self.phase, self._regrouping_since_s = "halting", self._now_s
-        return self._call_back() + self._deliver_if_reported()
+        return self._request_regroup() + self._deliver_if_reported()
 
     def _deliver_if_reported(self) -> list[Action]:
         return [] if self._awaits_reports else self._deliver()
 
     def _deliver_if_ended(self) -> list[Action]:
-        # Who waits for an absent worker's data may stop as well, if it is to stop anyway.
+        # After a stop, a worker that waits for an absent worker's data counts as ended.
         last = ("finished", "stopped", "waiting") if self._stopping else ("finished", "stopped")
         reports = [member.report for member in self._members.values() if member.in_group]
         ended = all(report is not None and report.ending in last for report in reports)
@@ -353,9 +357,9 @@ class Coordinator(RunRules[_Member]):
         return self._end()
 
     def _best(self) -> tuple[WorkerReported, Progress] | None:
-        """The report with the latest progress, of the lowest worker if several; None: no progress.
+        """Return the report with the latest progress, of the lowest worker; None: no progress.
 
-        Every member of a ring ends an averaging with the same bits, so any of them will do.
+        All members of a ring have the same bits after an averaging.
         """
         best: tuple[WorkerReported, Progress] | None = None
         for report in (member.report for member in self._by_worker):

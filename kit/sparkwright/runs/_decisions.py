@@ -1,4 +1,4 @@
-"""Events of a run, decisions of its coordinator, and actions for its engine; pure."""
+"""Events that coordinators process, actions that they return, and notifications for the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from sparkwright.workers.work import Span
 
 from ._early_stopping import Verdict
 
-# When callbacks run: complete epochs, and averagings after them; 0 of these: at an epoch's end.
+# When callbacks run: number of complete epochs, and of averagings after them; 0: at an epoch's end.
 Moment = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerRegistered:
-    """A worker has connected, holding its data; `attempt` is that of its task, and grows."""
+    """A worker that holds its data has connected; later tasks of it have a higher `attempt`."""
 
     connection: int
     worker: int
@@ -29,7 +29,7 @@ class WorkerRegistered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerReported:
-    """A worker has left its ring; `progress` is None if it never got a state to start from."""
+    """A worker has left its ring; `progress` is None if it has never received a state."""
 
     connection: int
     generation: int
@@ -40,11 +40,17 @@ class WorkerReported:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkReported:
-    """Gradient sharing: a worker has its state, has done (part of) a piece, or wants another.
+    """Gradient sharing: a worker has its state, has trained (part of) a piece, or requests one.
 
-    `piece` is None before the first; `minibatches` and `examples` are what it did of it. `wanted`
-    minibatches would keep it busy for a moment; 0: as many as there are in a piece. `thresholds`
-    are what its next message is encoded with; none: it has sent nothing.
+    Attributes:
+        connection: the worker's connection.
+        piece: the piece that it trained; None before the first.
+        minibatches: number of minibatches trained of `piece`, from its beginning.
+        examples: number of examples in them.
+        iterations: the optimizer's count of minibatches.
+        wants_more: whether it requests another piece.
+        wanted: number of minibatches requested; 0: the size of a piece.
+        thresholds: thresholds of its next message; empty if it has not sent one.
     """
 
     connection: int
@@ -59,7 +65,7 @@ class WorkReported:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointReceived:
-    """A state from which training could begin again has arrived; `write`: into a file, too."""
+    """A state from which training can restart has arrived; `write`: also write it to a file."""
 
     progress: Progress
     write: bool = True
@@ -67,7 +73,7 @@ class CheckpointReceived:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpochScored:
-    """The workers have evaluated the network after `epoch`, and `connection` tells it for all."""
+    """The workers have evaluated the network after `epoch`; `connection` reports for all."""
 
     connection: int
     epoch: int
@@ -77,7 +83,7 @@ class EpochScored:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BestReceived:
-    """The state after `epoch`, the best so far, has arrived from `connection`."""
+    """The best state so far, that after `epoch`, has arrived from `connection`."""
 
     connection: int
     epoch: int
@@ -85,7 +91,7 @@ class BestReceived:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallbacksAwaited:
-    """Averaging: `connection` waits, for all, until the callbacks of this moment have run."""
+    """Averaging: a ring's first member waits until the callbacks of this moment have run."""
 
     connection: int
     moment: Moment
@@ -93,7 +99,7 @@ class CallbacksAwaited:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallbacksAnswered:
-    """The driver's callbacks of this moment have run; `learning_rate` None: as before."""
+    """The driver's callbacks of this moment have run; `learning_rate` None: unchanged."""
 
     moment: Moment
     ends: bool
@@ -102,14 +108,14 @@ class CallbacksAnswered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerFailed:
-    """The driver found a reason to end the run with a failure."""
+    """The driver ends the run with a failure."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskEnded:
-    """A task of `worker` is over; `failure` is why, None if it returned or was replaced."""
+    """A task of `worker` has ended; `failure` is None if it returned or was replaced."""
 
     worker: int
     failure: Failure | None = None
@@ -117,7 +123,7 @@ class TaskEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerAlive:
-    """A heartbeat: minibatches trained so far, and whether the worker is computing."""
+    """A heartbeat: the number of trained minibatches, and whether the worker is computing."""
 
     connection: int
     steps: int
@@ -141,7 +147,7 @@ class ResultReceived:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StopRequested:
-    """The user wants the run to end with the next averaging."""
+    """The user requested that the run end with the next averaging."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +165,7 @@ class SendGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendPiece:
-    """Gradient sharing: let `connection` train `piece`."""
+    """Gradient sharing: have `connection` train `piece`."""
 
     connection: int
     piece: Span
@@ -167,7 +173,7 @@ class SendPiece:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendMeeting:
-    """Gradient sharing: let `connection` break off its piece and average with `group`."""
+    """Gradient sharing: have `connection` interrupt its piece and average with `group`."""
 
     connection: int
     group: Group
@@ -177,7 +183,7 @@ class SendMeeting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendRegroup:
-    """Tell `connection` to leave the ring of `generation` and report."""
+    """Ask `connection` to leave the ring of `generation` and report."""
 
     connection: int
     generation: int
@@ -185,7 +191,7 @@ class SendRegroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendPause:
-    """Averaging: tell `connection` to leave the ring of `generation` after its present round."""
+    """Averaging: ask `connection` to leave the ring of `generation` after the current round."""
 
     connection: int
     generation: int
@@ -193,28 +199,28 @@ class SendPause:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendStop:
-    """Tell `connection` that the run ends with the next averaging."""
+    """Notify `connection` that the run ends with the next averaging."""
 
     connection: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestResult:
-    """Ask `connection` for the averaged vector."""
+    """Request the averaged vector from `connection`."""
 
     connection: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestSnapshot:
-    """Ask `connection` for the last average even if its training thread does not answer."""
+    """Request the last average from `connection`, even if its training thread does not respond."""
 
     connection: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchTask:
-    """Start a task for `worker`; `replaces`: end the tasks that it still has first."""
+    """Start a task for `worker`; `replaces`: end its remaining tasks first."""
 
     worker: int
     replaces: bool = False
@@ -222,14 +228,14 @@ class LaunchTask:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drop:
-    """Close `connection`: its worker makes no progress."""
+    """Close `connection`, whose worker makes no progress."""
 
     connection: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowStalled:
-    """Show `worker` as stalled for `seconds`; 0: it makes progress again."""
+    """Show `worker` as stalled for `seconds`; 0: it has recovered."""
 
     worker: int
     seconds: float
@@ -237,7 +243,7 @@ class ShowStalled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dismiss:
-    """Let `connection` go; `reason` is empty at the regular end."""
+    """Dismiss `connection`; `reason` is empty at the regular end."""
 
     connection: int
     reason: str = ""
@@ -245,7 +251,7 @@ class Dismiss:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeepCheckpoint:
-    """The state that has arrived is where `progress` says; `write`: into a file, too."""
+    """Keep the state that has arrived, at `progress`; `write`: also write it to a file."""
 
     progress: Progress
     write: bool = True
@@ -253,7 +259,7 @@ class KeepCheckpoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendVerdict:
-    """Tell `connection` the verdict on an epoch; `keep`: its state is wanted first."""
+    """Send the verdict on an epoch to `connection`; `keep`: it must send its state first."""
 
     connection: int
     verdict: Verdict
@@ -263,7 +269,7 @@ class SendVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeepBest:
-    """The state that has arrived is the best so far; keep it, then tell `connection` so."""
+    """Keep the state that has arrived as the best so far, then confirm it to `connection`."""
 
     connection: int
     epoch: int
@@ -271,14 +277,14 @@ class KeepBest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunCallbacks:
-    """Run the callbacks of this moment, whose state is the latest that has arrived."""
+    """Run the callbacks of this moment with the latest state that has arrived."""
 
     moment: Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SendAnswer:
-    """Averaging: tell `connection` what the callbacks answered."""
+    """Averaging: send the callbacks' answer to `connection`."""
 
     connection: int
     answer: CallbacksAnswered
@@ -286,12 +292,18 @@ class SendAnswer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForgetHistory:
-    """All workers were lost: training restarts, or continues from the last checkpoint."""
+    """All workers were lost: training restarts, from the beginning or the last checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndRun:
-    """The run is over. `timed_out` and `failure` say what went wrong, if anything did."""
+    """The run is over.
+
+    Attributes:
+        stopped: whether it was stopped on request before its end.
+        failure: the failure that ended it; None without one.
+        timed_out: the error message of a time-out; empty without one.
+    """
 
     stopped: bool = False
     failure: Failure | None = None
@@ -339,34 +351,34 @@ Action = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerGone:
-    """A worker's connection is gone before the run's end."""
+class WorkerDisconnected:
+    """A worker's connection was lost before the run's end."""
 
     worker: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerHeard:
-    """A worker has sent rows, phases, a score or a heartbeat: the message that comes along."""
+class MessageReceived:
+    """A worker has sent rows, phases, a score or a heartbeat, in the accompanying message."""
 
     worker: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgressSettled:
-    """Training goes on from, or has ended with, `progress`.
+    """Training continues from, or has ended with, `progress`.
 
-    All rows that will ever arrive up to there have arrived; with `exact`, later ones do not count.
+    No further rows up to `progress` will arrive. With `exact`, later rows do not count.
     """
 
     progress: Progress
     exact: bool
 
 
-News = (
+Notification = (
     WorkerRegistered
-    | WorkerGone
-    | WorkerHeard
+    | WorkerDisconnected
+    | MessageReceived
     | ProgressSettled
     | KeepCheckpoint
     | KeepBest

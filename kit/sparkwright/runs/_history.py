@@ -150,8 +150,8 @@ def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]
     mine = pd.DataFrame({name: column[rows["epoch"] == epoch] for name, column in rows.items()})
     by_worker = mine.groupby("worker")
     last, examples = by_worker.last(), by_worker["examples"].sum()  # the last value that is not NaN
-    told = mine[mine["loss"].notna()]
-    found = {"loss": (told["loss"], told["examples"])}
+    reported = mine[mine["loss"].notna()]
+    found = {"loss": (reported["loss"], reported["examples"])}
     for name in sorted(mine.columns.difference([*COLUMNS, *_FURTHER])):
         found[name] = (last[name].dropna(), examples[last[name].notna()])
     return {
@@ -160,7 +160,7 @@ def epoch_logs(rows: Mapping[str, NDArray[Any]], epoch: int) -> dict[str, float]
     }
 
 
-def untold_rows(
+def unreported_rows(
     plan: TrainingPlan, progress: Progress, rows: Mapping[str, Any]
 ) -> dict[int, dict[str, Counts]]:
     """Epoch, round and examples of each minibatch that counts but is missing from `rows`.
@@ -180,17 +180,17 @@ def untold_rows(
     """
     totals, size = np.array(plan.minibatches, np.int64), plan.batch_size
     epochs = max(progress.opened, progress.epoch + 1, int(np.max(rows["epoch"], initial=0)))
-    told = np.zeros((plan.workers, epochs), np.int64)
-    told_examples = np.zeros_like(told)
+    reported = np.zeros((plan.workers, epochs), np.int64)
+    reported_examples = np.zeros_like(reported)
     place = rows["worker"], rows["epoch"] - 1
-    np.add.at(told, place, 1)
-    np.add.at(told_examples, place, rows["examples"])
+    np.add.at(reported, place, 1)
+    np.add.at(reported_examples, place, rows["examples"])
 
     # The minibatches that count, by owner of the data and epoch.
-    done = np.zeros_like(told)
+    done = np.zeros_like(reported)
     begun = slice(plan.first_epoch, progress.opened)
     done[:, begun] = totals[:, None]
-    done_examples = np.zeros_like(told)
+    done_examples = np.zeros_like(reported)
     done_examples[:, begun] = np.minimum(np.array(plan.rows, np.int64), totals * size)[:, None]
     for owner, epoch, start, stop in progress.todo:
         done[owner, epoch] -= stop - start
@@ -198,29 +198,29 @@ def untold_rows(
         done_examples[owner, epoch] -= min(count, stop * size) - min(count, start * size)
 
     # Negative if a lost worker reported minibatches that another worker trained again.
-    missing = np.maximum((done - told).sum(axis=0), 0)
-    smaller = np.maximum(size * missing - (done_examples - told_examples).sum(axis=0), 0)
-    expected = np.array(progress.steps, np.int64) - told.sum(axis=1)
+    missing = np.maximum((done - reported).sum(axis=0), 0)
+    smaller = np.maximum(size * missing - (done_examples - reported_examples).sum(axis=0), 0)
+    expected = np.array(progress.steps, np.int64) - reported.sum(axis=1)
     found: dict[int, dict[str, Counts]] = {}
     lost = [int(worker) for worker in np.flatnonzero(expected > 0)]
-    own = {worker: np.maximum(done[worker] - told[worker], 0) for worker in lost}
+    own = {worker: np.maximum(done[worker] - reported[worker], 0) for worker in lost}
     taken: dict[int, Counts] = {}
     for worker in lost:
         taken[worker] = _first(np.minimum(own[worker], missing), int(expected[worker]))
         missing -= taken[worker]
     for worker in lost:
         # Then minibatches of its data that others trained, and those of unknown epochs.
-        for there in (missing, np.maximum(totals[worker] - told[worker] - taken[worker], 0)):
+        for there in (missing, np.maximum(totals[worker] - reported[worker] - taken[worker], 0)):
             more = _first(there, int(expected[worker] - taken[worker].sum()))
             taken[worker] += more
             missing -= np.minimum(more, missing)
         taken[worker][progress.epoch - 1] += expected[worker] - taken[worker].sum()
         count = int(taken[worker].sum())
-        by = size * count - (progress.examples[worker] - int(told_examples[worker].sum()))
+        by = size * count - (progress.examples[worker] - int(reported_examples[worker].sum()))
         cut = _first(np.minimum(smaller, (size - 1) * taken[worker]), by)
         smaller -= cut
         numbers = [
-            np.arange(n, n + more) for n, more in zip(told[worker], taken[worker], strict=True)
+            np.arange(n, n + more) for n, more in zip(reported[worker], taken[worker], strict=True)
         ]
         epoch = np.repeat(np.arange(epochs), taken[worker])
         found[worker] = {

@@ -1,4 +1,4 @@
-"""What a run of gradient sharing has done, and what is left of it; pure."""
+"""Assigned, completed and remaining work of a run of gradient sharing."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -8,14 +8,14 @@ from sparkwright.workers.work import Span, next_piece, without
 
 
 class Ledger:
-    """Hands pieces of work out and counts what comes back.
+    """Assigns pieces of work and counts the completed minibatches.
 
-    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in a
-    piece that a worker has, or in `progress.steps`.
+    Every minibatch of the epochs opened so far is in exactly one place: in `progress.todo`, in an
+    assigned piece, or in `progress.steps`.
 
     Attributes:
-        progress: what has been done, and what is left apart from the pieces handed out.
-        start: where the run goes on if all workers are lost.
+        progress: the completed work, and the remaining work without the assigned pieces.
+        start: the progress from which the run continues if all workers are lost.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Ledger:
         piece_size: Callable[[Sequence[int]], int],
         lends: bool = True,
     ) -> None:
-        """Go on from `start`; see `SharingCoordinator` for the rest."""
+        """Continue from `start`; see `SharingCoordinator` for the other arguments."""
         self.progress = self.start = start
         self._epochs, self._minibatches, self._piece_size = epochs, minibatches, piece_size
         self._lends = lends
@@ -35,71 +35,77 @@ class Ledger:
         self._size = 1
 
     def begin(self, rows: Sequence[int]) -> None:
-        """All workers have come; `rows` are the examples of each. Then open the epoch."""
+        """Set the number of examples of each worker, before the first `open_epoch`."""
         self._totals = self._minibatches(rows)
         self._size = max(1, self._piece_size(rows))
 
-    def begin_anew(self) -> None:
-        """Return to `start`: the state learned since then is lost. Then open the epoch."""
+    def restart(self) -> None:
+        """Return to `start`, because the later state is lost; `open_epoch` follows."""
         self.progress = self.start
 
     def keep(self) -> None:
-        """What has been learned until now will not be lost any more."""
+        """Set `start` to the current progress, whose state the driver has."""
         self.start = self.progress
 
     @property
     def steps_since_start(self) -> int:
-        """Minibatches since `start`, of the worker that has trained most."""
+        """Minibatches since `start` of the worker that has trained most."""
         return max(self.progress.steps) - max(self.start.steps)
 
     # -- epochs and meetings ----------------------------------------------------------------
 
     @property
     def is_last_epoch_over(self) -> bool:
-        """Whether nothing is left but what is owed."""
+        """Whether all epochs are closed; minibatches of lost workers may remain."""
         return self.progress.epoch >= self._epochs
 
     @property
     def is_complete(self) -> bool:
-        """Whether all work is done, provided that no worker has a piece."""
+        """Whether all work is completed, provided that no piece is assigned."""
         return self.is_last_epoch_over and not self.progress.todo
 
     def open_epoch(self) -> None:
-        """Let the present epoch's minibatches be done, if there is one."""
+        """Add the minibatches of the current epoch to the remaining work, unless all are over."""
         if not self.is_last_epoch_over:
             self.progress = self.progress.with_epoch_opened(self._totals)
 
     def close_epoch(self) -> None:
-        """What is left of the present epoch is owed from now on."""
+        """End the current epoch; its remaining minibatches are trained later."""
         self.progress = self.progress.after_epoch()
 
     def count_meeting(self) -> None:
-        """All have averaged."""
+        """Count a meeting in which the workers averaged."""
         self.progress = replace(self.progress, averagings=self.progress.averagings + 1)
 
     def count_validation(self, epoch: int) -> None:
-        """The network has been validated after so many epochs."""
+        """Record that the network has been validated after `epoch` epochs."""
         self.progress = replace(self.progress, validated=max(epoch, self.progress.validated))
 
     def count_answer(self, learning_rate: float | None) -> None:
-        """This epoch's callbacks have run and want this learning rate; None: no other."""
+        """Record that the epoch's callbacks have run, and their learning rate; None: unchanged."""
         self.progress = self.progress.after_callbacks(learning_rate)
 
     # -- pieces -----------------------------------------------------------------------------
 
     def has_work(self, present: Collection[int]) -> bool:
-        """Whether anything is left whose data is there, with one of the workers `present`."""
+        """Whether work remains on data of the workers `present`."""
         return any(span.owner in present for span in self.progress.todo)
 
     def hand_out(
         self, worker: int, *, present: Collection[int], wanted: int = 0, workers: int = 1
     ) -> Span | None:
-        """Take the next piece for `worker` out of what is left; None: there is none.
+        """Assign the next piece of the remaining work to `worker`; return None if there is none.
 
-        Only data of workers that are `present` is handed out. A worker that is quick gets as much
-        at a time as it wants, but no more than half its share of what is left: towards the end of
-        an epoch pieces become small (guided self-scheduling, Polychronopoulos and Kuck, IEEE
-        Transactions on Computers 1987).
+        Only data of workers that are `present` is assigned. A fast worker gets the number of
+        minibatches that it requests, but at most half its share of the remaining work. So pieces
+        become small towards the end of an epoch (guided self-scheduling, Polychronopoulos and Kuck,
+        IEEE Transactions on Computers 1987).
+
+        Args:
+            worker: the requesting worker.
+            present: the workers whose data is available.
+            wanted: requested number of minibatches; default 0: the size of a piece.
+            workers: number of workers that share the remaining work; default 1.
         """
         progress = self.progress
         size = self._size
@@ -130,7 +136,7 @@ class Ledger:
         iterations: int,
         thresholds: tuple[float, ...] = (),
     ) -> None:
-        """Count the first `minibatches` of `piece`; the rest of it is left to do."""
+        """Count the first `minibatches` of `piece`, and return the others to the remaining work."""
         steps, done = list(self.progress.steps), list(self.progress.examples)
         steps[worker] += minibatches
         done[worker] += examples
@@ -144,9 +150,9 @@ class Ledger:
         self.take_back(piece._replace(start=piece.start + minibatches))
 
     def take_back(self, piece: Span) -> None:
-        """Return `piece` to the work left, because its worker gave it back or is lost."""
+        """Return `piece` to the remaining work, because its worker returned it or was lost."""
         if piece.size:
             todo = self.progress.todo
-            # The pieces of a worker stay in order if no other worker can do them.
+            # If no other worker can train it, keep the pieces of its worker in order.
             todo = (*todo, piece) if self._lends else (piece, *todo)
             self.progress = replace(self.progress, todo=todo)

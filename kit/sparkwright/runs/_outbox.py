@@ -1,4 +1,4 @@
-"""A worker's connection on the driver, with a queue of what is to be sent."""
+"""A worker's connection on the driver, with a queue of outgoing messages."""
 
 import queue
 import threading
@@ -13,18 +13,18 @@ from ._decisions import WorkerRegistered
 
 
 class Peer:
-    """One connection: what its reader knows, and a queue for what cannot be sent at once.
+    """A connection to a worker, with a queue of outgoing messages.
 
-    The thread that decides never waits for a worker: one that takes in 64 MB would hold up all
-    others, and their heartbeats with them. A small message goes out at once if it fits the
-    connection's buffer; the rest of it, and what must wait, is sent by a thread, which starts when
-    it is first needed.
+    The coordinator's thread never waits for a worker, because a worker that receives 64 MB would
+    delay all others and their heartbeats. A small message is sent immediately if it fits into the
+    connection's buffer. A separate thread, started when first needed, sends the rest of it and the
+    queued messages.
 
     Attributes:
         connection: the connection.
-        registered: its worker; None before it has registered.
-        heard_s: when bytes were last seen to have come, by the machine's clock.
-        alive_s: likewise by the driver's clock; None before the first look.
+        registered: the worker's registration; None before it has registered.
+        heard_s: when the last bytes arrived, by the machine's clock.
+        alive_s: when the timer detected them, by the driver's clock; None before its first tick.
     """
 
     def __init__(self, connection: Connection, *, name: str) -> None:
@@ -34,22 +34,22 @@ class Peer:
         self.alive_s: float | None = None
         self._name = name
         self._lock = threading.Lock()
-        self._waiting = 0  # in the queue, or being sent by the thread
+        self._waiting = 0  # messages in the queue or being sent by the thread
         self._finished = False
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def put(self, send: Callable[[], None]) -> None:
-        """Call `send` on the thread that sends, after what waits already."""
+        """Call `send` on the sender thread, after the messages already queued."""
         with self._lock:
             self._put(send)
 
     def send(self, kind: str, fields: dict[str, Any] | None = None) -> None:
-        """Send a message without payload, now or soon."""
+        """Send a message without payload, immediately or from the queue."""
         self.send_encoded(encode_head(kind, fields or {}, 0))
 
     def send_encoded(self, head: bytes) -> None:
-        """Send a message without payload that is encoded already, now or soon."""
+        """Send an encoded message without payload, immediately or from the queue."""
         with self._lock:
             if self._waiting:
                 self._put(lambda: self.connection.send_encoded("", head))
@@ -57,24 +57,24 @@ class Peer:
             try:
                 left = self.connection.send_now(head)
             except OSError:
-                self.connection.close()  # its reader reports it lost
+                self.connection.close()  # its reader then reports the loss
                 return
             if left:
                 self._put(lambda: self.connection.send_left(left))
 
     def finish(self) -> None:
-        """Send what is in the queue, then end the thread."""
+        """Send the queued messages, then end the thread."""
         with self._lock:
             self._finished = True
             self._queue.put(None)
 
     def join(self, timeout_s: float) -> None:
-        """Wait, after `finish`, until everything has been sent."""
+        """Wait, after `finish`, until all queued messages have been sent."""
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def _put(self, send: Callable[[], None]) -> None:
-        """With the lock held."""
+        """Queue a message; needs the lock."""
         if self._finished:
             return
         self._waiting += 1
@@ -88,7 +88,7 @@ class Peer:
             try:
                 send()
             except (NetworkError, OSError):
-                self.connection.close()  # its reader reports it lost
+                self.connection.close()  # its reader then reports the loss
                 return
             with self._lock:
                 self._waiting -= 1

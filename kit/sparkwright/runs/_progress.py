@@ -1,6 +1,7 @@
-"""Progress of a run outside notebooks: one line an epoch on standard output, as Keras prints it.
+"""Progress of a run outside notebooks: one line per epoch on standard output, as in Keras.
 
-On a terminal the current epoch is a bar, rewritten in place while the script waits for the run.
+On a terminal, the line of the current epoch has a bar. It is repainted in place while the script
+waits for the run.
 """
 
 import atexit
@@ -17,7 +18,7 @@ from ._events import RowsLogged, RunEvent, RunStatus, StateChanged, Validated, W
 from .record import RunRecord
 
 _PAINT_S = 0.2
-# The script waits so long for a terminal that takes no output.
+# Maximum time that the script waits for a terminal that blocks output.
 _BLOCKED_S = 1.0
 _CELLS = 20
 # Narrower terminals have no room for a bar.
@@ -28,9 +29,10 @@ _ENDED = ("done", "stopped", "failed")
 
 
 class ProgressLines:
-    """Prints the progress of one run until it ends, on a thread of its own.
+    """Prints the progress of one run until it ends, on a separate thread.
 
-    A terminal may block it, such as after Ctrl-S; neither the run nor its listeners wait for it.
+    The terminal may block this thread, for example after Ctrl-S. The run and its listeners do not
+    wait for it.
     """
 
     def __init__(
@@ -42,28 +44,36 @@ class ProgressLines:
         validates: bool,
         stream: TextIO | None = None,
     ) -> None:
-        """Print the heading, and listen to `record`; `stream` is standard output by default."""
+        """Print the heading and start the thread.
+
+        Args:
+            record: the record of the run.
+            name: the run's name.
+            title: what is trained.
+            validates: whether there is validation data; then an epoch's line waits for its results.
+            stream: default None: standard output.
+        """
         self._record, self._name, self._validates = record, name, validates
         self._stream: Any = stream or sys.stdout
         self._repaints = can_repaint(self._stream)
-        self._next = 0  # the epoch whose line comes next; 0 before training
-        self._start = 0  # the first row that can belong to it
+        self._next = 0  # the epoch of the next line; 0 before training
+        self._start = 0  # the first row of the log that can belong to it
         self._epoch_began_s: float | None = None
         self._validated_s: dict[int, float] = {}
         self._painted = False
-        # While the script waits for the run the terminal is not in use otherwise.
+        # Number of waiting calls; during these, the script does not use the terminal otherwise.
         self._attended, self._interrupted = 0, False
         self._events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
         self._print(f"Run {name}: {title}")
-        record.add_listener(self._heard)
+        record.add_listener(self._on_event)
         self._thread = threading.Thread(target=self._main, name=f"{name}-progress", daemon=True)
-        # After `start_spark`, so before the session is stopped.
-        atexit.register(self._leave)
+        # Registered after `start_spark`, so called before the session is stopped.
+        atexit.register(self._at_exit)
         self._thread.start()
 
     @contextlib.contextmanager
     def attended(self) -> Generator[None]:
-        """Repaint the current epoch in place, on a terminal, while the script waits."""
+        """Repaint the current epoch in place during the block, on a terminal."""
         self._attended += 1
         try:
             yield
@@ -73,24 +83,24 @@ class ProgressLines:
             self._attended -= 1
 
     def interrupted(self) -> None:
-        """Leave the end of the run to the exception that is about to be raised."""
+        """Print nothing about the end of the run, because an exception reports it."""
         self._interrupted = True
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait until everything is printed, after the run's end."""
+        """Wait, after the end of the run, until everything is printed."""
         self._thread.join(timeout_s)
 
-    def _leave(self) -> None:
-        """The script ends before the run: that its workers are lost then is no news."""
+    def _at_exit(self) -> None:
+        """End the thread when the script exits before the run, without reporting lost workers."""
         self._events.put(None)
         self.join()
 
     # -- events -----------------------------------------------------------------------------
 
-    def _heard(self, event: RunEvent) -> None:
+    def _on_event(self, event: RunEvent) -> None:
         if not isinstance(event, RowsLogged):
             self._events.put(event)
-        elif not self._next:  # a checkpoint's rows come before the first ones of this run
+        elif not self._next:  # the log may already hold rows of a checkpoint
             epochs = self._record.log.rows(event.start, event.start + event.count)["epoch"]
             self._next = int(epochs.min()) if len(epochs) else 0
 
@@ -100,12 +110,12 @@ class ProgressLines:
             try:
                 event = self._events.get(timeout=_PAINT_S)
             except queue.Empty:
-                self._look()
+                self._print_epochs()
                 self._paint()
                 continue
             match event:
                 case None:
-                    self._print(f"Run {self._name}: the script ends, and the run with it")
+                    self._print(f"Run {self._name}: ended, because the script exits")
                     return
                 case Validated(point=point):
                     self._validated_s[point.epoch] = self._record.status().elapsed_s
@@ -113,20 +123,20 @@ class ProgressLines:
                     self._print(message)
                 case WorkerLost(worker=worker, host=host):
                     self._start = 0
-                    self._print(f"Worker {worker} on {host} was lost; Spark starts it again")
+                    self._print(f"Worker {worker} on {host} was lost; Spark restarts it")
                 case StateChanged(state=state):
-                    # By events, which come in order: the status may be ahead of them.
+                    # From the event, because the status may be ahead of the queued events.
                     is_over = state in _ENDED
                 case _:
                     pass
-            self._look(over=is_over)
-        atexit.unregister(self._leave)
+            self._print_epochs(over=is_over)
+        atexit.unregister(self._at_exit)
         self._end(self._record.status())
 
-    def _look(self, *, over: bool = False) -> None:
-        """Print the lines of the epochs that are complete."""
+    def _print_epochs(self, *, over: bool = False) -> None:
+        """Print the lines of complete epochs."""
         status = self._record.status()
-        if over:  # rows may have been discarded, or added for lost workers
+        if over:  # rows may have been dropped, or added for lost workers
             self._start = 0
         while self._next and (found := self._epoch(status, over=over)) is not None:
             line, self._epoch_began_s = found
@@ -137,10 +147,10 @@ class ProgressLines:
             self._next += 1
 
     def _end(self, status: RunStatus) -> None:
-        """What an error or the waiting script does not show already."""
+        """Print the final message, unless an exception reports it or it has no information."""
         failed_unseen = status.state == "failed" and not self._attended
-        told = status.state != "failed" and status.message not in ("", "done")
-        if not self._interrupted and (failed_unseen or told):
+        has_message = status.state != "failed" and status.message not in ("", "done")
+        if not self._interrupted and (failed_unseen or has_message):
             self._print(f"Run {self._name}: {status.message}")
         elif self._painted:
             self._write(f"\r{_CLEAR}")
@@ -148,7 +158,7 @@ class ProgressLines:
     # -- lines ------------------------------------------------------------------------------
 
     def _epoch(self, status: RunStatus, *, over: bool) -> tuple[str, float] | None:
-        """The line of the next epoch and the time of its end; None while it goes on."""
+        """Return the line of the next epoch and the time of its end; None: not complete."""
         number = self._next
         rows = self._record.log.rows(self._start)
         mine = rows["epoch"] == number
@@ -157,7 +167,7 @@ class ProgressLines:
         steps = self._record.steps_per_epoch or 0
         complete = int(mine.sum()) >= steps > 0
         validated = not self._validates or number in self._validated_s
-        # Rows of a lost worker may never come.
+        # Rows of a lost worker may never arrive.
         if not ((complete and validated) or over or status.epoch > number + 1):
             return None
         ended_s = max(float(rows["time_s"][mine].max()), self._validated_s.get(number, 0.0))
@@ -166,7 +176,7 @@ class ProgressLines:
     def _line(
         self, rows: Mapping[str, Any], mine: Any, status: RunStatus, *, ended_s: float
     ) -> str:
-        """Of one epoch, as far as its rows have come."""
+        """Return the line of an epoch, from the rows so far."""
         number, done = self._next, int(mine.sum())
         times, examples = rows["time_s"][mine], rows["examples"][mine]
         first = times.argmin()
@@ -194,7 +204,7 @@ class ProgressLines:
             self._painted = True
 
     def _current(self) -> str:
-        """The line that is rewritten in place."""
+        """Return the line that is repainted in place."""
         status = self._record.status()
         waits = f"{status.message or status.state}, {duration(status.elapsed_s)}"
         if not self._next or status.state in ("queued", "starting"):
@@ -212,7 +222,7 @@ class ProgressLines:
         self._painted = False
 
     def _write(self, text: str) -> None:
-        # A stream that is closed, or missing, must not end the training.
+        # A closed or missing stream must not end training.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
             self._stream.flush()
@@ -223,7 +233,7 @@ def _columns() -> int:
 
 
 def _prompt() -> str:
-    """Python's prompt and what has been typed there; empty while a statement is being run."""
+    """Return Python's prompt and its current input; empty while a statement is executed."""
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     if not hasattr(sys, "ps1") or threading.main_thread().ident in frames:
         return ""
@@ -232,7 +242,7 @@ def _prompt() -> str:
 
 
 def can_repaint(stream: Any) -> bool:
-    """Whether `stream` is a terminal that can move its cursor, and show the bar."""
+    """Return whether `stream` is a terminal that can move its cursor and display the bar."""
     try:
         _BAR.encode(getattr(stream, "encoding", None) or "ascii")
         return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,4 +1,4 @@
-"""Which earlier runs hold the task slots that a run waits for."""
+"""The queue of runs that wait for task slots of earlier runs."""
 
 import contextlib
 import threading
@@ -9,12 +9,12 @@ from .record import RunRecord
 
 
 class Claim(NamedTuple):
-    """The task slots that a run takes.
+    """The task slots that a run needs.
 
     Attributes:
-        place: what has the slots: a Spark application, by id. Runs in one place share them.
-        workers: how many slots the run needs to begin.
-        slots: how many the place has; None: that can change, so nothing is known.
+        place: id of the Spark application; its runs share its slots.
+        workers: number of slots that the run needs to start.
+        slots: number of slots of the application; None: unknown, because it can change.
     """
 
     place: str
@@ -29,7 +29,7 @@ class _Entry(NamedTuple):
 
 
 class RunQueue:
-    """The runs of this process that have not ended, in the order in which they began."""
+    """The active runs of this process, in the order of their start."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -37,7 +37,7 @@ class RunQueue:
 
     @contextlib.contextmanager
     def turn(self, name: str, claim: Claim | None, record: RunRecord) -> Generator[None]:
-        """Inform `record` of the runs that it waits for, and others of this one."""
+        """Queue a run during the block; update all records with the runs that they wait for."""
         if claim is None:
             yield
             return
@@ -60,7 +60,7 @@ class RunQueue:
 
 
 def _held(entry: _Entry) -> int:
-    """Slots that a run has or waits for; those of workers that have joined it among them."""
+    """Return the slots that a run has or waits for, including those of joined workers."""
     present = sum(worker.state != "waiting" for worker in entry.record.status().workers)
     return max(entry.claim.workers, present)
 

@@ -1,4 +1,4 @@
-"""Writes a run into the store while it goes on, on a thread of its own."""
+"""Writes a run to the store during training, on a separate thread."""
 
 import atexit
 import json
@@ -21,19 +21,19 @@ from .round_means import RoundMeans
 from .store import ENDED, Process, RunStore
 
 _log = logging.getLogger(__name__)
-# Seconds between two writes: 50 times as long as one took, within limits.
+# Seconds between two writes: 50 times the duration of a write, within limits.
 _SOONEST_S, _SHARE, _LATEST_S = 2.0, 50.0, 15.0
 _LAST_TRIES = 3
 _EXIT_S = 10.0
 _CHUNK_ROWS = 65_536
 POINTS, SPARKLINE_POINTS = 512, 60
-# How two frames of a curve are joined.
+# Column aggregations of a curve, and how two of them are merged.
 _JOINED = {"sum": "sum", "count": "sum", "max": "max"}
 _live: "weakref.WeakSet[RunRecorder]" = weakref.WeakSet()
 
 
 def record_run(run: TrainingRun, record: RunRecord) -> None:
-    """Begin to store `run`; never raises."""
+    """Start to store `run`; never raises."""
     try:
         RunRecorder(RunStore(), run, record)
     except Exception as error:
@@ -41,22 +41,22 @@ def record_run(run: TrainingRun, record: RunRecord) -> None:
 
 
 def reserve_names() -> None:
-    """Keep the names of stored runs from being drawn or given again; never raises."""
+    """Reserve the names of stored runs; never raises."""
     try:
         names = RunStore().select("SELECT DISTINCT name FROM runs")
         NAMES.reserve(row["name"] for row in names)
-    except Exception as error:  # the recorder will warn
-        _log.debug("names of stored runs are unknown: %s", error)
+    except Exception as error:  # the recorder warns
+        _log.debug("the names of stored runs could not be read: %s", error)
 
 
 class RunRecorder:
-    """Stores one run, from a thread that ends with it.
+    """Stores one run, on a thread that ends with it.
 
-    Training never waits for it. What cannot be written is tried again with the next write; the
-    first failure is logged as a warning.
+    Training never waits for it. A failed write is retried with the next one; the first failure is
+    logged as a warning.
 
     Attributes:
-        id: the run's in the store.
+        id: the run's identifier in the store.
     """
 
     def __init__(self, store: RunStore, run: TrainingRun, record: RunRecord) -> None:
@@ -64,7 +64,7 @@ class RunRecorder:
         self.id = uuid.uuid4().hex
         self._store, self._run, self._record = store, run, record
         self._restart()
-        self._metrics: tuple[int, dict[str, float]] = (0, {})  # of which epoch
+        self._metrics: tuple[int, dict[str, float]] = (0, {})  # epoch and its metrics
         self._is_stored = self._has_warned = False
         self._ended = threading.Event()
         self._remove_listener = run.add_listener(self._on_event)
@@ -76,11 +76,11 @@ class RunRecorder:
 
     @property
     def run_has_ended(self) -> bool:
-        """Whether the run has ended; then its last write begins."""
+        """Whether the run has ended; the last write then follows."""
         return self._run.status.state in ENDED
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the end of the run is stored; False if that takes longer."""
+        """Wait until the end of the run is stored; return False after `timeout_s`."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -95,7 +95,7 @@ class RunRecorder:
             result = self._try_to_write()
             pause_s = _SHARE * (time.monotonic() - began_s)
             self._ended.wait(min(max(_SOONEST_S, pause_s), _LATEST_S))
-        self._restart()  # rows may have been dropped since
+        self._restart()  # rows may have been dropped from the log
         for _ in range(_LAST_TRIES):
             if result == "deleted" or self._try_to_write() != "failed":
                 break
@@ -125,7 +125,7 @@ class RunRecorder:
             self._next_row += len(rows["step"])
 
     def _write(self) -> bool:
-        """Write all that is known; return False if the run was deleted from the store."""
+        """Write the run; return False if it was deleted from the store."""
         run, status = self._run, self._run.status
         self._read_log()
         if status.state in ENDED:
@@ -168,7 +168,7 @@ class RunRecorder:
                     f"UPDATE runs SET {changes} WHERE id = :id", {**values, "id": self.id}
                 )
                 return done.rowcount > 0
-            # What others may change later is written once.
+            # These columns are written once, because the user may change them later.
             values |= {"id": self.id, "name": run.name, "started": run.started_at.timestamp()}
             values["process"] = json.dumps(Process.this())
             places = ", ".join(f":{name}" for name in values)
@@ -178,9 +178,10 @@ class RunRecorder:
 
 
 class Curve:
-    """The log of a run as at most `POINTS` means of equal stretches of steps, over all workers.
+    """The log of a run, reduced to at most `POINTS` points.
 
-    A stretch is one step long at first. When the points are used up, neighbors are joined.
+    A point is the mean over all workers and a fixed number of steps: 1 at first. When the limit is
+    exceeded, pairs of points are merged, which doubles this number.
 
     Example:
         >>> curve = Curve()
@@ -193,13 +194,13 @@ class Curve:
     """
 
     def __init__(self, *, sharing: bool = False) -> None:
-        """Begin with no points."""
+        """Create without points."""
         self.rounds = RoundMeans(sharing=sharing)
-        self._steps = 1  # of a point
-        self._parts: dict[str, Any] = {}  # by `_JOINED`: a DataFrame with a row for each point
+        self._steps = 1  # steps per point
+        self._parts: dict[str, Any] = {}  # aggregation -> DataFrame with one row per point
 
     def add(self, rows: Mapping[str, Any]) -> None:
-        """Add rows of the log, without minibatches whose loss no worker reported."""
+        """Add rows of the log, except minibatches that no worker reported."""
         import pandas as pd
 
         frame: Any = pd.DataFrame(dict(rows))
@@ -219,13 +220,13 @@ class Curve:
                 self._parts[how] = part.groupby(part.index // 2).agg(_JOINED[how])
 
     def columns(self) -> dict[str, list[Any]]:
-        """Columns of the log, a row a point; `examples` are those of the point."""
+        """Return the columns of the log, one row per point; `examples` are those of the point."""
         if not self._parts:
             return {}
         sums, counts = self._parts["sum"], self._parts["count"]
         found = sums / counts
         found["examples"], found["loss"] = sums["examples"], sums["loss"] / sums["examples"]
-        found.loc[counts["loss"] < counts["step"], "loss"] = np.nan  # a NaN stays one
+        found.loc[counts["loss"] < counts["step"], "loss"] = np.nan  # keep NaN losses visible
         for name in ("epoch", "step", "time_s"):
             found[name] = self._parts["max"][name]
         found["worker"], found["round"] = 0, np.arange(1, len(found) + 1)
@@ -234,12 +235,13 @@ class Curve:
 
 def _warn(name: str, error: Exception) -> None:
     _log.warning(
-        "run %s is not stored, but trains on: %s", *(name, str(error) or type(error).__name__)
+        "run %s is not stored; training continues: %s",
+        *(name, str(error) or type(error).__name__),
     )
 
 
 def _write_ends() -> None:
-    """Store the ends of runs before the interpreter exits, which ends their threads."""
+    """Wait for the last writes of ended runs before the interpreter exits."""
     deadline_s = time.monotonic() + _EXIT_S
     for recorder in list(_live):
         if recorder.run_has_ended:

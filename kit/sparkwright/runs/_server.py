@@ -1,4 +1,4 @@
-"""The coordinator's sockets, threads and clock."""
+"""Sockets, threads and clock of a coordinator."""
 
 import logging
 import threading
@@ -33,7 +33,8 @@ from ._decisions import (
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
-    News,
+    MessageReceived,
+    Notification,
     ProgressSettled,
     RequestResult,
     RequestSnapshot,
@@ -52,9 +53,8 @@ from ._decisions import (
     TaskEnded,
     TimerFired,
     WorkerAlive,
+    WorkerDisconnected,
     WorkerFailed,
-    WorkerGone,
-    WorkerHeard,
     WorkerRegistered,
     WorkerReported,
     WorkReported,
@@ -63,36 +63,36 @@ from ._outbox import Peer
 from .membership import DriverClock
 
 _TICK_S = 0.2
-# A tick that comes later than this was held up together with everything else in this process.
+# A longer gap between two ticks means that the whole process was suspended.
 _LONGEST_GAP_S = 1.0
-_LAST_WORDS_S = 2.0
+# Maximum time to send queued messages when the server closes.
+_SEND_S = 2.0
 _LONGEST_NAME = 100  # of a device
 _log = logging.getLogger(__name__)
 
 
-class Tell(Protocol):
-    """Receives events; called with the server's lock held, so must return quickly."""
+class Notify(Protocol):
+    """Receives notifications, with the server's lock held, so it must return quickly."""
 
-    def __call__(self, news: News, message: Message | None = None) -> None:
-        """Take news; `message` is what a worker sent with it, if anything."""
+    def __call__(self, notification: Notification, message: Message | None = None) -> None:
+        """Process a notification; `message` is the worker's message, if there is one."""
         ...
 
 
 class CoordinatorServer:
-    """Listens for the workers of one run and carries out what its `Coordinator` decides.
+    """Listens for the workers of one run and performs the actions of its coordinator.
 
     Attributes:
-        address: where it listens.
-        result: the latest vector and counters that a worker delivered, as one message; None
-            before.
-        rejected: whether a delivered state was not finite.
-        clock: by which workers are judged.
+        address: the address on which it listens.
+        result: the message with the latest delivered vector and counters; None before.
+        rejected: whether a delivered state had NaN or infinite values.
+        clock: the clock for all time-outs.
     """
 
     def __init__(
         self,
         coordinator: RunRules[Any],
-        tell: Tell,
+        notify: Notify,
         *,
         secret: bytes,
         host: str,
@@ -103,38 +103,39 @@ class CoordinatorServer:
         encrypt: bool = False,
         relay_timeout_s: float | None = None,
     ) -> None:
-        """Open the port and start.
+        """Open the port and start the threads.
 
         Args:
-            coordinator: the rules.
-            tell: called with each event.
-            secret: the run's.
+            coordinator: the state machine.
+            notify: called with each notification.
+            secret: the run's secret.
             host: the address to listen on.
             ports: the ports to try.
-            peer_timeout_s: a worker silent for so long is lost.
-            start: gives (fields, payload) of the state that training starts from.
-            name: of the threads.
-            encrypt: whether connections are encrypted, not only authenticated.
-            relay_timeout_s: workers are connected with one another by way of this port; so long
-                may one wait for the other. Default None: they are not.
+            peer_timeout_s: seconds of silence after which a worker is lost.
+            start: returns (fields, payload) of the state from which training starts.
+            name: prefix of the threads' names.
+            encrypt: whether to encrypt connections in addition to authenticating them; default
+                False.
+            relay_timeout_s: seconds that a worker waits for another one, if workers connect to
+                each other through this port. Default None: they connect directly.
 
         Raises:
             NetworkError: if no port can be opened.
         """
         self.result: Message | None = None
         self.rejected = False
-        self._coordinator, self._tell, self._start = coordinator, tell, start
+        self._coordinator, self._notify, self._start = coordinator, notify, start
         self._peer_timeout_s = peer_timeout_s
         self._lock = threading.RLock()
         self._peers: dict[int, Peer] = {}
         self._threads: list[threading.Thread] = []
-        self._silent: set[int] = set()  # connections that the driver has closed
+        self._silent: set[int] = set()  # connections closed by the driver
         self._count = 0
         self._closed = threading.Event()
         self._have_result = threading.Event()
         self._checkpoint: Message | None = None
         self._best: Message | None = None
-        self._told: tuple[Group, bytes] | None = None  # the last group, as it is sent
+        self._last_group: tuple[Group, bytes] | None = None  # the last group and its encoding
         self._ended = False
         self._name = name
         self._relay = (
@@ -158,19 +159,19 @@ class CoordinatorServer:
         self._handle(StopRequested())
 
     def callbacks_answered(self, answer: CallbacksAnswered) -> None:
-        """The callbacks of a moment have run."""
+        """Process the answer of the callbacks of a moment."""
         self._handle(answer)
 
     def fail(self, failure: Failure) -> None:
-        """End the run because of something that the driver has found."""
+        """End the run with a failure that the driver has detected."""
         self._handle(WorkerFailed(failure=failure))
 
     def task_ended(self, worker: int, failure: Failure | None) -> None:
-        """A task of `worker` is over; see `TaskEnded`."""
+        """Process the end of a task of `worker`; see `TaskEnded`."""
         self._handle(TaskEnded(worker=worker, failure=failure))
 
     def snapshot(self, timeout_s: float) -> None:
-        """Ask the workers for the last average, even in mid-step; wait until `result` is there."""
+        """Request the last average from the workers, even within a step; wait for `result`."""
         with self._lock:
             for peer in self._peers.values():
                 if peer.registered is not None:
@@ -178,9 +179,9 @@ class CoordinatorServer:
         self._have_result.wait(timeout_s)
 
     def request_histograms(self) -> bool:
-        """Ask for histograms after the next averaging; False without workers.
+        """Request histograms after the next averaging; return False without workers.
 
-        All workers are asked: which one takes them depends on the group.
+        The request goes to all workers, because the group determines which one takes them.
         """
         with self._lock:
             peers = [peer for peer in self._peers.values() if peer.registered]
@@ -189,7 +190,7 @@ class CoordinatorServer:
             return bool(peers)
 
     def heard_s_ago(self) -> dict[int, float]:
-        """Worker -> seconds since it was last heard."""
+        """Return worker -> seconds since its last message."""
         now_s = time.monotonic()
         with self._lock:
             return {
@@ -198,8 +199,8 @@ class CoordinatorServer:
                 if peer.registered is not None
             }
 
-    def hear_out(self, timeout_s: float) -> None:
-        """Wait until all that workers have sent before they hung up has been heard."""
+    def drain(self, timeout_s: float) -> None:
+        """Wait until all messages of disconnected workers have been processed."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
             threads = list(self._threads)
@@ -215,9 +216,9 @@ class CoordinatorServer:
         with self._lock:
             peers = list(self._peers.values())
         for peer in peers:
-            peer.finish()  # dismissals among it
+            peer.finish()  # sends queued messages, such as dismissals
         for peer in peers:
-            peer.join(_LAST_WORDS_S)
+            peer.join(_SEND_S)
             peer.connection.close()
         for thread in (self._timer, *self._threads):
             if thread is not threading.current_thread():
@@ -236,7 +237,7 @@ class CoordinatorServer:
             thread = threading.Thread(
                 target=self._read, args=(number,), name=f"{self._name}-worker", daemon=True
             )
-            # Under the lock: whoever joins the threads finds none that has not started.
+            # Under the lock, because a thread can be joined only after its start.
             self._threads.append(thread)
             thread.start()
 
@@ -248,10 +249,12 @@ class CoordinatorServer:
                     return self._hand_over(number, peer, self._relay, message)
                 self._take(number, peer, message)
         except (NetworkError, OSError):
-            pass  # gone
+            pass  # connection lost
         except Exception:
-            # Garbage: this connection is of no more use, but the run goes on without it.
-            _log.warning("%s dropped a connection that sent garbage", self._name, exc_info=True)
+            # The run continues without this connection.
+            _log.warning(
+                "%s closed a connection after an invalid message", self._name, exc_info=True
+            )
         with self._lock:
             self._peers.pop(number, None)
             silent = number in self._silent
@@ -277,33 +280,35 @@ class CoordinatorServer:
             self._handle(TimerFired())
 
     def _drop(self, number: int) -> None:
-        """With the lock held: close a connection, whose reader wakes up and reports it lost."""
+        """Close a connection; its reader then reports it lost. Needs the lock."""
         if number in self._peers:
             self._silent.add(number)
             self._peers[number].connection.close()
 
     def _hand_over(self, number: int, peer: Peer, relay: Relay, message: Message) -> None:
-        """A connection, of a worker that has another one for its news, belongs to the relay."""
+        """Hand a worker's additional connection over to the relay."""
         fields = message.fields
         if peer.registered is not None:
-            raise NetworkError(f"a registered worker's connection cannot be relayed: {fields}.")
+            raise NetworkError(
+                f"the connection of a registered worker cannot be relayed. Received: {fields}."
+            )
         if message.kind == ACCEPT:
             ticket = int(fields["ticket"])
-            self._forget(number, peer)
+            self._release(number, peer)
             return relay.accept(peer.connection, ticket)
         (asker, of_asker), (worker, attempt) = fields["from"], fields["to"]
         with self._lock:
             present = self._coordinator.present
             if present[asker].attempt != of_asker:
                 raise NetworkError(f"attempt {of_asker} of worker {asker} is not registered.")
-            self._forget(number, peer)
+            self._release(number, peer)
             other = present.get(worker)
             if other is not None and other.attempt == attempt:
                 ticket = relay.wait(peer.connection, awaited=other.connection)
                 return self._send(other.connection, CONNECT_BACK, {"ticket": ticket})
         return refuse(peer.connection, f"attempt {attempt} of worker {worker} is not in the run")
 
-    def _forget(self, number: int, peer: Peer) -> None:
+    def _release(self, number: int, peer: Peer) -> None:
         with self._lock:
             self._peers.pop(number, None)
         peer.finish()
@@ -315,7 +320,10 @@ class CoordinatorServer:
         if message.kind == "register":
             worker = int(fields["worker"])
             if not 0 <= worker < self._coordinator.workers:
-                raise NetworkError(f"there is no worker {worker} in this run.")
+                raise NetworkError(
+                    f"`worker` must be from 0 to {self._coordinator.workers - 1}. "
+                    f"Received: worker={worker}."
+                )
             peer.registered = WorkerRegistered(
                 connection=number,
                 worker=worker,
@@ -338,7 +346,7 @@ class CoordinatorServer:
                 },
             )
         elif peer.registered is None and message.kind == "alive":
-            pass  # still building its network
+            pass  # the worker is still building its network
         elif peer.registered is None:
             raise NetworkError(f"a worker must register first. Received: {message.kind!r}.")
         elif message.kind == "alive":
@@ -349,7 +357,7 @@ class CoordinatorServer:
             )
             with self._lock:
                 if self._coordinator.phase not in ("delivering", "over"):
-                    self._tell(WorkerHeard(worker=peer.registered.worker), message)
+                    self._notify(MessageReceived(worker=peer.registered.worker), message)
                 self._handle(event)
         elif message.kind == "fetch_start":
             peer.put(lambda: peer.connection.send("start", *self._start()))
@@ -382,7 +390,7 @@ class CoordinatorServer:
             progress = Progress.from_dict(fields["progress"])
             if not is_finite(message):
                 _log.warning(
-                    "the state after averaging %d has NaN or infinite values; it is not kept",
+                    "the state after averaging %d has NaN or infinite values and is not kept",
                     progress.averagings,
                 )
                 return
@@ -409,7 +417,7 @@ class CoordinatorServer:
             with self._lock:
                 counted = self._coordinator.phase in ("delivering", "over")
                 if message.kind == "phases" or not counted:
-                    self._tell(WorkerHeard(worker=peer.registered.worker), message)
+                    self._notify(MessageReceived(worker=peer.registered.worker), message)
                     if message.kind == "validated":
                         self._handle(
                             EpochScored(
@@ -426,20 +434,20 @@ class CoordinatorServer:
         with self._lock:
             known = lost is not None and self._coordinator.present.get(lost.worker) == lost
             if lost is not None and known and not self._ended:
-                self._tell(WorkerGone(worker=lost.worker))
+                self._notify(WorkerDisconnected(worker=lost.worker))
             rules = self._coordinator
             actions = rules.handle(event, now_s=self.clock.at(time.monotonic()))
-            # A refused attempt must not overwrite the status of the worker that is present.
+            # A refused attempt must not overwrite the status of the connected worker.
             match event:
                 case WorkerRegistered(worker=worker) if rules.present.get(worker) == event:
                     if not self._ended:
-                        self._tell(event)
+                        self._notify(event)
                 case _:
                     pass
             regrouped = rules.exact and rules.generation > 1
             settled = (RequestResult, SendGroup) if regrouped else RequestResult
             if any(isinstance(action, settled) for action in actions):
-                self._tell(ProgressSettled(progress=rules.progress, exact=rules.exact))
+                self._notify(ProgressSettled(progress=rules.progress, exact=rules.exact))
             for action in actions:
                 self._perform(action)
 
@@ -458,7 +466,7 @@ class CoordinatorServer:
             case RequestSnapshot(connection=number):
                 self._send(number, "snapshot", {})
             case LaunchTask() | ShowStalled() | RunCallbacks():
-                self._tell(action)
+                self._notify(action)
             case Drop(connection=number):
                 self._drop(number)
             case Dismiss(connection=number, reason=reason):
@@ -470,15 +478,15 @@ class CoordinatorServer:
                 self._send(number, "meet", {"group": group.to_dict(), **fields})
             case KeepCheckpoint():
                 if self._checkpoint is not None:
-                    self._tell(action, self._checkpoint)
+                    self._notify(action, self._checkpoint)
                     self._checkpoint = None
             case SendVerdict(connection=number, verdict=verdict, ends=ends, keep=keep):
-                self._tell(action)
+                self._notify(action)
                 fields = {"epoch": verdict.epoch, "ends": ends, "keep": keep}
                 self._send(number, "verdict", fields)
             case KeepBest(connection=number, epoch=epoch):
                 if self._best is not None:
-                    self._tell(action, self._best)
+                    self._notify(action, self._best)
                     self._best = None
                 self._send(number, "kept", {"epoch": epoch})
             case SendAnswer(connection=number, answer=answer):
@@ -489,24 +497,24 @@ class CoordinatorServer:
                 progress = self._coordinator.progress
                 if progress.averagings:
                     _log.warning(
-                        "all workers were lost at once; what counts is averaging %d, of which the "
-                        "driver has a copy",
+                        "all workers were lost at the same time; the latest state is the driver's "
+                        "copy of averaging %d",
                         progress.averagings,
                     )
-                    self._tell(ProgressSettled(progress=progress, exact=True))
+                    self._notify(ProgressSettled(progress=progress, exact=True))
                 else:
-                    _log.warning("all workers were lost before anything was averaged")
-                    self._tell(action)
+                    _log.warning("all workers were lost before the first averaging")
+                    self._notify(action)
             case EndRun():
                 self._ended = True
-                self._tell(action)
+                self._notify(action)
 
     def _send_group(self, number: int, group: Group) -> None:
-        """All hear of the same group, which names all: it is written once, not for each."""
-        if self._told is None or self._told[0] is not group:
-            self._told = group, encode_head("group", group.to_dict(), 0)
+        """Send a group; it is encoded once for all workers, because it lists all of them."""
+        if self._last_group is None or self._last_group[0] is not group:
+            self._last_group = group, encode_head("group", group.to_dict(), 0)
         if (peer := self._peers.get(number)) is not None:
-            peer.send_encoded(self._told[1])
+            peer.send_encoded(self._last_group[1])
 
     def _send(self, number: int, kind: str, fields: dict[str, Any]) -> None:
         if (peer := self._peers.get(number)) is not None:
@@ -514,16 +522,16 @@ class CoordinatorServer:
 
 
 def vector_of(message: Message) -> NDArray[Any]:
-    """The flat vector at the beginning of a message's payload."""
+    """Return the flat vector at the beginning of a message's payload."""
     dtype = np.dtype(message.fields["dtype"])
     return np.frombuffer(message.payload, dtype, int(message.fields["size"]))
 
 
 def order_of(message: Message) -> tuple[int, ...]:
-    """What a delivered state contains: more is later, see `Progress.order`."""
+    """Return the order of a delivered state; larger is later, see `Progress.order`."""
     return Progress.from_dict(message.fields["progress"]).order
 
 
 def is_finite(message: Message) -> bool:
-    """Whether no value of a delivered state is NaN or infinite."""
+    """Whether all values of a delivered state are finite."""
     return bool(np.isfinite(vector_of(message)).all())

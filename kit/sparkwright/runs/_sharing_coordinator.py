@@ -1,18 +1,20 @@
-"""The rules by which the driver leads a run of gradient sharing: events in, actions out; pure.
+"""Coordinator of gradient sharing: a pure state machine from events to actions.
 
-    gathering --all came--> training --no work left, stop, or a checkpoint is due--> meeting
-    meeting --all met--> training (also the next epoch) | answering (at an epoch's end) | delivering
+    gathering --all workers registered--> training
+    training --no work left, stop, or a checkpoint is due--> meeting
+    meeting --all members averaged--> training | answering (at an epoch's end) | delivering
     answering --the callbacks have run--> training (the next epoch) | delivering
-    meeting --a worker failed--> meeting, again
-    training | meeting --all lost, and back--> training, from the start or the last checkpoint
-    delivering --result--> over
+    meeting --a worker failed--> meeting (repeated)
+    training | meeting --all workers lost and replaced--> training (from the last checkpoint)
+    delivering --result received--> over
 
-Work is assigned piece by piece, so that a slow worker gets less of it. When a worker is lost, the
-other workers continue; its pieces wait until its data is available again, even beyond the end of
-the epoch. A new worker fetches the state from another worker and asks for work. Workers wait for
-each other only at meetings, where they average the state that updates do not share. After a stop,
-a failure or a time-out there is one last meeting, which preserves the trained state. With a judge,
-the meeting at the end of an evaluated epoch lasts until the verdict arrives.
+Work is assigned in pieces, so a slow worker gets less of it. If a worker is lost, the others
+continue. Its pieces wait until its data is available again, even beyond the end of the epoch. A new
+worker fetches the state from another worker and requests work.
+
+Workers wait for each other only at meetings, where they average the state that updates do not
+share. A stop, a failure or a time-out leads to a final meeting, which preserves the trained state.
+With early stopping, the meeting after an evaluated epoch lasts until the verdict arrives.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -55,40 +57,47 @@ Phase = Literal["gathering", "training", "meeting", "answering", "delivering", "
 
 
 class CheckpointSchedule(Protocol):
-    """Says when a checkpoint is due."""
+    """Schedule of checkpoints."""
 
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether it is, so many minibatches and seconds after the last; never after none."""
+        """Whether a checkpoint is due.
+
+        Args:
+            rounds_since: minibatches since the last checkpoint; with 0, none is due.
+            seconds_since: seconds since the last checkpoint.
+        """
         ...
 
 
 @dataclass(slots=True)
 class _Member:
-    """One connected worker.
+    """A connected worker.
 
-    Invariant: `piece` has been taken out of what is left to do, and goes back if it is lost.
+    Invariant: `piece` is not part of the ledger's remaining work; it returns there if the worker is
+    lost.
     """
 
     connection: int
     worker: int
-    grouped: int = 0  # the generation that it was last told of; 0: it has to be told
+    grouped: int = 0  # generation of the last group sent to it; 0: it needs a group
     ready: bool = False  # has a state
-    asked: bool = False  # wants work and has none
-    wanted: int = 0  # minibatches that it does in a moment
+    asked: bool = False  # has requested work and has no piece
+    wanted: int = 0  # minibatches requested; 0: the size of a piece
     piece: Span | None = None
-    ring: int = 0  # the generation of the last ring that it was asked to join
-    in_ring: bool = False  # it has not reported since
-    met: bool = False  # it was in the last meeting, to its end
+    ring: int = 0  # generation of the last ring that it was asked to join
+    in_ring: bool = False  # has not reported the end of that ring
+    met: bool = False  # completed the last meeting
 
 
 class SharingCoordinator(RunRules[_Member]):
-    """Leads `workers` workers through one run of gradient sharing.
+    """State machine of one run of gradient sharing.
 
     Attributes:
-        phase: where the run is, see the module's diagram.
-        generation: counts groups and meetings.
-        workers: how many belong to the run.
-        exact: False: what is logged beyond `progress` counts too, for others know of it.
+        phase: the phase of the run, see the module's diagram.
+        generation: number of groups and meetings so far.
+        workers: number of workers of the run.
+        exact: False: minibatches logged beyond `progress` count too, because other workers have
+            received their updates.
     """
 
     exact = False
@@ -108,19 +117,19 @@ class SharingCoordinator(RunRules[_Member]):
         callbacks: bool = False,
         **common: Any,
     ) -> None:
-        """Begin to gather.
+        """Start in the phase "gathering".
 
         Args:
-            workers: how many belong to the run.
+            workers: number of workers of the run.
             epochs: passes over the data.
-            minibatches: examples of each worker -> minibatches of each in an epoch.
+            minibatches: examples of each worker -> minibatches per epoch of each worker.
             piece_size: examples of each worker -> minibatches of a piece.
-            start: where to begin; default None: at the beginning.
+            start: initial progress; default None: the beginning of training.
             checkpoints: when the workers meet for a checkpoint; default None: never.
-            copies: whether workers also meet to send the driver a copy of their state, as often
-                as costs less than 1 %; default False.
+            copies: whether workers also meet to send a copy of their state to the driver, at a
+                frequency that costs less than 1 % of the time; default False.
             lends: whether idle workers take over work of others; default True.
-            callbacks: whether the driver has callbacks to run after each epoch; default False.
+            callbacks: whether the driver runs callbacks after each epoch; default False.
             **common: see `RunRules`.
         """
         super().__init__(workers=workers, **common)
@@ -131,22 +140,22 @@ class SharingCoordinator(RunRules[_Member]):
             piece_size=piece_size,
             lends=lends,
         )
-        self._grouped = 0  # the generation of the last group
+        self._grouped = 0  # generation of the last group
         self._without_state_since_s: float | None = None
-        self._fruitless: set[int] = set()  # generations that broke since anything went well
-        self._broke = False  # a worker could not stay to the end of this meeting
-        self._teller = -1  # the connection of its first member, which sends its results
+        self._fruitless: set[int] = set()  # generations that broke since the last success
+        self._broke = False  # a member left this meeting before its end
+        self._reporter = -1  # connection of the meeting's first member, which sends its results
         self._checkpoints = checkpoints
-        self._checkpoint_s = self._now_s  # when the last one came
-        self._checkpoint_here = False  # a new one has come, from this meeting
-        self._writes = False  # it is written into a file, too
+        self._checkpoint_s = self._now_s  # time of the last checkpoint
+        self._checkpoint_here = False  # the state of this meeting has arrived
+        self._writes = False  # that state is also written to a file
         self._copies = CopySchedule() if copies else None
         self._calls_back = callbacks
-        self._meeting_s = self._now_s  # when the last meeting was called
+        self._meeting_s = self._now_s  # time of the last call to a meeting
 
     @property
     def progress(self) -> Progress:
-        """What has been done; `averagings` counts meetings."""
+        """The progress of training; `averagings` counts meetings."""
         return self._ledger.progress
 
     def _handle(self, event: Event) -> list[Action]:
@@ -161,7 +170,7 @@ class SharingCoordinator(RunRules[_Member]):
             case WorkerAlive():
                 return self._take_heartbeat(event)
             case _ if self.phase in ("delivering", "over"):
-                return []  # what was learned is complete; this came too late to matter
+                return []  # the trained state is complete
             case WorkReported():
                 return self._take_work(event)
             case WorkerReported():
@@ -172,7 +181,7 @@ class SharingCoordinator(RunRules[_Member]):
             case TaskEnded(worker=worker, failure=failure):
                 return self._end_task(worker, failure)
             case CheckpointReceived(progress=progress):
-                # What it contains is known when all have met. One of an earlier meeting is void.
+                # Kept once the meeting has succeeded. States of earlier meetings are ignored.
                 current = progress.averagings == self.progress.averagings
                 self._checkpoint_here |= self.phase == "meeting" and current
                 return []
@@ -180,9 +189,9 @@ class SharingCoordinator(RunRules[_Member]):
                 return self._answer(event)
             case CallbacksAnswered(moment=moment):
                 self._answers[moment] = event
-                return self._go_on()
+                return self._advance()
             case CallbacksAwaited():
-                return []  # of parameter averaging
+                return []  # parameter averaging only
             case StopRequested():
                 self._stopping = True
                 self._membership.stop_requested(self._now_s)
@@ -198,11 +207,11 @@ class SharingCoordinator(RunRules[_Member]):
             return refused
         replaced, actions = self._admit(event)
         if replaced is not None:
-            actions += self._take_out(replaced)
+            actions += self._remove(replaced)
         self._members[event.connection] = _Member(event.connection, event.worker)
         self._fruitless.clear()
         if self.phase != "gathering":
-            return actions + self._go_on(changed=True)
+            return actions + self._advance(changed=True)
         if not self._membership.all_present:
             return actions
         if self._copies is not None:
@@ -215,11 +224,11 @@ class SharingCoordinator(RunRules[_Member]):
             return []
         worker = self._members[connection].worker
         self._membership.lose(connection, self._now_s, silent=silent)
-        freed = self._take_out(connection)
+        freed = self._remove(connection)
         if self.phase == "delivering":
             return self._deliver() if self._delivery.lose(connection) else []
         freed += self._relaunch(worker)
-        return freed if self.phase == "gathering" else freed + self._go_on(changed=True)
+        return freed if self.phase == "gathering" else freed + self._advance(changed=True)
 
     def _end_task(self, worker: int, failure: Failure | None) -> list[Action]:
         final = self._membership.task_ended(worker, failure, steps=self.progress.steps)
@@ -228,16 +237,16 @@ class SharingCoordinator(RunRules[_Member]):
             return self._wind_up() if self.phase != "gathering" else self._end()
         return self._relaunch(worker)
 
-    def _take_out(self, connection: int) -> list[Action]:
-        """Return a lost worker's piece to the work left, and end a ring that waits for it."""
+    def _remove(self, connection: int) -> list[Action]:
+        """Return a lost worker's piece to the remaining work, and end a ring that waits for it."""
         gone = self._members.pop(connection)
         if gone.piece is not None:
             self._ledger.take_back(gone.piece)
         self._fruitless.clear()
-        return self._call_back(gone.ring)
+        return self._request_regroup(gone.ring)
 
-    def _call_back(self, ring: int) -> list[Action]:
-        """Ask the remaining members of `ring` to leave it: one of them may not respond."""
+    def _request_regroup(self, ring: int) -> list[Action]:
+        """Ask the remaining members of `ring` to leave it, because one does not respond."""
         return [
             SendRegroup(connection=member.connection, generation=ring)
             for member in self._members.values()
@@ -248,7 +257,7 @@ class SharingCoordinator(RunRules[_Member]):
         member = self._members.get(event.connection)
         if member is None or not member.grouped:
             return []
-        # Others may have come or gone while it was getting its state.
+        # The membership may have changed while the worker fetched its state.
         behind = not member.ready and member.grouped < self._grouped
         if not member.ready:
             member.ready, member.in_ring = True, False
@@ -264,7 +273,7 @@ class SharingCoordinator(RunRules[_Member]):
                 thresholds=event.thresholds,
             )
         member.asked, member.wanted = event.wants_more and member.piece is None, event.wanted
-        return self._go_on(changed=behind)
+        return self._advance(changed=behind)
 
     def _take_report(self, event: WorkerReported) -> list[Action]:
         member = self._members.get(event.connection)
@@ -275,25 +284,25 @@ class SharingCoordinator(RunRules[_Member]):
         if left_ring:
             member.in_ring, member.met = False, event.ending == "met"
             self._broke |= not member.met
-            if event.progress is not None and event.connection == self._teller:
+            if event.progress is not None and event.connection == self._reporter:
                 self._ledger.count_validation(event.progress.validated)
         if event.ending == "failed":
             self._failure = self._failure or event.failure
             if left_ring and self._is_fruitless(event.generation):
-                return self._call_back(event.generation) + self._give_up_on_rings()
+                return self._request_regroup(event.generation) + self._abort_meetings()
             return self._wind_up()
         if not (left_ring or without_state):
-            return []  # this was decided otherwise meanwhile
+            return []  # a report on an outdated ring
         if without_state:
-            member.grouped = 0  # tell it again
-        # A newcomer cannot get a state while the others meet.
+            member.grouped = 0  # send it another group
+        # A new worker cannot fetch a state during a meeting, so that does not count as a failure.
         counts = event.ending != "met" and (member.ready or self.phase != "meeting")
         if counts and self._is_fruitless(event.generation):
-            return self._call_back(event.generation) + self._give_up_on_rings()
-        return self._go_on()
+            return self._request_regroup(event.generation) + self._abort_meetings()
+        return self._advance()
 
     def _is_fruitless(self, generation: int) -> bool:
-        """Count a ring that broke or failed; whether that has happened too often."""
+        """Count a ring that broke or failed; return whether the limit is reached."""
         self._fruitless.add(generation)
         return len(self._fruitless) >= MAX_FRUITLESS_GROUPS
 
@@ -301,25 +310,23 @@ class SharingCoordinator(RunRules[_Member]):
         if self.phase == "gathering":
             problem = self._membership.gathering_problem(self._now_s)
             return (
-                self._give_up(problem)
-                if problem
-                else [*self._membership.replace_silent(self._now_s)]
+                self._abort(problem) if problem else [*self._membership.replace_silent(self._now_s)]
             )
         if self.phase in ("delivering", "over"):
             return []
         stalled = self._watch()
         problem = self._membership.replacement_problem(self._now_s)
         if not problem or self._is_winding_up:
-            return stalled + self._go_on()
+            return stalled + self._advance()
         self._timed_out = problem
         return stalled + self._wind_up()
 
-    # -- what follows -----------------------------------------------------------------------
+    # -- transitions ------------------------------------------------------------------------
 
-    def _go_on(self, *, changed: bool = False) -> list[Action]:
-        """Whatever can be done now; `changed`: all have to be told who is there."""
+    def _advance(self, *, changed: bool = False) -> list[Action]:
+        """Return the actions possible now; `changed`: all workers need the new membership."""
         if not any(member.ready for member in self._members.values()):
-            return self._end() if self._is_winding_up else self._begin_anew_when_possible()
+            return self._end() if self._is_winding_up else self._restart_when_possible()
         actions: list[Action] = []
         if changed or any(not member.grouped for member in self._members.values()):
             actions = self._regroup()
@@ -327,12 +334,12 @@ class SharingCoordinator(RunRules[_Member]):
             return actions + self._advance_meeting()
         if self.phase == "answering":
             return actions + self._take_answer()
-        return actions + self._hand_out()
+        return actions + self._assign_work()
 
-    def _begin_anew_when_possible(self) -> list[Action]:
-        """No worker has a state: start together once all workers are present."""
+    def _restart_when_possible(self) -> list[Action]:
+        """Restart training if no worker has a state: when all are present, or after the grace."""
         if any(member.grouped for member in self._members.values()):
-            return []  # some are about to begin
+            return []  # a group without a state is about to start
         if self._without_state_since_s is None:
             self._without_state_since_s = self._now_s
         grace_over = self._now_s - self._without_state_since_s >= self._grace_s
@@ -340,11 +347,11 @@ class SharingCoordinator(RunRules[_Member]):
         if not some_data or not (self._membership.all_present or grace_over):
             return []
         self._without_state_since_s = None
-        self._ledger.begin_anew()
+        self._ledger.restart()
         return [ForgetHistory(), *self._begin_work(), *self._regroup()]
 
     def _begin_work(self) -> list[Action]:
-        """Begin from a state of the driver's: with an epoch, or with the last one's callbacks."""
+        """Start from the driver's state: with an epoch, or the callbacks of the previous one."""
         self.phase, self._checkpoint_s = "training", self._now_s
         if self._are_callbacks_due:
             self.phase = "answering"
@@ -353,7 +360,7 @@ class SharingCoordinator(RunRules[_Member]):
         return []
 
     def _regroup(self) -> list[Action]:
-        """Send all workers the present membership; workers without a state fetch one."""
+        """Send the current membership to all workers; workers without a state fetch one."""
         self.generation += 1
         self._grouped = self.generation
         members = self._by_worker
@@ -361,7 +368,7 @@ class SharingCoordinator(RunRules[_Member]):
         group = self._group(self._members.keys(), source=ready[0] if ready else -1)
         actions: list[Action] = []
         for member in members:
-            # One who is about to get a state from an earlier group is left to it.
+            # Do not interrupt a worker that is fetching a state within an earlier group.
             if member.ready or not member.grouped:
                 member.grouped = self.generation
                 actions.append(SendGroup(connection=member.connection, group=group))
@@ -369,17 +376,17 @@ class SharingCoordinator(RunRules[_Member]):
                 member.ring, member.in_ring = self.generation, True
         return actions
 
-    def _hand_out(self) -> list[Action]:
-        """Assign work to idle workers; meet if no work is left or in progress."""
+    def _assign_work(self) -> list[Action]:
+        """Assign work to idle workers; call a meeting if no work is left or in progress."""
         ready, ledger = self._ready, self._ledger
         asking = [member for member in ready if member.asked]
         if not asking and not self._is_state_due:
             return []
         owners = {member.worker for member in ready}
-        # One who is about to have a state brings work along, unless it holds no data.
-        coming = [m for m in self._members.values() if m.worker < self._membership.required]
-        resting = all(member.asked for member in (*ready, *coming))
-        idle = resting and not ledger.has_work(owners)
+        # Required workers hold data, so they count as busy while they fetch a state.
+        holders = [m for m in self._members.values() if m.worker < self._membership.required]
+        all_idle = all(member.asked for member in (*ready, *holders))
+        idle = all_idle and not ledger.has_work(owners)
         if idle and not ledger.is_last_epoch_over and self._membership.any_data_present:
             ledger.close_epoch()
             return self._call_meeting()
@@ -396,13 +403,13 @@ class SharingCoordinator(RunRules[_Member]):
         return actions
 
     def _call_meeting(self) -> list[Action]:
-        """All workers with a state stop training and average."""
+        """Have all workers with a state stop training and average."""
         self.phase, self._broke, self._checkpoint_here = "meeting", False, False
         self._meeting_s, self._writes = self._now_s, self._is_checkpoint_due
-        self._teller = self._ready[0].connection
+        self._reporter = self._ready[0].connection
         self.generation += 1
         group = self._group(self._snapshot_sources(), source=0)
-        goes_on = not self._is_winding_up
+        continues = not self._is_winding_up
         is_copied = self._copies is not None and self._copies.is_due(self._now_s, averaged=True)
         sends_state = self._is_checkpoint_due or self._are_callbacks_due or is_copied
         validate = self._is_validation_due and any(
@@ -415,8 +422,8 @@ class SharingCoordinator(RunRules[_Member]):
                 SendMeeting(
                     connection=member.connection,
                     group=group,
-                    validate=goes_on and validate,
-                    checkpoint=goes_on and sends_state,
+                    validate=continues and validate,
+                    checkpoint=continues and sends_state,
                 )
             )
         return actions
@@ -425,7 +432,7 @@ class SharingCoordinator(RunRules[_Member]):
         ready = self._ready
         if any(member.in_ring for member in ready):
             return []
-        # Who has come since has the state of one of them, and is in the next meeting.
+        # Workers that joined since have a member's state, and take part in the next meeting.
         if self._broke or not any(member.met for member in ready):
             return self._call_meeting()
         self._fruitless.clear()
@@ -444,7 +451,7 @@ class SharingCoordinator(RunRules[_Member]):
         return actions + self._after_meeting()
 
     def _take_answer(self) -> list[Action]:
-        """Go on as the callbacks of this epoch want it, if they have run."""
+        """Continue with the answer of this epoch's callbacks, if they have run."""
         answer = self._answers.get((self.progress.epoch, 0))
         if self._is_winding_up:
             return self._call_meeting()
@@ -452,48 +459,48 @@ class SharingCoordinator(RunRules[_Member]):
             return []
         before = self.progress.learning_rate
         self._ledger.count_answer(answer.learning_rate)
-        # A group has the learning rate.
-        told = self._regroup() if self.progress.learning_rate != before else []
-        return told + self._after_meeting()
+        # Workers receive the learning rate with a group.
+        groups = self._regroup() if self.progress.learning_rate != before else []
+        return groups + self._after_meeting()
 
     def _after_meeting(self) -> list[Action]:
-        """Deliver at the end of the run; otherwise go on, with the next epoch if it begins."""
+        """Request the result at the end of the run; otherwise continue training."""
         if self._is_winding_up or self._ledger.is_complete or self._is_stopped_early:
             return self._deliver()
         for member in self._ready:
             member.asked = True
         self.phase = "training"
         self._ledger.open_epoch()
-        return self._hand_out()
+        return self._assign_work()
 
     def _wind_up(self) -> list[Action]:
-        """End with a last meeting of those who can come to one."""
+        """End the run with a final meeting of the workers that have a state."""
         if self.phase in ("training", "answering") and self._ready:
             return self._call_meeting()
-        return self._go_on()
+        return self._advance()
 
     def _deliver(self) -> list[Action]:
-        """Ask one of those who met, or at least has a state, for the result."""
+        """Request the result from a worker that completed the last meeting, else any state."""
         if not self._ready:
             if self._is_winding_up:
                 return self._end()
-            return self._give_up("all workers were lost before one delivered the result.")
+            return self._abort("all workers were lost before one delivered the result.")
         self.phase = "delivering"
         chosen = min(self._ready, key=lambda member: not member.met)
         return [*self._delivery.request(chosen.connection)]
 
-    def _give_up_on_rings(self) -> list[Action]:
+    def _abort_meetings(self) -> list[Action]:
         problem = (
-            f"the workers could not meet {MAX_FRUITLESS_GROUPS} times. They reach the driver but "
-            "not one another: open the ports between them (`MeshConfig(ports=…)`) or use "
-            '`communication="driver"`.'
+            f"the workers failed to average {MAX_FRUITLESS_GROUPS} times in a row. They reach the "
+            "driver but not each other. Open the ports between them (`MeshConfig(ports=…)`), or "
+            'use `communication="driver"`.'
         )
         if not self._ready:
-            return self._give_up(problem)
+            return self._abort(problem)
         self._timed_out = self._timed_out or problem
         return self._deliver() if self.phase == "meeting" else self._call_meeting()
 
-    def _give_up(self, problem: str) -> list[Action]:
+    def _abort(self, problem: str) -> list[Action]:
         self._timed_out = self._timed_out or problem
         return self._end(reason=problem)
 
@@ -502,7 +509,7 @@ class SharingCoordinator(RunRules[_Member]):
         forget: list[Action] = []
         stopped = self._stopping and not (delivered and self._ledger.is_complete)
         if stopped and not (delivered or self._failure or self._timed_out) and self.generation:
-            self._ledger.begin_anew()  # no worker has the latest state
+            self._ledger.restart()  # no worker has the latest state
             forget = [ForgetHistory()]
         return forget + self._ended(stopped=stopped, reason=reason)
 
@@ -510,13 +517,13 @@ class SharingCoordinator(RunRules[_Member]):
         return [member.connection for member in self._ready]
 
     def _end_undelivered(self) -> list[Action]:
-        return self._give_up("no worker delivered the result.")
+        return self._abort("no worker delivered the result.")
 
-    # -- small parts ------------------------------------------------------------------------
+    # -- conditions -------------------------------------------------------------------------
 
     @property
     def _ready(self) -> list[_Member]:
-        """The members that have a state, by worker."""
+        """The members that have a state, sorted by worker."""
         return [member for member in self._by_worker if member.ready]
 
     @property
@@ -532,7 +539,7 @@ class SharingCoordinator(RunRules[_Member]):
         progress, judge = self.progress, self._judge
         if judge is None:
             return progress.validated < progress.epoch
-        # Not in mid-epoch: the score is that of the state which is kept.
+        # Only at an epoch's end: the score must belong to the state that is kept.
         at_its_end = progress.opened == progress.epoch and judge.is_due(progress.epoch)
         return at_its_end and (progress.validated < progress.epoch or judge.needs(progress.epoch))
 

@@ -1,4 +1,4 @@
-"""Passes what a run measures on to a tracker, on a thread of its own."""
+"""Sends the measurements of a run to a tracker, on a separate thread."""
 
 import logging
 import threading
@@ -12,25 +12,25 @@ from sparkwright.trackers import Tracker
 from .record import RunRecord
 
 _log = logging.getLogger(__name__)
-# Columns of the log that are no measurements.
+# Columns of the log that are not measurements.
 _PLACES = ["epoch", "round", "step", "examples", "time_s"]
 
 
 class RunTracking:
-    """One tracker of one run.
+    """Sends the measurements of one run to one tracker.
 
-    It reads the run's log at the tracker's pace, so nothing waits in a queue: a slow tracker gets
-    means over more minibatches.
+    It reads the run's log at the tracker's speed, without a queue. A slow tracker gets means over
+    more minibatches.
     """
 
     def __init__(
         self, tracker: Tracker, record: RunRecord, parameters: Mapping[str, Any], *, validates: bool
     ) -> None:
-        """Start nothing yet."""
+        """Prepare without starting the thread."""
         self._tracker, self._record, self._parameters = tracker, record, parameters
         self._validates, self._name = validates, tracker.name or type(tracker).__name__
-        self._row, self._counts = 0, Counter[int]()  # the next row to read; those of each epoch
-        self._epoch = self._taken = 0  # the last ones passed on, of epochs and of histograms
+        self._row, self._counts = 0, Counter[int]()  # next row; rows per epoch
+        self._epoch = self._taken = 0  # the last epoch and histograms that were sent
         self._has_warned = False
         self._ended, self._ended_s = threading.Event(), 0.0
 
@@ -41,16 +41,16 @@ class RunTracking:
         self._thread.start()
 
     def end(self) -> None:
-        """Have the end of the run passed on; returns at once."""
+        """Send the end of the run; non-blocking."""
         self._ended_s = time.monotonic()
         self._ended.set()
 
     def wait(self) -> None:
-        """Wait until the tracker is done, up to its `wait_s` after `end`."""
+        """Wait until the tracker is done, at most its `wait_s` seconds after `end`."""
         wait_s = self._tracker.wait_s
         self._thread.join(max(0.0, self._ended_s + wait_s - time.monotonic()))
         if self._thread.is_alive():
-            self._warn(f"it is still busy {wait_s:g} s (`wait_s`) after the end")
+            self._warn(f"it was still busy {wait_s:g} s (`wait_s`) after the end of the run")
 
     def _main(self) -> None:
         def begin() -> None:
@@ -59,36 +59,36 @@ class RunTracking:
 
         if self._try(begin):
             while not self._ended.wait(self._tracker.every_s):
-                self._try(self._look, False)
-            self._try(self._look, True)
+                self._try(self._send_new, False)
+            self._try(self._send_new, True)
             self._try(self._tracker.end, self._run.status.state)
 
-    def _look(self, over: bool) -> None:
-        """Pass on what is new."""
+    def _send_new(self, over: bool) -> None:
+        """Send the new measurements."""
         log = self._run.log
-        if went_back := len(log) < self._row:  # training restarted, or lost rows were dropped
+        if was_cut := len(log) < self._row:  # training restarted, or rows were dropped
             self._row, self._counts = 0, Counter()
         rows = log.rows(self._row)
         self._counts.update(rows["epoch"].tolist())
         self._row += len(rows["step"])
         values, workers = step_values(rows)
-        if workers and not went_back:
+        if workers and not was_cut:
             values["examples_per_s"] = self._run.status.examples_per_s
             self._try(self._tracker.step, int(rows["step"].max()), values, workers)
         for taken in self._run.histograms.since(self._taken):
             self._taken = taken.step
             found = {"/".join(key): each for key, each in taken.found.items()}
             self._try(self._tracker.histograms, taken.step, found)
-        self._pass_epochs(over)
+        self._send_epochs(over)
 
-    def _pass_epochs(self, over: bool) -> None:
+    def _send_epochs(self, over: bool) -> None:
         status, steps = self._run.status, self._record.steps_per_epoch or 0
         validated = {point.epoch for point in status.validation}
         last = self._run.result.progress.complete_epochs if over else status.epoch
         for epoch in sorted(epoch for epoch in self._counts if epoch > self._epoch):
             trained = self._counts[epoch] >= steps > 0
             complete = trained and (not self._validates or epoch in validated)
-            # Rows of a lost worker may never come.
+            # Rows of a lost worker may never arrive.
             if epoch > last or not (complete or over or status.epoch > epoch + 1):
                 return
             self._epoch = epoch
@@ -106,15 +106,15 @@ class RunTracking:
         if not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "run %s is not tracked completely by %s, but trains on: %.500s",
+                "run %s is not tracked completely by %s; training continues: %.500s",
                 *(self._run.name, self._name, reason),
             )
 
 
 def step_values(rows: Mapping[str, Any]) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
-    """Return means of rows of the log over the workers, and those of each worker.
+    """Return the means of rows of the log over the workers, and the means of each worker.
 
-    What was not measured is left out, and so are minibatches whose loss no worker reported.
+    Columns without a measurement and minibatches that no worker reported are left out.
     """
     import pandas as pd
 

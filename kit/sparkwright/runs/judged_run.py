@@ -1,4 +1,4 @@
-"""Early stopping of one run: its judge, with a clock, and the best state, kept and saved."""
+"""Early stopping of one run: its judge, and the best state, kept and saved."""
 
 import logging
 import time
@@ -22,16 +22,16 @@ from .record import RunRecord
 
 Save = Callable[[Any, str], None]
 _log = logging.getLogger(__name__)
-# A model that is being saved when the run ends may take so long.
+# Maximum time to finish saving a model when the run ends.
 _LAST_MODEL_S = 600.0
 
 
 class JudgedRun:
-    """What an engine tells of a run that may stop early, and what it does with the outcome.
+    """Applies the rules of early stopping to a run, and to its outcome.
 
     Attributes:
         judge: the rules.
-        problem: what is wrong with the rules, found while training; None: nothing.
+        problem: the error in the rules that was found during training; None: none.
     """
 
     def __init__(
@@ -45,7 +45,16 @@ class JudgedRun:
         save: Save,
         resume: Checkpoint | None = None,
     ) -> None:
-        """Prepare; `save` writes a model to a URL, atomically.
+        """Prepare without saving anything.
+
+        Args:
+            rules: the user's rules.
+            epochs: maximum number of epochs.
+            validates: whether there is validation data.
+            definition: the model's definition.
+            master: the training master.
+            save: writes a model to a URL, atomically.
+            resume: the checkpoint to resume from; default None.
 
         Raises:
             ConfigurationError: if the rules need validation data and there is none.
@@ -54,55 +63,58 @@ class JudgedRun:
         self.problem: ConfigurationError | None = None
         self._keeper = ModelKeeper(definition, master, save=save, url=rules.best_url)
         self._record: RunRecord | None = None
-        self._restored: KeptState | None = None  # not saved before the run really begins
+        self._restored: KeptState | None = None  # saved when the run begins
         if resume is not None and resume.early_stopping:
             best = resume.best if rules.keep_best is not None else None
             self.judge.restore(resume.early_stopping, kept_epoch=best and best.epoch)
             if best is not None and self.judge.kept_epoch == best.epoch:
                 self._restored = best
 
-    # -- while it goes on -------------------------------------------------------------------
+    # -- during the run ---------------------------------------------------------------------
 
     def begin(self, record: RunRecord, vector: Any, extras: bytes) -> None:
-        """The run begins, from this state."""
+        """Begin the run from this state."""
         self._record = record
         self._keeper.begin(vector, extras)
         if self._restored is not None:
             self._keeper.keep(self._restored)
 
     def training_begins(self) -> None:
-        """All workers are there."""
+        """Start the clock, when all workers are connected."""
         self.judge.begin(now_s=time.monotonic())
 
     def heard(
         self, losses: Sequence[float] = (), metrics: Iterable[str] | None = None
     ) -> StopReason | None:
-        """Take the losses since the last call; return why to stop now, if at all."""
+        """Judge the losses since the last call; return why to stop now, or None.
+
+        `metrics` are the names of the compiled metrics; None: unknown.
+        """
         if metrics is not None and (wrong := self.judge.missing(metrics)):
             self.problem = ConfigurationError(wrong)
             return None
         reason = self.judge.within(losses, now_s=time.monotonic())
         if reason is not None:
-            self._tell()
+            self._record_result()
         return reason
 
     def judged(self, verdict: Verdict) -> None:
-        """The judge has spoken."""
-        self._tell(verdict)
+        """Record a verdict."""
+        self._record_result(verdict)
 
     def keep(self, message: Message, epoch: int) -> None:
-        """The best state so far has arrived."""
+        """Keep the best state so far, as received."""
         self._keeper.keep(KeptState.of(message, epoch))
 
     def checkpoint_fields(self) -> Mapping[str, Any]:
-        """What a `Checkpoint` keeps of this."""
+        """Return the fields of early stopping for a `Checkpoint`."""
         state = self.judge.to_dict(now_s=time.monotonic())
         return {"early_stopping": state, "best": self._keeper.best}
 
-    # -- at its end -------------------------------------------------------------------------
+    # -- at the end -------------------------------------------------------------------------
 
     def settle(self, outcome: Outcome) -> Outcome:
-        """What the run comes to: with the best state, if one was kept."""
+        """Return the final outcome, with the best state if one was kept."""
         outcome = self._explained(outcome)
         ended = self._keeper.close(_LAST_MODEL_S)
         rules, best = self.judge.rules, self._keeper.best
@@ -120,11 +132,11 @@ class JudgedRun:
             best_url=self._keeper.best_url,
             last_url=last_url,
         )
-        self._tell()
+        self._record_result()
         return outcome
 
     def _explained(self, outcome: Outcome) -> Outcome:
-        """With the reason for the end; a loss that is no number is none to fail for."""
+        """Record why the run ended; a NaN or infinite loss is not an error."""
         judge, error = self.judge, outcome.error
         if self.problem is not None and error is not None:
             error = self.problem
@@ -138,30 +150,30 @@ class JudgedRun:
             judge.end(StopReason(kind="user", sentence="the run was stopped"))
         return replace(outcome, error=error)
 
-    def _tell(self, verdict: Verdict | None = None) -> None:
+    def _record_result(self, verdict: Verdict | None = None) -> None:
         if self._record is not None:
             self._record.early_stopping_found(self.judge.result, verdict)
 
 
 def failure_of_rules(judged: JudgedRun) -> Failure:
-    """Report that the rules are invalid."""
+    """Return the failure of a run whose rules are invalid."""
     return Failure(worker=-1, host="the driver", kind="data", reason=str(judged.problem))
 
 
 class ModelKeeper:
-    """Keeps the best state, and saves models on a thread of its own.
+    """Keeps the best state, and saves models on a separate thread.
 
-    The user's model is not touched: what is saved is a model of the same definition.
+    The user's model does not change, because a new model of the same definition is saved.
 
     Attributes:
         best: the best state so far; None before the first.
-        best_url: where it has been saved, the latest one included; None: nowhere.
+        best_url: URL of the saved best model; None: none was saved.
     """
 
     def __init__(
         self, definition: ModelDefinition, master: TrainingMaster, *, save: Save, url: str | None
     ) -> None:
-        """Nothing is kept yet; the best model is saved to `url`, None: nowhere."""
+        """Create without a state; the best model is saved to `url`; None: not saved."""
         self.best: KeptState | None = None
         self.best_url: str | None = None
         self.first: tuple[NDArray[Any], bytes] | None = None
@@ -172,25 +184,25 @@ class ModelKeeper:
         self._model: Any = None
 
     def begin(self, vector: NDArray[Any], extras: bytes) -> None:
-        """The run starts from this state, which also holds what training does not change."""
+        """Set the state from which the run starts; saved models use its untrained parts."""
         self.first = (vector, extras)
 
     def keep(self, state: KeptState) -> None:
-        """`state` is the best so far; returns at once. Its arrays must not change any more."""
+        """Keep `state` as the best so far; non-blocking. Its arrays must not change any more."""
         self.best = state
         if self._url is not None and not self._closed:
             self._writer.submit(state)
 
     def close(self, timeout_s: float) -> bool:
-        """Save what waits, then end the thread. Returns whether it ended within `timeout_s`."""
+        """Save a pending model, then end the thread; return whether it ended in `timeout_s`."""
         self._closed = True
         ended = self._writer.close(timeout_s)
         if not ended:
-            _log.warning("the best model is not saved to %s after %g s", self._url, timeout_s)
+            _log.warning("the best model was not saved to %s within %g s", self._url, timeout_s)
         return ended
 
     def save_now(self, outcome: Outcome, url: str) -> str | None:
-        """Save the state of `outcome`, after `close`; returns `url`, or None if that failed."""
+        """Save the state of `outcome`, after `close`; return `url`, or None on failure."""
         try:
             self._write(outcome, url)
         except Exception as error:  # the trained state is still in memory
@@ -205,7 +217,7 @@ class ModelKeeper:
             counters=state.counters,
             progress=Progress(iterations=state.iterations),
         )
-        # An older file that is whole stays where it is.
+        # After a failure, an earlier complete file remains.
         self.best_url = self.save_now(outcome, self._url) or self.best_url
 
     def _write(self, outcome: Outcome, url: str) -> None:

@@ -1,7 +1,7 @@
-"""The membership of a run: present and lost workers, their tasks and deadlines; pure.
+"""The membership of a run: connected and lost workers, their tasks and deadlines; pure.
 
-`Membership` knows the workers by connection, `Stalls` which of them make no progress, `Delivery`
-which of them was asked for the result. `DriverClock` is the clock by which all are judged.
+`Membership` keeps the workers by connection, `Stalls` detects workers without progress, and
+`Delivery` tracks requests for the result. `DriverClock` is the clock for all time-outs.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,19 +21,19 @@ from ._decisions import (
     WorkerRegistered,
 )
 
-# A further attempt would only repeat these.
+# Failures that a further attempt would repeat.
 _PERMANENT = ("data", "configuration", "non_finite")
-# After so long without a lost worker's replacement, a worker without data leaves it its slot. Where
-# a slot is free, a replacement takes less.
+# A worker without data leaves its slot to a lost worker's replacement that has not registered
+# within this time. With a free slot, a replacement registers earlier.
 _CEDE_SLOT_S = 20.0
-# After so long, the task of a silent worker is replaced.
+# The task of a silent worker is replaced after this time.
 _REPLACE_SILENT_S = 10.0
-# While a run is stopping: a worker that trains no minibatch for so long is not waited for.
+# A stopping run does not wait for a worker without progress for longer than this.
 STOP_TIMEOUT_S = 10.0
-# What a stalled worker's control thread can still send is awaited for so long.
+# Maximum wait for the snapshot of a stalled worker's control thread.
 _SNAPSHOT_S = 3.0
-# A worker that still sends so many heartbeats, one a second, is not sending the result: heartbeats
-# wait while a large message is under way.
+# Heartbeats (1 per second) wait while a large message is sent. So a worker that has sent this
+# number of heartbeats since the request is not sending its result.
 _BEATS_BEFORE_RESULT = 10
 _BEATS_BEFORE_SNAPSHOT = 5
 
@@ -42,10 +42,10 @@ class Membership:
     """The workers of one run, by connection.
 
     Attributes:
-        workers: how many belong to the run.
-        required: how many of them hold data; the others may join and leave at any time.
-        attempts: worker -> attempts seen; more than one means that it was started again.
-        rows: worker -> (examples, validation examples) of every worker that ever came.
+        workers: number of workers of the run.
+        required: number of workers that hold data; the others may join and leave at any time.
+        attempts: worker -> number of attempts; more than 1 if it was restarted.
+        rows: worker -> (examples, validation examples) of every worker that has registered.
     """
 
     def __init__(
@@ -62,12 +62,13 @@ class Membership:
         max_failures: int = 4,
         now_s: float,
     ) -> None:
-        """Begin to wait, now; see `MeshConfig` for the time-outs.
+        """Start to wait for workers at `now_s`; see `MeshConfig` for the time-outs.
 
-        The first `required` workers, by default all, have one task at first; the others are
-        launched while all of these are present. After `max_failures` failures of a worker's tasks
-        without a minibatch of it in between, the run ends, or goes on without it if it is not
-        required.
+        The first `required` workers (default: all) start with one task each. The others are
+        launched only while all required workers are present.
+
+        After `max_failures` failed tasks of a worker without a trained minibatch in between, the
+        run ends. If the worker is not required, the run continues without it.
         """
         self.workers = workers
         self.required = workers if required is None else required
@@ -79,15 +80,15 @@ class Membership:
         self._began_s = now_s
         self._first_came_s: float | None = None
         self._lost_since_s: dict[int, float] = {}
-        self._ceded: set[int] = set()  # of these, for whom another worker has left
-        self._silent_since_s: dict[int, float] = {}  # of lost workers, whose tasks may not end
+        self._ceded: set[int] = set()  # lost workers for which another worker left its slot
+        self._silent_since_s: dict[int, float] = {}  # lost workers whose tasks may never end
         self._rendezvous_timeout_s = rendezvous_timeout_s
         self._queue_timeout_s = queue_timeout_s
         self._replacement_timeout_s = replacement_timeout_s
-        # Running or waiting for a slot, of each worker.
+        # Number of each worker's tasks that run or wait for a slot.
         self._tasks = [1] * self.required + [0] * (workers - self.required)
-        self._failed = [0] * workers  # failures since a minibatch of it counted
-        self._steps = [0] * workers  # minibatches that counted at its last failure
+        self._failed = [0] * workers  # failures since the worker's last minibatch that counts
+        self._steps = [0] * workers  # minibatches that counted at the worker's last failure
         self._max_failures = max_failures
         self._stalls = Stalls(timeout_s=stall_timeout_s)
         self._replace_stalled = replace_stalled
@@ -96,35 +97,35 @@ class Membership:
 
     @property
     def present(self) -> dict[int, WorkerRegistered]:
-        """Worker -> its registration, of those connected."""
+        """Connected worker -> its registration."""
         return {found.worker: found for found in self._registered.values()}
 
     @property
     def all_present(self) -> bool:
-        """Whether no required worker is missing."""
+        """Whether all required workers are connected."""
         return self._are_required.issubset(self.present)
 
     @property
     def any_data_present(self) -> bool:
-        """Whether any required worker is connected; without one there is nothing to train."""
+        """Whether any required worker is connected; only they hold data."""
         return not self._are_required.isdisjoint(self.present)
 
     @property
     def may_grow(self) -> bool:
-        """Whether workers may join that are not required."""
+        """Whether further workers may join."""
         return self.workers > self.required
 
     def refusal(self, event: WorkerRegistered) -> str:
-        """Why `event` cannot be admitted; empty if it can."""
+        """Return why the worker cannot be admitted; empty: it can."""
         known = self.present.get(event.worker)
         if known is not None and known.attempt >= event.attempt:
-            return f"a newer attempt of worker {event.worker} is already at work"
+            return f"a newer attempt of worker {event.worker} is already registered"
         if event.worker >= self.required and not self.all_present:
             return "a lost worker's replacement may need the slot of this one"
         return ""
 
     def admit(self, event: WorkerRegistered, now_s: float) -> int | None:
-        """Take a worker in; returns the connection of the attempt that it replaces, if any."""
+        """Admit a worker; return the connection of the attempt that it replaces, or None."""
         known = self.present.get(event.worker)
         if known is not None:
             del self._registered[known.connection]
@@ -141,7 +142,7 @@ class Membership:
     def lose(
         self, connection: int, now_s: float, *, silent: bool = False
     ) -> WorkerRegistered | None:
-        """A connection is gone, or was closed as `silent`; returns whose it was, if a worker's."""
+        """Remove a connection, which was lost or closed as `silent`; return its worker, if any."""
         found = self._registered.pop(connection, None)
         self._stalls.forget(connection)
         self._asked.pop(connection, None)
@@ -157,9 +158,12 @@ class Membership:
     def task_ended(
         self, worker: int, failure: Failure | None, *, steps: Sequence[int]
     ) -> Failure | None:
-        """Count the end of a task; returns the failure that ends the run, if this one does.
+        """Count the end of a task; return the failure that ends the run, or None.
 
-        `steps` are the minibatches of each worker that count.
+        Args:
+            worker: the task's worker.
+            failure: why the task failed; None: it did not.
+            steps: number of minibatches that count, of each worker.
         """
         self._tasks[worker] = max(0, self._tasks[worker] - 1)
         self._silent_since_s.pop(worker, None)
@@ -180,9 +184,9 @@ class Membership:
         return replace(failure, reason=f"{failure.reason}{attempts}")
 
     def launch(self, worker: int) -> list[LaunchTask]:
-        """The action that starts `worker` again if it is lost and no task of it is left.
+        """Return the action that launches `worker`; empty if it is present or may not join.
 
-        While one is left, Spark restarts it.
+        It is also empty while a task of the worker is left, because Spark restarts that task.
         """
         if worker in self.present or self._tasks[worker]:
             return []
@@ -192,16 +196,16 @@ class Membership:
         return [LaunchTask(worker=worker)]
 
     def launch_joining(self) -> list[LaunchTask]:
-        """The actions that start workers without data, whose tasks wait until slots are free."""
+        """Return the actions that launch workers without data; their tasks wait for free slots."""
         joining = range(self.required, self.workers)
         return [action for worker in joining for action in self.launch(worker)]
 
     def _may_join(self, worker: int) -> bool:
-        # A required worker's task comes first: it may need the slot.
+        # Required workers have priority: their tasks may need the slot.
         return self.all_present and self._failed[worker] < self._max_failures
 
     def cede_slots(self, now_s: float) -> list[int]:
-        """Connections of workers without data whose slots lost required workers may need."""
+        """Return the connections of workers whose slots lost required workers may need."""
         joined = sorted(w for w in self.present if w >= self.required)
         found: list[int] = []
         for worker, since_s in self._lost_since_s.items():
@@ -212,10 +216,10 @@ class Membership:
         return found
 
     def replace_silent(self, now_s: float) -> list[LaunchTask]:
-        """Return the actions that replace tasks which may hold their slots forever.
+        """Return the actions that replace tasks that may hold their slots forever.
 
-        A worker that fell silent normally notices that its connection is closed, and its task ends.
-        A paused process, or a vanished machine, does not.
+        Usually a silent worker detects that its connection is closed, and its task ends. A
+        suspended process or an unreachable machine does not.
         """
         actions: list[LaunchTask] = []
         for worker, since_s in list(self._silent_since_s.items()):
@@ -228,12 +232,12 @@ class Membership:
     # -- progress ---------------------------------------------------------------------------
 
     def stop_requested(self, now_s: float) -> None:
-        """The run ends with the next averaging."""
+        """Record that the run ends with the next averaging."""
         if self._stopping_since_s is None:
             self._stopping_since_s = now_s
 
     def heartbeat(self, event: WorkerAlive, now_s: float) -> list[ShowStalled]:
-        """Take a heartbeat."""
+        """Process a heartbeat; return an action if a stalled worker has recovered."""
         found = self._registered.get(event.connection)
         if found is None:
             return []
@@ -243,7 +247,7 @@ class Membership:
         return [ShowStalled(worker=found.worker, seconds=0.0)] if recovered else []
 
     def stalled(self, now_s: float) -> list[ShowStalled | RequestSnapshot | Drop]:
-        """What to do about workers that make no progress."""
+        """Return the actions for workers that make no progress."""
         actions: list[ShowStalled | RequestSnapshot | Drop] = []
         for connection in self._stalls.newly_stalled(now_s):
             worker = self._registered[connection].worker
@@ -263,7 +267,7 @@ class Membership:
         return actions
 
     def seats(self, connections: Collection[int]) -> tuple[Seat, ...]:
-        """The seats of some workers, by number."""
+        """Return the seats of these connections, sorted by worker."""
         chosen = [self._registered[connection] for connection in connections]
         return tuple(
             Seat(worker=r.worker, host=r.address[0], port=r.address[1], attempt=r.attempt)
@@ -272,47 +276,47 @@ class Membership:
 
     @property
     def all_rows(self) -> tuple[int, ...]:
-        """Examples of every worker; all required ones must have come once."""
+        """Number of examples of each worker; all required workers must have registered."""
         return tuple(self._rows_of(worker)[0] for worker in range(self.workers))
 
     @property
     def all_validation_rows(self) -> tuple[int, ...]:
-        """Validation examples of every worker; all required ones must have come once."""
+        """Number of validation examples of each worker; all required must have registered."""
         return tuple(self._rows_of(worker)[1] for worker in range(self.workers))
 
     def _rows_of(self, worker: int) -> tuple[int, int]:
         return self.rows[worker] if worker < self.required else (0, 0)
 
     def gathering_problem(self, now_s: float) -> str:
-        """Why it makes no sense to wait any longer for the first group; empty if it does."""
+        """Return the error message if the first group cannot form in time; empty: keep waiting."""
         slots = "" if self._slots is None else f" Spark has {self._slots} task slots."
         if self._first_came_s is not None and (
             now_s - self._first_came_s > self._rendezvous_timeout_s
         ):
             missing = sorted(self._are_required - set(self.present))
             return (
-                f"the driver waited {self._rendezvous_timeout_s:g} s for {self.required} workers "
-                f"and {len(self._registered)} came; missing: workers {missing}.{slots} Give Spark "
-                "as many slots as there are workers (`spark.executor.instances`, "
-                "`spark.executor.cores`), or use fewer with `workers=…`; if they are only slow, "
+                f"{self.required} workers must register within {self._rendezvous_timeout_s:g} s. "
+                f"Received: {len(self._registered)} registrations; missing: workers {missing}."
+                f"{slots} Give Spark a slot for each worker (`spark.executor.instances`, "
+                "`spark.executor.cores`), or use fewer workers (`workers=…`). For slow clusters, "
                 "raise `MeshConfig(rendezvous_timeout_s=…)`."
             )
         if self._first_came_s is None and now_s - self._began_s > self._queue_timeout_s:
             return (
-                f"no worker started within {self._queue_timeout_s:g} s.{slots} Other jobs may hold "
-                "all slots, or the cluster has no room: see Spark's web page. Raise "
-                "`MeshConfig(queue_timeout_s=…)` to wait longer."
+                f"no worker started within {self._queue_timeout_s:g} s.{slots} Other jobs may use "
+                "all slots, or the cluster is full: see Spark's web interface. To wait longer, "
+                "raise `MeshConfig(queue_timeout_s=…)`."
             )
         return ""
 
     def replacement_problem(self, now_s: float) -> str:
-        """Which lost worker has been waited for too long; empty if none."""
+        """Return the error message if a lost worker was not replaced in time; empty otherwise."""
         for worker, since_s in sorted(self._lost_since_s.items()):
             if now_s - since_s > self._replacement_timeout_s:
                 return (
                     f"worker {worker} was lost, and its replacement did not register within "
-                    f"{self._replacement_timeout_s:g} s. The log of its executor shows why; raise "
-                    "`MeshConfig(replacement_timeout_s=…)` if the cluster is only slow."
+                    f"{self._replacement_timeout_s:g} s. See the log of its executor. For slow "
+                    "clusters, raise `MeshConfig(replacement_timeout_s=…)`."
                 )
         return ""
 
@@ -320,25 +324,25 @@ class Membership:
 @dataclass(slots=True)
 class _Seen:
     steps: int
-    since_s: float  # when `steps` changed last, or computing began
+    since_s: float  # when `steps` last changed, or computing began
     shown: bool = False
 
 
 class Stalls:
-    """Watches the step counters in heartbeats.
+    """Detects stalled workers by the step counters in heartbeats.
 
-    Heartbeats come from a thread of their own, so a worker whose training thread hangs (in a hook,
-    a file system, a driver) sends them as if nothing were wrong. A worker that waits for others
-    does not compute, and is never stalled.
+    A separate thread sends heartbeats, so they continue if the training thread hangs (in a hook, a
+    file system or a device driver). A worker that waits for others is not computing, and is never
+    stalled.
     """
 
     def __init__(self, *, timeout_s: float) -> None:
-        """Call a worker stalled after `timeout_s` without progress."""
+        """Create without workers; a worker is stalled after `timeout_s` without progress."""
         self._timeout_s = timeout_s
         self._seen: dict[int, _Seen] = {}  # by connection
 
     def heard(self, connection: int, *, steps: int, computing: bool, now_s: float) -> bool:
-        """Take a heartbeat; returns whether a worker shown as stalled makes progress again."""
+        """Process a heartbeat; return whether a worker shown as stalled has recovered."""
         seen = self._seen.get(connection)
         if seen is not None and computing and seen.steps == steps:
             return False
@@ -348,11 +352,11 @@ class Stalls:
         return seen is not None and seen.shown
 
     def forget(self, connection: int) -> None:
-        """The connection is gone."""
+        """Remove a connection."""
         self._seen.pop(connection, None)
 
     def stalled(self, now_s: float, *, since_s: float | None = None) -> list[int]:
-        """Connections without progress for the time-out; with `since_s`, since that moment."""
+        """Return connections without progress within the time-out; with `since_s`, since then."""
         return [
             connection
             for connection, seen in self._seen.items()
@@ -360,14 +364,14 @@ class Stalls:
         ]
 
     def newly_stalled(self, now_s: float) -> list[int]:
-        """Those of `stalled` that were not returned before."""
+        """Return the stalled connections that were not returned before."""
         found = [c for c in self.stalled(now_s) if not self._seen[c].shown]
         for connection in found:
             self._seen[connection].shown = True
         return found
 
     def seconds(self, connection: int, now_s: float) -> float:
-        """How long `connection` has made no progress."""
+        """Return the seconds since `connection` last made progress."""
         return now_s - self._seen[connection].since_s
 
     def _is_late(self, seen: _Seen, now_s: float) -> bool:
@@ -375,34 +379,38 @@ class Stalls:
 
 
 class Delivery:
-    """Asks one worker's training thread first, then the control threads of several workers."""
+    """Requests the result: from one training thread, then from several control threads."""
 
     def __init__(self) -> None:
         self._asked: dict[int, int] = {}  # connection -> heartbeats since the request
-        self._any = False  # snapshots have been requested
+        self._any = False  # whether snapshots have been requested
 
     def request(self, connection: int) -> list[RequestResult]:
-        """Ask `connection` for the result."""
+        """Request the result from `connection`."""
         self._asked, self._any = {connection: 0}, False
         return [RequestResult(connection=connection)]
 
     def request_snapshots(self, connections: Iterable[int]) -> list[RequestSnapshot]:
-        """Ask the control threads of `connections` for the last average, once."""
+        """Request the last average from the control threads of `connections`, once."""
         if self._any:
             return []
         self._asked, self._any = dict.fromkeys(connections, 0), True
         return [RequestSnapshot(connection=connection) for connection in self._asked]
 
     def awaits(self, connection: int) -> bool:
-        """Whether `connection` has been asked."""
+        """Whether a request to `connection` is pending."""
         return connection in self._asked
 
     def lose(self, connection: int) -> bool:
-        """Handle a closed connection; return whether no asked worker is left."""
+        """Remove a lost connection; return whether it had the last pending request."""
         return self._asked.pop(connection, None) is not None and not self._asked
 
     def heartbeat(self, connection: int) -> Literal["sending", "hung", "failed"]:
-        """Take a heartbeat: "hung" asks for snapshots, "failed" means that none will come."""
+        """Process a heartbeat; return the state of the delivery.
+
+        Returns:
+            "sending"; "hung" if snapshots should be requested; or "failed" if none will arrive.
+        """
         if connection in self._asked:
             self._asked[connection] += 1
         beats = min(self._asked.values(), default=0)
@@ -412,10 +420,10 @@ class Delivery:
 
 
 class DriverClock:
-    """A monotonic clock that stands still while this process does.
+    """A monotonic clock that stops while this process is suspended.
 
-    A driver that was suspended, or blocked by C code, receives no messages meanwhile, although its
-    workers are alive. So a gap between two ticks counts as one tick.
+    A driver that is suspended, or blocked by C code, receives no messages, although its workers are
+    alive. So the time between two ticks counts as at most `longest_gap_s`.
     """
 
     def __init__(self, now_s: float, *, longest_gap_s: float) -> None:
@@ -424,11 +432,11 @@ class DriverClock:
         self._longest_gap_s = longest_gap_s
 
     def tick(self, now_s: float) -> float:
-        """Advance to the machine's `now_s`; returns the time."""
+        """Advance to the machine's `now_s`; return the time."""
         self._now_s = self.at(now_s)
         self._ticked_s = now_s
         return self._now_s
 
     def at(self, now_s: float) -> float:
-        """The time at the machine's `now_s`."""
+        """Return the time at the machine's `now_s`."""
         return self._now_s + min(max(0.0, now_s - self._ticked_s), self._longest_gap_s)

@@ -1,4 +1,4 @@
-"""Runs training by a coordinator and workers that talk to one another."""
+"""Engine of runs with a coordinator on the driver and workers that communicate with each other."""
 
 import logging
 import os
@@ -45,14 +45,14 @@ from ._decisions import (
     KeepBest,
     KeepCheckpoint,
     LaunchTask,
+    MessageReceived,
     Moment,
-    News,
+    Notification,
     ProgressSettled,
     RunCallbacks,
     SendVerdict,
     ShowStalled,
-    WorkerGone,
-    WorkerHeard,
+    WorkerDisconnected,
     WorkerRegistered,
 )
 from ._server import CoordinatorServer, order_of, vector_of
@@ -65,33 +65,35 @@ from .record import RunRecord
 if TYPE_CHECKING:
     from .begin import RunBeginning
 
-# After the coordinator has let the workers go, their tasks should be over at once.
+# Maximum wait for tasks to end after the workers are dismissed.
 _TASKS_END_S = 10.0
-# How long a hard stop waits for the last average before it ends the tasks.
+# Maximum wait of a hard stop for the last average, before the tasks are ended.
 _SNAPSHOT_S = 1.0
-# What workers said before they hung up should be heard by then.
-_LAST_WORDS_S = 1.0
-# A checkpoint that is being written when the run ends may take so long.
+# Maximum wait for the remaining messages of disconnected workers.
+_DRAIN_S = 1.0
+# Maximum time to finish writing a checkpoint when the run ends.
 _LAST_CHECKPOINT_S = 60.0
 
 _log = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
-    """Starts the workers' tasks; one for Spark, one for processes of this machine.
+    """Starts the workers' tasks, on Spark or as processes of this machine.
 
     Attributes:
-        workers: how many there may be.
-        required: how many of them hold data, and must be there; the others join when they can.
-        slots: task slots known to exist; None if unknown.
+        workers: maximum number of workers.
+        required: number of workers that hold data and must be present; the others may join.
+        max_failures: number of failed tasks of a worker, without a trained minibatch in between,
+            that ends the run.
+        replacement_timeout_s: default time-out for the replacement of a lost worker.
+        slots: number of task slots; None: unknown.
         bind_host: address on which the coordinator listens.
-        worker_host: address on which workers listen; empty: the one that leads to the coordinator.
-        consume: whether a worker's files serve one attempt only.
-        facts: JSON-able: what `prepare` has found out about the data.
-        stream: what workers draw their examples from; None: `prepare` lays them out.
-        max_failures: of a worker's tasks, without a minibatch of it in between, that end a run.
-        replacement_timeout_s: how long a lost worker's replacement may take, if the user does not
-            say.
+        advertised_host: address at which workers connect to the coordinator.
+        worker_host: address on which workers listen; empty: that of the connection to the
+            coordinator.
+        consume: whether a worker's files are used by only one attempt.
+        facts: JSON-serializable facts about the data, from `prepare`.
+        stream: the data from which workers read their examples; None: `prepare` stores them.
     """
 
     workers: int
@@ -107,66 +109,67 @@ class Launcher(Protocol):
     stream: TfData | None
 
     def prepare(self, enter: Callable[[PhaseCode], None]) -> tuple[int, ...] | None:
-        """Lay the data out.
-
-        Returns:
-            Examples of each required worker, or None if not yet counted.
+        """Store the data for the workers.
 
         Args:
-            enter: told of each phase of the timeline as it begins; the caller ends the last one.
+            enter: called with each phase of the timeline when it begins; the caller ends the last
+                one.
+
+        Returns:
+            Number of examples of each required worker, or None if not counted yet.
         """
         ...
 
     def launch(
         self, worker: int, template: Any, ended: Callable[[Failure | None], None], *, replaces: bool
     ) -> None:
-        """Start a task for `worker` and return at once.
+        """Start a task for `worker`; non-blocking.
 
         Args:
-            worker: its number.
-            template: a `TrainRequest` to be filled in.
-            ended: called once, from any thread, when the task is over: with its failure, or None
-                if it returned or was replaced.
-            replaces: end the tasks that the worker still has.
+            worker: the worker's number.
+            template: a `TrainRequest` to complete.
+            ended: called once, from any thread, when the task ends: with its failure, or None if
+                it returned or was replaced.
+            replaces: whether to end the remaining tasks of the worker first.
         """
         ...
 
     def withdraw(self, worker: int) -> None:
-        """End the tasks of a worker that may be waiting for a slot, without a failure."""
+        """End the tasks of a worker, which may wait for a slot, without a failure."""
         ...
 
     def finish(self, timeout_s: float) -> bool:
-        """Wait until no task is left; returns whether none is after `timeout_s`."""
+        """Wait until no task is left; return whether that was so within `timeout_s`."""
         ...
 
     def cancel(self) -> None:
-        """End the tasks at once."""
+        """End the tasks immediately."""
         ...
 
     def clean_up(self) -> None:
-        """Give back what `prepare` took."""
+        """Release the resources that `prepare` took."""
         ...
 
 
 class PeerEngine:
-    """One run whose workers exchange what they learn among themselves."""
+    """Engine of one run whose workers communicate with each other."""
 
     def __init__(self, beginning: "RunBeginning", launcher: Launcher) -> None:
-        """Prepare; nothing starts before `run`."""
+        """Prepare without starting anything."""
         self._launcher, self._master = launcher, beginning.master
         self._run, self._epochs, self._judged = beginning.id, beginning.epochs, beginning.judged
         self._definition, self._start = beginning.definition, beginning.start
         self._callbacks, self._histograms = beginning.callbacks, beginning.histograms
         self._initial_epoch, resume = beginning.initial_epoch, beginning.resume
         self._resume = None if resume is None else self._with_joining(resume)
-        # The moments whose callbacks are due on the run's thread; None: the run is over.
+        # Moments whose callbacks the run's thread must run; None: the run is over.
         self._due: queue.SimpleQueue[Moment | None] = queue.SimpleQueue()
-        self._record: RunRecord  # from `run` on
+        self._record: RunRecord  # set by `run`
         self._rows: tuple[int, ...] = ()
         self._writer: CheckpointWriter | None = None
         self._ended = threading.Event()
         self._end: EndRun | None = None
-        # The latest state that the workers sent for the driver to keep in memory.
+        # The latest state that the driver keeps in memory.
         self._copy: Outcome | None = None
         self._request: Any = None
         self._server: CoordinatorServer | None = None
@@ -175,12 +178,12 @@ class PeerEngine:
         self._preparing = True
 
     def run(self, record: RunRecord) -> Outcome:
-        """Train; returns what was learned, and what went wrong if anything did."""
+        """Train; return the outcome, including an error."""
         self._record = record
         launcher, mesh = self._launcher, self._master.mesh
         secret = os.urandom(SECRET_BYTES)
         try:
-            # Read now: the user may look at, or change, the model while the run goes on.
+            # Copied now, because the user may change the model during the run.
             self._beginning = self._beginning_of_run()
             if self._judged is not None:
                 vector, extras, *_ = self._beginning[1]
@@ -197,7 +200,7 @@ class PeerEngine:
                 if not self._stop_asked.is_set():
                     raise
             self._preparing = False
-            # Now, because the launcher knows only now how many slots there are.
+            # After `prepare`, which determines the number of slots.
             self._rows = rows or ()
             coordinator = self._coordinator()
             if self._stop_asked.is_set():
@@ -208,13 +211,13 @@ class PeerEngine:
                 self._plan(rows)
             elif self._resume is not None:
                 raise ConfigurationError(
-                    "`resume` must know the examples of an epoch before it begins. Received: "
+                    "`resume` needs the number of examples per epoch before training. Received: "
                     "TfData(examples=None). Use `TfData(make, examples=…)`."
                 )
             relays = self._master.exchange.among == "driver"
             self._server = CoordinatorServer(
                 coordinator,
-                self._told,
+                self._notified,
                 secret=secret,
                 host=launcher.bind_host,
                 ports=mesh.ports_from(os.environ),
@@ -229,7 +232,7 @@ class PeerEngine:
                 self._server.stop()
             record.state_changed("starting", f"waiting for {launcher.required} workers")
             self._request = self._template(secret, self._server.address[1])
-            # Before the first worker can have come, with whom the next phase begins.
+            # Before the launch, because the last registration begins the next phase.
             record.times.enter(PhaseCode.GATHER)
             for worker in range(launcher.required):
                 record.times.expected(worker)
@@ -253,13 +256,13 @@ class PeerEngine:
                 self._writer.close(_LAST_CHECKPOINT_S)
             if self._server is not None:
                 if record.times.collects:
-                    self._server.hear_out(_LAST_WORDS_S)
+                    self._server.drain(_DRAIN_S)
                 self._server.close()
                 record.heard_s_ago = dict
             launcher.clean_up()
 
     def stop(self) -> None:
-        """End with the next averaging, or before the first one at once; returns at once."""
+        """End with the next averaging, or immediately before the first one; non-blocking."""
         self._stop_asked.set()
         if self._preparing:
             self._launcher.cancel()
@@ -267,7 +270,7 @@ class PeerEngine:
             self._server.stop()
 
     def cancel(self) -> None:
-        """End the tasks at once, after fetching the last average, even from within a step."""
+        """Fetch the last average, even within a step, then end the tasks immediately."""
         self._stop_asked.set()
         if self._server is not None and not self._ended.is_set():
             self._server.snapshot(_SNAPSHOT_S)
@@ -275,7 +278,7 @@ class PeerEngine:
         self._over()
 
     def request_histograms(self) -> bool:
-        """Take histograms after the next averaging; False if no worker trains yet."""
+        """Request histograms after the next averaging; return False if no worker trains yet."""
         return self._server is not None and self._server.request_histograms()
 
     # -- private ----------------------------------------------------------------------------
@@ -313,7 +316,7 @@ class PeerEngine:
         )
 
     def _first_progress(self) -> Progress:
-        """Where training begins, with the learning rate that callbacks set before it."""
+        """Return the initial progress, with the learning rate set by callbacks."""
         progress = Progress.first(
             workers=self._launcher.workers,
             iterations=self._start.iterations,
@@ -328,13 +331,14 @@ class PeerEngine:
         return self._callbacks.begin(progress, steps=sum(plan.minibatches))
 
     def _of_all(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """`counts` of the first workers, and 0 of the others, which may join."""
+        """Extend the `counts` of the required workers with 0 for those that may join."""
         return *counts, *[0] * (self._launcher.workers - len(counts))
 
     def _with_joining(self, resume: Checkpoint) -> Checkpoint:
-        """A checkpoint of the workers that hold data, for a run that others may join.
+        """Extend a checkpoint of the required workers to the workers that may join.
 
-        All workers continue with the first one's own state, such as its moments.
+        All workers continue with the first worker's state that is not averaged, such as its
+        moments.
         """
         if not len(resume.rows) == self._launcher.required < self._launcher.workers:
             return resume
@@ -349,7 +353,7 @@ class PeerEngine:
         )
 
     def _run_callbacks(self) -> None:
-        """Run the callbacks of one moment after the other until the run is over."""
+        """Run the callbacks of each moment until the run is over."""
         while (moment := self._due.get()) is not None and self._callbacks.error is None:
             assert self._server is not None
             try:
@@ -366,7 +370,7 @@ class PeerEngine:
         self._due.put(None)
 
     def _beginning_of_run(self) -> tuple[dict[str, Any], tuple[Any, ...]]:
-        """The state that workers start from: the model's, or a checkpoint's."""
+        """Return the state from which workers start: the model's, or a checkpoint's."""
         checkpoint = self._resume
         if checkpoint is not None:
             vector = checkpoint.vector
@@ -375,9 +379,9 @@ class PeerEngine:
         return {"size": int(vector.size)}, (vector, pack_arrays(self._start.extras()))
 
     def _keep_state(self, message: Message, progress: Progress, *, write: bool) -> None:
-        """A state has arrived, which the run ends with or continues from if all workers are lost.
+        """Keep a received state, for the case that all workers are lost.
 
-        With `write` it becomes a checkpoint, too.
+        With `write`, also write it as a checkpoint.
         """
         vector = vector_of(message)
         extras = bytes(memoryview(message.payload)[vector.nbytes :])
@@ -407,11 +411,11 @@ class PeerEngine:
         )
 
     def _launch(self, worker: int, *, replaces: bool = False) -> None:
-        """Start a task for `worker`; that it cannot be started is a failure like others."""
+        """Start a task for `worker`; an error of the launcher counts as a failure of the task."""
         ended = partial(self._task_ended, worker)
         try:
             self._launcher.launch(worker, self._request, ended, replaces=replaces)
-        except Exception as error:  # such as of a Spark session that has been stopped
+        except Exception as error:  # for example, the Spark session was stopped
             failure = failure_of(error, worker=worker, host="the driver")
             threading.Thread(target=ended, args=(failure,), daemon=True).start()
 
@@ -419,7 +423,10 @@ class PeerEngine:
         assert self._server is not None
         if failure is not None and worker >= self._launcher.required and not self._ended.is_set():
             _log.warning(
-                "the run goes on without worker %d on %s: %s", worker, failure.host, failure.reason
+                "the run continues without worker %d on %s: %s",
+                worker,
+                failure.host,
+                failure.reason,
             )
         self._server.task_ended(worker, failure)
 
@@ -468,7 +475,7 @@ class PeerEngine:
             self._record.resumed(found.history, found.validation, found.progress)
 
     def _outcome(self, progress: Progress, *, error: BaseException | None = None) -> Outcome:
-        """What the run comes to: the delivered state, or else the latest copy on the driver."""
+        """Return the outcome: the delivered state, or the driver's copy if that is later."""
         end, message, copy = self._end, self._server.result if self._server else None, self._copy
         vector = counters = None
         if message is not None and (copy is None or order_of(message) >= copy.progress.order):
@@ -476,7 +483,7 @@ class PeerEngine:
             counters = bytes(memoryview(message.payload)[vector.nbytes :]) or None
             if self._master.exchange.kind == "averaging":
                 progress = Progress.from_dict(message.fields["progress"])
-                if end is None:  # the coordinator has not settled it
+                if end is None:  # the coordinator has not settled the progress
                     self._record.progress_settled(progress, exact=True)
         elif copy is not None:
             progress, vector, counters = copy.progress, copy.vector, copy.counters
@@ -492,30 +499,30 @@ class PeerEngine:
         return outcome if self._judged is None else self._judged.settle(outcome)
 
     def _error(self, end: EndRun | None, progress: Progress | None) -> BaseException | None:
-        """Why the run failed, and how far it came; None if it did not fail."""
+        """Return the error of the run, including the state of the model; None without an error."""
         if end is not None and end.failure is not None:
             failure = end.failure
             return error_of(replace(failure, reason=f"{failure.reason} {held(progress)}".strip()))
         if end is not None and end.timed_out:
             behind = self._record.behind
-            waited = f"It waited for run {' or '.join(behind)} to end. " if behind else ""
+            waited = f"The run waited for run {' or '.join(behind)} to end. " if behind else ""
             return RunTimeoutError(f"{end.timed_out} {waited}{held(progress)}")
         if self._server is not None and self._server.rejected and self._server.result is None:
             reason = f"the delivered state has NaN or infinite values. {held(progress)}"
             return error_of(Failure(worker=-1, host="the driver", kind="non_finite", reason=reason))
         return None
 
-    def _told(self, news: News, message: Message | None = None) -> None:
-        """Take news of the server; with its lock held."""
+    def _notified(self, notification: Notification, message: Message | None = None) -> None:
+        """Process a notification of the server, which holds its lock."""
         record, judged = self._record, self._judged
-        match news:
+        match notification:
             case WorkerRegistered():
-                self._worker_came(news)
-            case WorkerGone(worker=worker):
+                self._worker_registered(notification)
+            case WorkerDisconnected(worker=worker):
                 record.worker_lost(worker)
-            case WorkerHeard(worker=worker):
+            case MessageReceived(worker=worker):
                 assert message is not None
-                self._heard(worker, message)
+                self._take_message(worker, message)
             case ProgressSettled(progress=progress, exact=exact):
                 record.progress_settled(progress, exact=exact)
             case ForgetHistory():
@@ -534,13 +541,13 @@ class PeerEngine:
             case RunCallbacks(moment=moment):
                 self._due.put(moment)
             case EndRun():
-                self._end = news
+                self._end = notification
                 self._over()
             case _:
-                pass  # without early stopping
+                pass  # no early stopping
 
-    def _heard(self, worker: int, message: Message) -> None:
-        """Take rows, phases, a score or a heartbeat of a worker."""
+    def _take_message(self, worker: int, message: Message) -> None:
+        """Process rows, phases, a score or a heartbeat of a worker."""
         record, fields = self._record, message.fields
         match message.kind:
             case "rows":
@@ -555,7 +562,7 @@ class PeerEngine:
                 if self._callbacks.ends_at(losses):
                     assert self._server is not None
                     self._server.stop()
-                # A round in which a worker had no minibatches has no metrics.
+                # A round without minibatches has no metrics.
                 trained = [block for block in fields["blocks"] if block["count"]]
                 if trained:
                     self._judge(losses.tolist(), trained[-1]["metrics"])
@@ -573,7 +580,7 @@ class PeerEngine:
                 self._judge()
 
     def _judge(self, losses: Any = (), metrics: Any = None) -> None:
-        """Ask early stopping; it ends the run by the next averaging, or because it is invalid."""
+        """Apply early stopping: it stops the run, or fails it if the rules are invalid."""
         judged, server = self._judged, self._server
         if judged is None or judged.problem is not None:
             return
@@ -584,7 +591,7 @@ class PeerEngine:
         elif reason is not None:
             server.stop()
 
-    def _worker_came(self, event: WorkerRegistered) -> None:
+    def _worker_registered(self, event: WorkerRegistered) -> None:
         self._record.worker_joined(
             event.worker, host=event.host, rows=event.rows, device=event.device, pid=event.pid
         )
@@ -601,15 +608,15 @@ class PeerEngine:
 
 
 def held(progress: Progress | None) -> str:
-    """Which state the model holds after a failed run, as a sentence."""
+    """Return a sentence on the state that the model holds after a failed run."""
     if progress is None:
-        return "The model is unchanged: nothing had been averaged."
+        return "The model is unchanged: no averaging was completed."
     epoch = progress.epoch + int(progress.opened > progress.epoch)
     return f"The model holds the average after averaging {progress.averagings}, in epoch {epoch}."
 
 
 def saves_updater(master: TrainingMaster) -> bool:
-    """Whether the optimizer's moments outlive an averaging, and so the run."""
+    """Return whether the optimizer's moments are kept after an averaging, and so after the run."""
     return getattr(master, "updater", "average") != "reset"
 
 
@@ -621,9 +628,9 @@ def settings_of(
     callbacks: DriverCallbacks | None = None,
     histograms: Histograms | None = None,
 ) -> Any:
-    """A template of the workers' settings, to be completed with worker and attempt."""
-    assert master.seed is not None  # `seeded` has seen to it
-    if isinstance(master, SharedTrainingMaster):  # the user's own is of the driver alone
+    """Return a template of the workers' settings, which `fill_in` completes."""
+    assert master.seed is not None  # set by `seeded`
+    if isinstance(master, SharedTrainingMaster):  # workers do not need the user's repartitioner
         master = replace(master, repartitioner=DefaultRepartitioner())
     settings = WorkerSettings(master=master, epochs=epochs, histograms=histograms)
     if callbacks is not None and callbacks.given:
@@ -635,13 +642,13 @@ def settings_of(
 
 
 def fill_in(template: Any, *, worker: int, attempt: int, shard: str, validation: str) -> Any:
-    """`template` for one worker."""
+    """Complete `template` for one worker."""
     settings = replace(template.settings, worker=worker, attempt=attempt)
     return replace(template, settings=settings, shard=shard, validation=validation)
 
 
 def error_of(failure: Failure) -> Exception:
-    """The exception that a worker's failure is raised as."""
+    """Return the exception for a worker's failure."""
     if failure.kind == "data":
         return DataError(f"worker {failure.worker} on {failure.host}: {failure.reason}")
     if failure.kind == "configuration":

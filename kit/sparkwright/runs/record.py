@@ -1,4 +1,4 @@
-"""The record of a run: what the engine adds to, and all else is read from."""
+"""The record of a run: written by the engine, read by everything else."""
 
 import logging
 import math
@@ -31,37 +31,37 @@ from ._events import (
     WorkerState,
     WorkerStatus,
 )
-from ._history import History, epoch_logs, untold_rows
+from ._history import History, epoch_logs, unreported_rows
 from .histograms import RunHistograms
 from .timeline_record import TimelineRecord
 
 Listener = Callable[[RunEvent], None]
 _log = logging.getLogger(__name__)
-# The throughput shown is that of the last seconds.
+# The throughput is the mean over this window.
 _RATE_WINDOW_S = 3.0
-# How often a thread that waits for rows looks.
-_LOOK_S = 0.002
+# Polling interval of `await_rows`.
+_POLL_S = 0.002
 
 
 class RunRecord:
-    """What happened in a run: one table of events, one of minibatches, one of phases.
+    """Tables of the events, minibatches and phases of a run.
 
-    The engine adds to it. Status, history, listeners, timeline and reports are read from it.
-    Listeners are called on a thread of their own. Every method may be called from any thread.
+    The engine adds to it; status, history, timeline and reports are read from it. Listeners are
+    called on a separate thread. Every method may be called from any thread.
 
     Attributes:
-        log: a row per worker and minibatch.
-        histograms: of the network, at intervals or on request.
-        times: the phases of driver and workers.
-        facts: JSON-able: what has become known of the run.
-        began_s: when, by the monotonic clock.
-        first_loss_s: seconds from then to the first loss; None before.
-        heard_s_ago: asks the server when it last heard each worker.
-        behind: names of the runs whose task slots this one waits for.
+        log: one row per worker and minibatch.
+        histograms: histograms of the network, taken at intervals or on request.
+        times: phases of driver and workers.
+        facts: JSON-serializable facts that became known after the start.
+        began_s: start time, by the monotonic clock.
+        first_loss_s: seconds from the start to the first loss; None before.
+        heard_s_ago: returns worker -> seconds since its last message, from the server.
+        behind: names of the runs whose task slots this run waits for.
     """
 
     def __init__(self, *, workers: int, epochs: int, name: str) -> None:
-        """Begin at state "queued", now."""
+        """Start now, in the state "queued"."""
         self.log, self.histograms = History(), RunHistograms()
         self.times = TimelineRecord(workers=workers, name=name)
         self.facts: Mapping[str, Any] = {}
@@ -80,19 +80,21 @@ class RunRecord:
         self._first_examples: tuple[float, int] | None = None
         self._trained = 0
         self._plan: TrainingPlan | None = None
-        self._entered = self._rounds = 0  # the epoch, and the averagings in it
+        self._entered = self._rounds = 0  # the current epoch, and its number of averagings
         self._ended_s: float | None = None
-        self._events: list[tuple[float, RunEvent]] = []  # with the monotonic clock
+        self._events: list[tuple[float, RunEvent]] = []  # with monotonic times
         self._listeners: list[Listener] = []
-        self._to_tell: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
-        self._teller = threading.Thread(target=self._tell, name=f"{name}-listeners", daemon=True)
-        self._teller.start()
+        self._pending: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
+        self._notifier = threading.Thread(
+            target=self._notify_listeners, name=f"{name}-listeners", daemon=True
+        )
+        self._notifier.start()
 
     # -- read -------------------------------------------------------------------------------
 
     def status(self) -> RunStatus:
-        """A snapshot of now."""
-        # Not with the lock held: whoever answers may be about to tell this record something.
+        """Return a snapshot of the status."""
+        # Without this lock, because the server calls the record with its own lock held.
         ago = self.heard_s_ago()
         with self._lock:
             now_s = self._ended_s or time.monotonic()
@@ -110,9 +112,9 @@ class RunRecord:
             )
 
     def events(self) -> list[dict[str, Any]]:
-        """The table of events: "time_s" since the run began, "event" (its class), its fields.
+        """Return the events: "time_s" since the start, "event" (the class), and its fields.
 
-        `RowsLogged` is left out: its rows are those of `log`.
+        `RowsLogged` is left out, because `log` has its rows.
         """
         with self._lock:
             found, began_s = list(self._events), self.began_s
@@ -122,7 +124,7 @@ class RunRecord:
         ]
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; returns what removes it."""
+        """Call `listener` with every later event; return a function to remove it."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -135,13 +137,13 @@ class RunRecord:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Minibatches of an epoch, of all workers together; None while unknown."""
+        """Minibatches per epoch, summed over the workers; None while unknown."""
         return None if self._plan is None else sum(self._plan.minibatches)
 
     def epoch_logs(self, epoch: int, rows: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """What Keras would log of `epoch`, from 1: of training and, as val_…, of validation.
+        """Return the Keras logs of `epoch` (from 1), with validation values as "val_…".
 
-        `rows` are those of the log that are looked at; default: all.
+        `rows` are the rows of the log to use; default None: all.
         """
         with self._lock:
             points, rows = self._status.validation, self.log.rows() if rows is None else rows
@@ -153,33 +155,33 @@ class RunRecord:
         return logs
 
     def await_rows(self, steps: Sequence[int], timeout_s: float) -> None:
-        """Wait until so many minibatches of each worker have been logged, or for `timeout_s`."""
+        """Wait until each worker has logged its number of `steps`, or for `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and any(
             worker.steps < count for worker, count in zip(self._status.workers, steps, strict=True)
         ):
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     # -- written by the engine --------------------------------------------------------------
 
     def noted(self, facts: Mapping[str, Any]) -> None:
-        """What has become known of the run, JSON-able, for its `configuration`."""
+        """Add JSON-serializable facts to the run's `configuration`."""
         with self._lock:
             self.facts = {**self.facts, **facts}
 
     def annotated(self, note: str) -> None:
-        """What must be known to read the run's scores."""
+        """Set the caveat on the run's scores."""
         with self._lock:
             self._status = replace(self._status, note=note)
 
     def tracked(self, tracker: str, id: str) -> None:
-        """The run has this id in a tracker."""
+        """Record the id of the run in a tracker."""
         with self._lock:
             tracked = {**self._status.tracked, tracker: id}
             self._status = replace(self._status, tracked=tracked)
 
     def plan_made(self, plan: TrainingPlan) -> None:
-        """The data has been counted."""
+        """Set the plan, once the examples have been counted."""
         with self._lock:
             self._plan = plan
             workers = tuple(
@@ -190,14 +192,14 @@ class RunRecord:
             self._status = replace(self._status, rounds=self._rounds, workers=workers)
 
     def waits_behind(self, runs: tuple[str, ...]) -> None:
-        """The run waits for the task slots of these runs; of none: it can begin."""
+        """Set the runs whose task slots this run waits for; empty: it can start."""
         with self._lock:
             changes, self.behind = runs != self.behind, runs
             if changes and self._status.state in ("queued", "starting"):
                 self.state_changed("starting", self._starting)
 
     def state_changed(self, state: RunState, message: str, *, error: str | None = None) -> None:
-        """The run passes into `state`; not into "starting" while it waits for other runs."""
+        """Change the state; "starting" becomes "queued" while the run waits for other runs."""
         with self._lock:
             if state == "starting":
                 self._starting = message
@@ -216,7 +218,7 @@ class RunRecord:
     def worker_joined(
         self, worker: int, *, host: str, rows: int, device: str = "", pid: int = 0
     ) -> None:
-        """A worker has come, or come back."""
+        """Record that a worker has registered, for the first time or after a restart."""
         with self._lock:
             known = [event for _, event in self._events if isinstance(event, WorkerJoined)]
         restarts = sum(event.worker == worker for event in known)
@@ -225,32 +227,32 @@ class RunRecord:
         self._add(WorkerJoined(worker=worker, host=host, attempt=restarts))
 
     def worker_placed(self, worker: int, *, host: str, device: str, pid: int) -> None:
-        """Where a worker that did not join is at work, of a run with Spark's communication."""
+        """Set the place of a worker that does not register, with Spark's communication."""
         self._change(worker, host=host, device=device, pid=pid)
 
     def worker_lost(self, worker: int) -> None:
-        """A worker is gone."""
+        """Record the loss of a worker."""
         host = self._status.workers[worker].host
         self._change(worker, state="lost")
         self.times.expected(worker)
         self._add(WorkerLost(worker=worker, host=host))
 
     def worker_stalled(self, worker: int, seconds: float) -> None:
-        """A worker computes without progress for so long; 0: it makes progress again."""
+        """Record that a worker computes without progress for `seconds`; 0: it has recovered."""
         self._change(worker, state="stalled" if seconds else "training")
         if seconds:
             host = self._status.workers[worker].host
             _log.warning(
-                "worker %d on %s computes, but has made no progress for %.0f s: a hook, a file "
-                "system or a device driver may hang. `run.stop()` ends the run with the last "
-                "average; `MeshConfig(replace_stalled=True)` replaces such workers; a longer "
-                "`stall_timeout_s` suits longer steps.",
+                "worker %d on %s has made no progress for %.0f s. A hook, a file system or a "
+                "device driver may hang. Use `run.stop()` to end the run with the last average, "
+                "or `MeshConfig(replace_stalled=True)` to replace stalled workers. For longer "
+                "steps, raise `MeshConfig(stall_timeout_s=…)`.",
                 *(worker, host, seconds),
             )
             self._add(WorkerStalled(worker=worker, host=host, seconds=seconds))
 
     def worker_alive(self, worker: int) -> None:
-        """A sign of life."""
+        """Record a heartbeat of a worker."""
         self._heard_s[worker] = time.monotonic()
 
     def resumed(
@@ -259,14 +261,14 @@ class RunRecord:
         validation: Sequence[Mapping[str, Any]],
         progress: Progress,
     ) -> None:
-        """The run goes on from a checkpoint: its log does, too."""
+        """Continue from a checkpoint, with its log."""
         with self._lock:
             points = tuple(ValidationPoint(**point) for point in validation)
             self._status = replace(self._status, validation=points)
             if len(next(iter(history.values()), ())):
                 self.log.append(history)
             times = self.log.rows()["time_s"]
-            # So that the log's time goes on as well.
+            # Continue the log's time where the checkpoint ended.
             self.began_s -= float(times.max()) if len(times) else 0.0
             rows = self.log.rows()
             for worker in range(len(progress.steps)):
@@ -274,7 +276,7 @@ class RunRecord:
             self._status = replace(
                 self._status, epoch=progress.epoch, averagings=progress.averagings
             )
-        # Rows that had not arrived when the checkpoint was written.
+        # Adds rows that had not arrived when the checkpoint was written.
         self.progress_settled(progress, exact=not self._is_sharing)
 
     def rows_trained(
@@ -285,16 +287,16 @@ class RunRecord:
         examples: Any,
         further: Mapping[str, Any] | None = None,
     ) -> None:
-        """Minibatches that count.
+        """Log trained minibatches of a worker.
 
         Args:
-            worker: whose.
-            blocks: one dict a round: epoch, round, count, age_s, seconds, metrics; readings if
-                there are any: values of its last minibatch, by column; with parameter averaging,
-                averagings: how many there were with this one.
-            losses: (minibatches of all blocks,) float32.
-            examples: likewise, int32.
-            further: more columns, each likewise, float32; default none.
+            worker: the worker's number.
+            blocks: one dictionary per round: "epoch", "round", "count", "age_s", "seconds" and
+                "metrics"; optionally "readings", column -> value of its last minibatch; with
+                parameter averaging "averagings", the number of averagings including this one.
+            losses: (n,) float32, where n is the number of minibatches of all blocks.
+            examples: (n,) int32.
+            further: more columns, each (n,) float32; default None.
         """
         now_s = time.monotonic()
         with self._lock:
@@ -308,7 +310,7 @@ class RunRecord:
                 if count:
                     seconds = max(float(block["seconds"]), 1e-9)
                     times = ended_s - self.began_s - seconds * (1 - np.arange(1, count + 1) / count)
-                    # A message that was slow dates its rows later than the next one's.
+                    # A delayed message would otherwise date its rows later than the next message.
                     times = np.maximum(times, self._logged_s[worker])
                     self._logged_s[worker] = float(times[-1])
                     rows: dict[str, Any] = {
@@ -346,11 +348,11 @@ class RunRecord:
             self._add(RowsLogged(start=first, count=start))
 
     def validated(self, *, epoch: int, loss: float, metrics: dict[str, float]) -> None:
-        """The averaged network has been tried on the validation data."""
+        """Add the validation results of the averaged network."""
         with self._lock:
             step = max(w.steps for w in self._status.workers)
             point = ValidationPoint(epoch=epoch, step=step, loss=loss, metrics=metrics)
-            # If a worker was lost meanwhile, the others have done it again.
+            # Validation is repeated if a worker was lost.
             before = tuple(p for p in self._status.validation if p.epoch < epoch)
             self._status = replace(self._status, validation=(*before, point))
         self._add(Validated(point=point))
@@ -358,7 +360,7 @@ class RunRecord:
     def early_stopping_found(
         self, result: EarlyStoppingResult, verdict: Verdict | None = None
     ) -> None:
-        """What early stopping has found so far; `verdict` is its latest, if it has given one."""
+        """Set the result of early stopping so far, and its new `verdict` if there is one."""
         with self._lock:
             known = self._status.early_stopping
             is_new = verdict is not None and (known is None or verdict.epoch not in known.scores)
@@ -374,21 +376,21 @@ class RunRecord:
             )
 
     def progress_settled(self, progress: Progress, *, exact: bool = True) -> None:
-        """Make the log agree, worker by worker, with what counts.
+        """Make the log of each worker agree with the minibatches that count.
 
-        A lost worker may have had no time to log its last minibatches, or may have logged a round
-        that the others had to repeat.
+        A lost worker may not have reported its last minibatches, or may have reported a round that
+        the others repeat.
         """
         with self._lock:
             if self._plan is None:
                 return
             for status, expected in zip(self._status.workers, progress.steps, strict=True):
-                # Unless it is exact, other workers have received it: it counts, and is repeated.
+                # Without `exact`, other workers have the updates: the rows count although repeated.
                 if status.steps > expected and exact:
                     self.log.discard(status.worker, after_step=expected)
-            untold = untold_rows(self._plan, progress, self.log.rows())
-            for worker, columns in untold.items():
-                self._log_untold(worker, columns)
+            unreported = unreported_rows(self._plan, progress, self.log.rows())
+            for worker, columns in unreported.items():
+                self._log_unreported(worker, columns)
             for status, expected in zip(self._status.workers, progress.steps, strict=True):
                 if status.steps <= expected or exact:
                     self._change(status.worker, steps=expected)
@@ -397,7 +399,7 @@ class RunRecord:
             self._trained = int(self.log.rows()["examples"].sum())
 
     def history_forgotten(self) -> None:
-        """Training restarts."""
+        """Clear the log, because training restarts."""
         with self._lock:
             self.log.clear()
             self._logged_s = [-math.inf] * len(self._logged_s)
@@ -416,11 +418,11 @@ class RunRecord:
             self._status = replace(self._status, averagings=averagings, workers=workers)
 
     def close(self) -> None:
-        """Tell listeners what is left to tell, then end their thread."""
+        """Deliver the remaining events to the listeners, then end their thread."""
         self.times.close()
-        self._to_tell.put(None)
-        if threading.current_thread() is not self._teller:
-            self._teller.join(timeout=10.0)
+        self._pending.put(None)
+        if threading.current_thread() is not self._notifier:
+            self._notifier.join(timeout=10.0)
 
     # -- private ----------------------------------------------------------------------------
 
@@ -432,7 +434,7 @@ class RunRecord:
         with self._lock:
             if not isinstance(event, RowsLogged):
                 self._events.append((time.monotonic(), event))
-            self._to_tell.put(event)
+            self._pending.put(event)
 
     def _change(self, worker: int, **changes: Any) -> None:
         with self._lock:
@@ -443,10 +445,10 @@ class RunRecord:
     def _advance(self, block: Mapping[str, Any], now_s: float) -> None:
         status, plan = self._status, self._plan
         epoch, number = int(block["epoch"]), int(block["round"])
-        # Workers that share gradients average at the end of an epoch only.
+        # With gradient sharing, workers average only at the end of an epoch.
         ended = epoch - 1 - (plan.first_epoch if plan is not None else 0)
         averagings = int(block.get("averagings", ended))
-        # A slower worker's rows may come after a faster one's next round.
+        # Rows of a slow worker may arrive after the next round of a fast one.
         epoch, number = max((epoch, number), (status.epoch, status.round))
         if plan is not None and epoch != self._entered:
             self._enter(plan, epoch)
@@ -463,12 +465,12 @@ class RunRecord:
             self.state_changed("training", "training")
 
     def _enter(self, plan: TrainingPlan, epoch: int) -> None:
-        """Count the averagings in an epoch, from 1."""
+        """Enter `epoch` (from 1), and set its number of averagings."""
         self._entered, longest = epoch, max(plan.minibatches, default=0)
         self._rounds = longest if plan.kind == "sharing" else plan.rounds_in(epoch - 1)
 
-    def _log_untold(self, worker: int, columns: Mapping[str, Any]) -> None:
-        """Rows for minibatches that count, but whose worker could not tell of them."""
+    def _log_unreported(self, worker: int, columns: Mapping[str, Any]) -> None:
+        """Add rows for minibatches that count but that their worker did not report."""
         count = len(columns["epoch"])
         steps = self._status.workers[worker].steps
         self._logged_s[worker] = time.monotonic() - self.began_s
@@ -492,7 +494,7 @@ class RunRecord:
         return sum(count for _, count in self._recent) / span_s
 
     def _overall_rate(self) -> float:
-        """From the end of the first round, which compiles, to now."""
+        """Examples per second since the end of the first round, which includes compilation."""
         times = self.log.rows(max(0, len(self.log) - 1))["time_s"]
         if self._first_examples is None or not len(times):
             return 0.0
@@ -506,15 +508,17 @@ class RunRecord:
             return None
         return max(0.0, (total - self._trained) / rate)
 
-    def _tell(self) -> None:
-        while (event := self._to_tell.get()) is not None:
+    def _notify_listeners(self) -> None:
+        while (event := self._pending.get()) is not None:
             with self._lock:
                 listeners = list(self._listeners)
             for listener in listeners:
                 try:
                     listener(event)
                 except Exception:
-                    _log.exception("a listener failed on %s; the run goes on", type(event).__name__)
+                    _log.exception(
+                        "a listener failed on %s; the run continues", type(event).__name__
+                    )
 
 
 def _fields_of(event: RunEvent) -> dict[str, Any]:
@@ -522,7 +526,7 @@ def _fields_of(event: RunEvent) -> dict[str, Any]:
 
 
 def _encoding_of(status: WorkerStatus, further: Mapping[str, Any]) -> dict[str, Any]:
-    """What the last of these minibatches say of the encoding, for a worker's status."""
+    """Return the status fields of the encoding, from the last of these minibatches."""
     if not len(further.get("threshold", ())):
         return {}
     return {

@@ -1,8 +1,7 @@
-"""The mean loss of each round of a run. Pure.
+"""The mean loss of each round of a run.
 
-Rows of one round arrive worker by worker, so a round is only reported once every worker known so
-far has gone past it. A worker that fell silent does not hold the others up for more than
-`patience_rounds`.
+The rows of a round arrive separately from each worker. So a round is reported when all known
+workers have sent rows of a later one. A silent worker delays this by at most `patience_rounds`.
 """
 
 from collections.abc import Mapping
@@ -13,41 +12,41 @@ from numpy.typing import NDArray
 
 Rows = Mapping[str, NDArray[Any]]
 
-# A minibatch or round with a smaller part of a whole one's examples has no point of its own loss.
+# A round or minibatch with a smaller fraction of the usual examples gets no separate point.
 PART_OF_A_WHOLE = 0.5
-# Of each worker, with gradient sharing.
+# Minibatches of each worker per point, with gradient sharing.
 _MINIBATCHES_IN_A_MEAN = 10
 
 
 class RoundMeans:
-    """Turns rows of the log into one (step, mean loss) point a round.
+    """Converts rows of the log to one point (step, mean loss) per round.
 
-    A point stands in the middle of its steps: at their end, the mean of a falling loss would lie
-    above the losses there. The point of a round with few examples, the last of an epoch, is the
-    mean of it and the round before it. With `sharing`, several minibatches of each worker are a
-    round.
+    The step of a point is the middle of the round's steps. At the end of the round, the mean of a
+    falling loss would be higher than the losses there. A round with few examples, at the end of an
+    epoch, is averaged with the previous round. With `sharing`, a round consists of 10 minibatches
+    of each worker.
 
     Attributes:
-        latest: mean loss of the round reported last; None before one.
+        latest: mean loss of the last reported round; None before.
     """
 
     def __init__(self, *, sharing: bool = False, patience_rounds: int = 8) -> None:
-        """Begin without rounds."""
+        """Create without rounds."""
         self.latest: float | None = None
         self._minibatches = _MINIBATCHES_IN_A_MEAN if sharing else 1
         self._patience_rounds = patience_rounds
-        # Per open round: its first and last step, the sum of loss * examples, the examples.
+        # Open round -> first step, last step, sum of loss * examples, sum of examples.
         self._open: dict[int, tuple[float, float, float, float]] = {}
-        self._newest: dict[int, int] = {}  # worker -> the latest round it has reported
-        self._reported = -1  # rounds up to this one are closed; what still arrives is left out
-        self._last = (0.0, 0.0, 0.0)  # the first step and the sums of the round closed last
-        self._most = 0.0  # examples of any round
+        self._newest: dict[int, int] = {}  # worker -> its latest round
+        self._reported = -1  # rounds up to this one are closed; their late rows are ignored
+        self._last = (0.0, 0.0, 0.0)  # first step and sums of the last closed round
+        self._most = 0.0  # largest number of examples in a round
 
     def add(self, rows: Rows) -> NDArray[np.float64]:
-        """Take new rows, return the points of the rounds that they complete, (k, 2) float64.
+        """Add rows; return the points of the rounds that they complete, (k, 2) float64.
 
-        A point is the middle of the round's steps, and the mean loss weighted by examples (nan if
-        any of its losses is).
+        A point has the middle of the round's steps, and the mean loss weighted by examples. The
+        mean is NaN if any loss is NaN.
         """
         rounds = -(-rows["round"].astype(np.int64) // self._minibatches)
         rounds |= rows["epoch"].astype(np.int64) << 32
@@ -74,11 +73,11 @@ class RoundMeans:
         return self._close(self._complete())
 
     def finish(self) -> NDArray[np.float64]:
-        """The points of all rounds still open; call it when the run has ended."""
+        """Return the points of all open rounds, at the end of the run."""
         return self._close(sorted(self._open))
 
     def _complete(self) -> list[int]:
-        """The open rounds that need not wait any longer, oldest first."""
+        """Return the complete open rounds, and those beyond the patience, oldest first."""
         keys = sorted(self._open)
         passed_by_all = min(self._newest.values(), default=-1)
         ready = sum(key < passed_by_all for key in keys)

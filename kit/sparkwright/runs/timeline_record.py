@@ -1,4 +1,4 @@
-"""What the driver keeps of a run's timeline: its own phases, the workers' spans, their clocks."""
+"""The timeline of a run on the driver: its own phases, the workers' spans, and their clocks."""
 
 import logging
 import math
@@ -21,7 +21,7 @@ from sparkwright.timeline.clocks import (
 )
 from sparkwright.timeline.spans import SpanBlock
 
-# Host and process id: another process may be on another machine, with another clock.
+# Host and process id. Other processes may run on machines with other clocks.
 Process = tuple[str, int]
 
 _DRIVER = -1
@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class TimelineRecord:
-    """Collects spans and puts them into the driver's time, from the run's beginning on.
+    """Collects spans and converts their times to the driver's, from the start of the run.
 
-    The driver's own phases are always kept, there are few of them; the workers' if they are
-    collected. Every method may be called from any thread.
+    The few phases of the driver are always kept, those of the workers only if `collects` is set.
+    Every method may be called from any thread.
 
     Attributes:
-        collects: whether workers are to tell of their phases.
+        collects: whether workers report their phases.
     """
 
     def __init__(self, *, workers: int, name: str) -> None:
-        """Begin now, without collecting; names of threads begin with `name`."""
+        """Start now, without collecting; names of threads begin with `name`."""
         self.collects = False
         self._name, self._began_s = name, time.monotonic()
         self._ended_s: float | None = None
@@ -49,14 +49,14 @@ class TimelineRecord:
         self._has_warned = False
         self._missed = 0
         self._readings: dict[int, ClockReading] = {}
-        # Of workers without a connection; a later round of one may run in another process.
+        # For workers without a connection, whose rounds may run in different processes.
         self._estimators: dict[tuple[int, Process], OffsetEstimator] = {}
-        self._expected_s: dict[int, float] = {}  # since when a worker has been waited for
+        self._expected_s: dict[int, float] = {}  # worker -> when its task was requested
         self._open: tuple[PhaseCode, float] | None = None
         self._lock = threading.RLock()
 
     def collect(self, time_source: TimeSource | None) -> None:
-        """From now on, collect; clocks are compared by `time_source`, None: by measuring."""
+        """Start to collect; `time_source` compares the clocks, None: measure their offsets."""
         self.collects = True
         if isinstance(time_source, NtpClock):
             self._ntp = time_source
@@ -65,7 +65,7 @@ class TimelineRecord:
     # -- the driver's phases ----------------------------------------------------------------
 
     def enter(self, code: PhaseCode) -> None:
-        """The driver's phase is `code` from now on; another one before ends."""
+        """Enter a phase of the driver; this ends the previous one."""
         with self._lock:
             if self._open is not None and self._open[0] == code:
                 return
@@ -73,12 +73,12 @@ class TimelineRecord:
             self._open = (code, now_s)
 
     def leave(self) -> None:
-        """The driver's phase ends."""
+        """End the driver's phase."""
         with self._lock:
             self._end_phase()
 
     def ran(self, code: PhaseCode, start_s: float, end_s: float) -> None:
-        """A phase of the driver that is over, by its monotonic clock."""
+        """Add a completed phase of the driver; times are those of its monotonic clock."""
         with self._lock:
             self._store.append(_DRIVER, *self._span(code, start_s, end_s))
 
@@ -89,19 +89,19 @@ class TimelineRecord:
             self._open = None
         return now_s
 
-    # -- the workers' -----------------------------------------------------------------------
+    # -- the workers' phases ----------------------------------------------------------------
 
     def expected(self, worker: int) -> None:
-        """From now on a task for `worker` is waited for."""
+        """Record that a task for `worker` has been requested."""
         with self._lock:
             if self.collects:
                 self._expected_s[worker] = time.monotonic()
 
     def heard(self, worker: int, message: Message) -> None:
-        """Spans from a worker's connection.
+        """Add the spans in a worker's message.
 
         Raises:
-            NetworkError, DataError, KeyError, TypeError, ValueError: if these are no spans.
+            NetworkError, DataError, KeyError, TypeError, ValueError: if the message is invalid.
         """
         fields: dict[str, Any] = message.fields
         block = SpanBlock.from_payload(message.payload, int(fields["count"]))
@@ -122,30 +122,30 @@ class TimelineRecord:
         asked_s: float,
         heard_s: float,
     ) -> float:
-        """Spans that came with the answer of a Spark task, which was asked for in between.
+        """Add the spans that a Spark task returned.
 
         Args:
-            worker: whose.
-            process: where it ran.
-            block: its spans.
-            state: its clocks.
-            asked_s: the driver's monotonic clock when the job began.
-            heard_s: likewise, when it had ended.
+            worker: the worker's number.
+            process: the process in which the task ran.
+            block: the spans.
+            state: the state of the process' clocks.
+            asked_s: time of the driver's monotonic clock when the job began.
+            heard_s: time of the driver's monotonic clock when the job had ended.
 
         Returns:
-            When the last span ended, by the driver's monotonic clock.
+            The end of the last span, by the driver's monotonic clock.
         """
         with self._lock:
             self._warn(state)
             if state.source == "driver" and len(block.codes):
-                # The job was the question and the answer; by the worker's clock it was this long.
+                # Treat the job as an exchange of a request and a reply for the clock comparison.
                 came_s = float(block.starts_s.min())
                 answered_s = float((block.starts_s + block.seconds).max())
                 times_s = asked_s, came_s, answered_s, heard_s
                 offset = self._offset_of((worker, process), times_s)
                 if offset is None:
                     return heard_s
-                # It was the driver that asked, so the offset is the other way round.
+                # The driver sent the request, so the sign of the offset is reversed.
                 state = replace(
                     state, offset_s=-offset.offset_s, uncertainty_s=offset.uncertainty_s
                 )
@@ -157,7 +157,7 @@ class TimelineRecord:
     def _offset_of(
         self, whose: tuple[int, Process], times_s: tuple[float, float, float, float]
     ) -> Offset | None:
-        """How far a process' clock is from the driver's, after one more exchange."""
+        """Return the offset of a process' clock from the driver's, after another exchange."""
         known = self._estimators.get(whose, OffsetEstimator()).with_exchange(*times_s)
         self._estimators[whose] = known
         return known.estimate(times_s[-1])
@@ -176,7 +176,7 @@ class TimelineRecord:
         if expected_s is None:
             return
         came_s = float(starts_s.min()) + self._began_s
-        if came_s > expected_s:  # a process of this machine may have begun before it was expected
+        if came_s > expected_s:  # a local process may start before its task is requested
             self._store.append(worker, *self._span(PhaseCode.QUEUED, expected_s, came_s))
 
     def _warn(self, state: ClockState) -> None:
@@ -186,16 +186,16 @@ class TimelineRecord:
         if state.source == "system" or self._clock.problem:
             self._has_warned = True
             _log.warning(
-                "the NTP server %s did not always answer, so the timeline uses the machines' "
-                "own clocks. %s. Choose another `NtpClock(server=…)`, or leave `time_source` out.",
+                "the timeline uses the machines' own clocks, because the NTP server %s did not "
+                "always respond. %s. Set another `NtpClock(server=…)`, or omit `time_source`.",
                 self._ntp.server,
-                self._clock.problem or "It answered the driver, but not a worker",
+                self._clock.problem or "It responded to the driver, but not to a worker",
             )
 
     # -- read -------------------------------------------------------------------------------
 
     def timeline(self, *, hosts: Sequence[str], name: str) -> Timeline:
-        """What is known so far; the driver's phase that goes on, until now."""
+        """Return the timeline so far; the driver's current phase ends now."""
         with self._lock:
             now_s = self._ended_s or time.monotonic()
             return self._store.timeline(
@@ -207,14 +207,16 @@ class TimelineRecord:
             )
 
     def _span(self, code: PhaseCode, start_s: float, end_s: float) -> SpanBlock:
-        """By the driver's monotonic clock, as a span by the time since the run began."""
+        """Convert times of the driver's monotonic clock to a span since the start of the run."""
         return SpanBlock.of_one(code, start_s - self._began_s, end_s - start_s)
 
     def close(self) -> None:
-        """The run is over."""
+        """End the timeline."""
         with self._lock:
             self._ended_s = self._end_phase()
             missed = self._missed
         self._clock.close()
         if missed:
-            _log.warning("%d spans of the timeline found no room on their workers", missed)
+            _log.warning(
+                "workers dropped %d spans of the timeline: their buffers were full", missed
+            )
