@@ -208,7 +208,7 @@ def test_urls_must_name_files(tmp_path: Path) -> None:
         sw.data.read_csv(str(tmp_path / "nowhere.csv"))
     with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.csv"):
         sw.data.read_csv(str(tmp_path / "*.csv"))
-    with pytest.raises(sw.DataError, match="must hold files that end in 'csv'"):
+    with pytest.raises(sw.DataError, match="must have files with the extension 'csv'"):
         sw.data.read_csv(str(tmp_path))
     with pytest.raises(sw.ConfigurationError, match="at least one file"):
         sw.data.read_csv([])
@@ -293,7 +293,7 @@ def test_a_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
     text = "a,y\n" + "".join(f"1,{n}\n" for n in range(10_001))
     with pytest.raises(sw.DataError, match=r"at most 10,000 different values.*'y'.*identifier"):
         sw.data.read_csv(file(tmp_path, text), labels="y", classes="infer")
-    with pytest.raises(sw.DataError, match=r"must hold values\. Received: none in 'y'"):
+    with pytest.raises(sw.DataError, match=r"must have values\. Received: none in 'y'"):
         sw.data.read_csv(file(tmp_path, "a,y\n1,\n"), labels="y", classes="infer", missing="skip")
 
 

@@ -147,7 +147,7 @@ def test_a_schema_survives_json(columns: Any, values: Any, classes: Any, missing
     ],
 )
 def test_what_is_no_schema_is_refused(content: Any) -> None:
-    with pytest.raises(ConfigurationError, match="must be what `TableSchema"):
+    with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 
 
@@ -158,9 +158,9 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"labels": list(COLUMNS)}, "at least one column for each input"),
         ({"labels": []}, "at least one column for each output"),
         ({"classes": 3}, "`classes` needs `labels`"),
-        ({"labels": "e", "classes": 0}, "a number of at least 1, or different names"),
-        ({"labels": "e", "classes": True}, "a number of at least 1, or different names"),
-        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or different names"),
+        ({"labels": "e", "classes": 0}, "a number of at least 1, or unique names"),
+        ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
+        ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
         ({"labels": "e", "classes": "guess"}, "classes='guess'"),
         ({"labels": "e", "classes": []}, "`classes` must not be empty"),
         ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
@@ -169,9 +169,9 @@ def test_what_is_no_schema_is_refused(content: Any) -> None:
         ({"one_hot": 1}, "`one_hot` must be True or False"),
         ({"categories": ["a"]}, "`categories` must be column -> values"),
         ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
-        ({"categories": {"e": ["x"]}, "labels": "e"}, "among the features. Received: 'e'"),
+        ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
         ({"categories": {"a": []}}, "`categories` must not be empty"),
-        ({"categories": {"a": 3}}, "`categories` must be different values"),
+        ({"categories": {"a": 3}}, "`categories` must be unique values"),
         ({"weights": "z"}, "`weights` must select existing columns"),
         ({"missing": "drop"}, "`missing` must be"),
         ({"missing": math.inf}, "`missing` must be"),

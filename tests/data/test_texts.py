@@ -193,7 +193,7 @@ def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
     ("options", "error", "message"),
     [
         ({"features": None}, sw.ConfigurationError, "either text or numbers. Received: both"),
-        ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name columns among the features"),
+        ({"text": ["stars"]}, sw.ConfigurationError, "`text` must name feature columns"),
         ({"text": ["none"]}, sw.ConfigurationError, "`text` must select existing columns"),
         ({"missing": "error"}, sw.DataError, "line 4: column 'review' must hold a value"),
         ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),

@@ -188,7 +188,7 @@ def test_a_resumed_run_draws_what_is_left_of_its_epoch(tmp_path: Path) -> None:
     run = fit(resumed, master, TfData(by_epoch, examples=40), epochs=3, resume=checkpoint)
     np.testing.assert_array_equal(weights(resumed), weights(undisturbed))
     assert run.history["examples"].sum() == 3 * 40
-    with pytest.raises(sw.ConfigurationError, match=r"`resume` must .*TfData\(examples=None\)"):
+    with pytest.raises(sw.ConfigurationError, match=r"`resume` needs .*TfData\(examples=None\)"):
         fit(dense("adam"), master, TfData(by_epoch), epochs=3, resume=checkpoint)
 
 
@@ -244,7 +244,7 @@ def test_a_pipeline_that_does_not_fit_is_told(make: Any, examples: int | None, w
 
 
 def test_what_is_no_function_and_validation_from_a_pipeline_are_refused() -> None:
-    with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset itself"):
+    with pytest.raises(sw.ConfigurationError, match=r"Received: int\. A dataset cannot"):
         TfData(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match=r"`examples` must be .* examples=0"):
         TfData(sharded, examples=0)
