@@ -291,7 +291,7 @@ def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_column_with_too_many_values_has_no_classes(tmp_path: Path) -> None:
     text = "a,y\n" + "".join(f"1,{n}\n" for n in range(10_001))
-    with pytest.raises(sw.DataError, match=r"at most 10,000 different values.*'y'.*identifier"):
+    with pytest.raises(sw.DataError, match=r"at most 10,000 distinct values.*'y'.*identifier"):
         sw.data.read_csv(file(tmp_path, text), labels="y", classes="infer")
     with pytest.raises(sw.DataError, match=r"must have values\. Received: none in 'y'"):
         sw.data.read_csv(file(tmp_path, "a,y\n1,\n"), labels="y", classes="infer", missing="skip")
