@@ -236,12 +236,14 @@ def converted(made: Any, text: str) -> Bad:
 
 VALUES: dict[str, Bad] = {
     "an empty value": one_of(b"", "length in 4 bytes"),
-    "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "2147483647 announced"),
+    "a length of 2 GB": one_of(b"\x7f\xff\xff\xff" + b"\x04" + bytes(20), "a length of 2147483647"),
     "too short for its axes": one_of(encode(BYTES, b"\x04" + bytes(19)), "not 21"),
     "too long for its axes": one_of(encode(BYTES, b"\x04" + bytes(21)), "not 21"),
     "no axes at all": one_of(encode(BYTES, b""), "a VInt must have at least one byte"),
     "an axis of 0": one_of(encode(BYTES, b"\x00" + bytes(4)), "at least 1"),
-    "an axis of 10^18": one_of(encode(BYTES, encode_vint(10**18) + bytes(20)), "as long as"),
+    "an axis of 10^18": one_of(
+        encode(BYTES, encode_vint(10**18) + bytes(20)), "must match its axes"
+    ),
     "an exception": converted(KeyError("cat"), "KeyError: 'cat'"),
     "an error of ours": converted(sw.DataError("rule. Received: 7."), "rule. Received: 7."),
     "a megabyte of text": converted(ValueError("x" * 1_000_000), "ValueError: xxx"),
@@ -451,9 +453,9 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
         "must lie within the file",
     ),
     "an index without entries": (rewritten(), "at least one entry"),
-    "keys that fall": (rewritten((5, 200), (3, 300)), "rise"),
-    "positions that fall": (rewritten((3, 300), (5, 200)), "rise"),
-    "positions twice": (rewritten((3, 300), (5, 300)), "rise"),
+    "keys that fall": (rewritten((5, 200), (3, 300)), "must be ascending"),
+    "positions that fall": (rewritten((3, 300), (5, 200)), "must be ascending"),
+    "positions twice": (rewritten((3, 300), (5, 300)), "must be ascending"),
     "a negative position": (rewritten((0, -1)), "within the data"),
     "a position behind the data": (rewritten((0, 10**15)), "within the data"),
     "a position in the header": (rewritten((0, 5)), "after the header"),

@@ -408,12 +408,12 @@ def test_on_spark_lines_that_do_not_fit_are_named_or_counted(spark: Any, tmp_pat
 def test_a_schema_settles_the_other_options(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\n1,2\n")
     schema = sw.data.read_csv(path).schema
-    with pytest.raises(sw.ConfigurationError, match="`schema` settles `labels`, `missing`"):
+    with pytest.raises(sw.ConfigurationError, match="`schema` replaces `labels`, `missing`"):
         sw.data.read_csv(path, schema=schema, labels="b", missing="skip")
     computed = "".join(["err", "or"])
     choice: Any = {"missing": computed, "one_hot": False}
     assert len(sw.data.read_csv(path, schema=schema, **choice).data) == 1
-    with pytest.raises(sw.ConfigurationError, match="`schema` settles `features`"):
+    with pytest.raises(sw.ConfigurationError, match="`schema` replaces `features`"):
         sw.data.read_csv(path, schema=schema, features=np.array([0]))  # pyright: ignore[reportArgumentType]
     with pytest.raises(sw.ConfigurationError, match="must be a TableSchema"):
         sw.data.read_csv(path, schema=schema.to_dict())  # pyright: ignore[reportArgumentType]

@@ -82,9 +82,9 @@ FILE = "part-00000/0000/minibatch-000000.arrow"
         pytest.param(changed(version=3), "version 3", id="a-newer-version"),
         pytest.param(changed(examples=8), "is 8, but the files have 7", id="counts-disagree"),
         pytest.param(changed(batch_size=True), "not an integer", id="batch-size-true"),
-        pytest.param(changed(files=[["../x", 7, 1]]), "no path", id="path-leads-out"),
+        pytest.param(changed(files=[["../x", 7, 1]]), "is not a path", id="path-leads-out"),
         pytest.param(changed(files=[["s3:x", 7, 1]]), "not a relative path", id="a-scheme"),
-        pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "twice", id="file-twice"),
+        pytest.param(changed(files=[[FILE, 5, 1], [FILE, 2, 1]]), "duplicate", id="file-twice"),
         pytest.param(changed(files=[[FILE, 7]]), "ValueError", id="too-few-fields"),
         pytest.param(changed(folder="a/b"), "not the name of a folder", id="folder-nested"),
         pytest.param(

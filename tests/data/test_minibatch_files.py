@@ -158,7 +158,7 @@ def test_an_export_is_replaced_only_on_request(place: str) -> None:
     [
         ("thesis.txt", "x", "folder of its own.*thesis", "must be an export"),
         (".manifest.json.mine.tmp", "x", "folder of its own", "must be an export"),
-        ("manifest.json", '{"name": "my-app"}', "of another kind", "of another kind"),
+        ("manifest.json", '{"name": "my-app"}', "another kind of JSON", "another kind of JSON"),
     ],
 )
 def test_other_files_at_the_url_are_kept(
