@@ -26,7 +26,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extensions, "entry_points", lambda group: [Entry()])
 
 
-def test_a_run_on_spark_is_reported_with_data_model_and_environment(
+def test_run_report_on_spark_contains_data_model_and_environment(
     spark: Any, blobs: DataSet, tmp_path: Any
 ) -> None:
     import fsspec
