@@ -122,9 +122,9 @@ def _labels(chosen: PartitionForecast) -> str:
         return ""
     worst = int(chosen.after.label_distances.argmax())
     return (
-        f"Labels are uneven: {chosen.after.label_skew:.0%} of worker {worst}'s would have to be "
-        "others for the mix of all. Averaged networks learn worse from that. data.shuffle(seed=…) "
-        "mixes the rows before."
+        f"Labels are uneven: the class distribution of worker {worst} differs from that of all "
+        f"data by {chosen.after.label_skew:.0%}. This slows the learning of averaged networks. Mix "
+        "the rows first: data.shuffle(seed=…)."
     )
 
 

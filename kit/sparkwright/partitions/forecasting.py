@@ -47,10 +47,9 @@ class PartitionLayout:
 
     @property
     def label_distances(self) -> NDArray[np.float64]:
-        """(partitions,) how far each one's mix of labels is from that of all, 0 to 1.
+        """(partitions,) distance of each partition's class distribution from that of all data.
 
-        The total variation distance: the share of its labels that would have to be others. 0
-        where there are none.
+        The total variation distance, 0 to 1; 0 for partitions without labels.
 
         Example:
             >>> layout = PartitionLayout(rows=(4, 4), labels=np.array([[4.0, 0.0], [2.0, 2.0]]))
