@@ -41,7 +41,7 @@ def spark_there(cluster: StandaloneCluster) -> Iterator[Any]:
     session.stop()
 
 
-def test_a_worker_of_a_decommissioned_machine_gets_the_slot_of_one_that_has_joined(
+def test_worker_of_a_decommissioned_machine_replaces_a_joined_worker(
     cluster: StandaloneCluster, spark_there: Any
 ) -> None:
     examples = 203

@@ -29,7 +29,7 @@ json_objects = st.dictionaries(st.text(), json_values, max_size=4)
 
 
 @given(kind=st.text(), fields=json_objects, payload_bytes=st.integers(0, MAX_PAYLOAD_BYTES))
-def test_what_is_encoded_is_decoded(kind: str, fields: dict[str, Any], payload_bytes: int) -> None:
+def test_encoding_round_trips(kind: str, fields: dict[str, Any], payload_bytes: int) -> None:
     head = encode_head(kind, fields, payload_bytes)
     header, body = head[: HEADER.size], head[HEADER.size :]
     assert decode_header(header) == (len(body), payload_bytes)

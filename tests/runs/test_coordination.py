@@ -62,7 +62,7 @@ def delivering(make: Make, workers: int = 3) -> Any:
 # -- gathering ------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_from_the_progress_it_is_given(make: Make) -> None:
+def test_run_continues_from_the_given_progress(make: Make) -> None:
     start = Progress(epoch=2, averagings=7, opened=2, steps=(9,), examples=(90,), iterations=70)
     (sent,) = make(1, start=start).register(0)
     assert isinstance(sent, SendGroup)

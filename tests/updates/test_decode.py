@@ -158,7 +158,7 @@ def test_malformed_messages_are_refused(what: str) -> None:
         np.array([1, 9, T, 0, 1], ">i4"),
     ],
 )
-def test_what_is_not_an_array_of_words_is_refused(words: object) -> None:
+def test_values_that_are_not_word_arrays_raise(words: object) -> None:
     for consume in consumers():
         with pytest.raises(NetworkError):
             consume(words)
