@@ -328,7 +328,7 @@ def test_images_behind_a_damaged_one_are_read(tmp_path: Path) -> None:
     assert len(loader(str(tmp_path / "a.zip"))) == 5
 
 
-def test_no_more_is_unpacked_than_the_directory_says() -> None:
+def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     bomb = claims_too_little(of_bytes=30_000_000)
     assert len(bomb) < 100_000
     tracemalloc.start()
@@ -402,9 +402,7 @@ def test_a_file_too_large_for_a_batch_is_refused_before_it_is_read(tmp_path: Pat
 
 
 @pytest.mark.spark
-def test_what_executors_skip_is_counted_and_what_they_refuse_is_named(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_executors_count_skipped_images_and_name_rejected_ones(spark: Any, tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path, each=4)
     (folder / "cat/bad.jpg").write_bytes(JPEG[:200])
     (folder / "dog/empty.png").write_bytes(b"")

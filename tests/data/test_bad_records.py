@@ -334,7 +334,7 @@ CASES = DAMAGE | UNUSABLE | VALUES | TF | TF_RECORDS
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_cannot_be_used_is_named_or_counted_and_left_out(tmp_path: Path, case: str) -> None:
+def test_unusable_records_are_named_or_counted_and_skipped(tmp_path: Path, case: str) -> None:
     bad = CASES[case]
     path, read, content = tmp_path / "bad file", read_records_of, b""
     if bad.kind in (None, "record", "block"):
@@ -364,7 +364,7 @@ def test_what_cannot_be_used_is_named_or_counted_and_left_out(tmp_path: Path, ca
         assert bad.kind == "tf" or "with key 7 at byte" in message
 
 
-def test_reading_goes_on_at_the_very_next_mark(tmp_path: Path) -> None:
+def test_reading_continues_at_the_next_sync_mark(tmp_path: Path) -> None:
     content = example_file()
     mark = content.index(ESCAPE + SYNC, 800)
     at = content.rindex(struct.pack(">ii", 33, 8), 0, mark)
@@ -466,7 +466,7 @@ MAPS: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", MAPS)
-def test_an_index_that_does_not_fit_is_told(tmp_path: Path, case: str) -> None:
+def test_index_of_other_data_raises(tmp_path: Path, case: str) -> None:
     damage, text = MAPS[case]
     write_map_file(DATA, str(tmp_path / "map"))
     folder = tmp_path / "map" / "part-r-00000"
@@ -499,7 +499,7 @@ def test_an_index_is_not_rebuilt_from_keys_out_of_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", [MapFileReader, rebuild_map_index])
-def test_what_is_no_map_file_is_told(tmp_path: Path, function: Any) -> None:
+def test_folders_that_are_not_map_files_raise(tmp_path: Path, function: Any) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         function(str(tmp_path / "nowhere"))
     write_sequence_file(DATA, str(tmp_path / "out"))
@@ -514,7 +514,7 @@ def test_functions_must_be_some(tmp_path: Path, options: dict[str, Any]) -> None
 
 
 @pytest.mark.spark
-def test_what_is_left_out_is_in_the_result(spark: Any, tmp_path: Path) -> None:
+def test_skipped_records_are_in_the_result(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(PLAIN["a length of 2 GB"](example_file()))
     (tmp_path / "b").write_bytes(example_file())
     data = sw.data.from_sequence_file(spark, str(tmp_path), on_error="skip")

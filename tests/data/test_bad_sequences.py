@@ -94,9 +94,7 @@ def test_a_bad_file_is_an_error_with_its_line_or_skipped_and_counted(
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
 )
-def test_an_option_that_cannot_be_meant_so_is_refused(
-    tmp_path: Path, options: dict[str, Any], says: str
-) -> None:
+def test_invalid_options_raise(tmp_path: Path, options: dict[str, Any], says: str) -> None:
     (tmp_path / "0.csv").write_bytes(GOOD)
     with pytest.raises(ConfigurationError, match=says):
         read(str(tmp_path), SkipLog("raise"), options.pop("on_error", "raise"), **options)

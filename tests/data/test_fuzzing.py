@@ -418,7 +418,7 @@ def test_tfrecords_cut_between_records_are_noticed(tmp_path: Path) -> None:
         read_tfrecord_files(tmp_path)
 
 
-def test_tfrecords_are_as_many_as_their_layout_says_if_it_says(tmp_path: Path) -> None:
+def test_tfrecord_count_matches_the_layout_if_given(tmp_path: Path) -> None:
     file, cut = tfrecord_folder(tmp_path)
     layout = tmp_path / "_layout.json"
     noted = json.loads(layout.read_bytes())

@@ -165,6 +165,6 @@ def test_arrays_that_do_not_fit_are_refused(data: Any, message: str) -> None:
         in_memory(data)
 
 
-def test_other_data_is_not_taken() -> None:
+def test_other_data_types_raise() -> None:
     assert in_memory([1, 2]) is None
     assert in_memory("url") is None

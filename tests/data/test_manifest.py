@@ -61,7 +61,7 @@ manifests = st.builds(
 
 
 @given(manifests)
-def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
+def test_manifest_round_trips(manifest: Manifest) -> None:
     assert Manifest.from_json(manifest.to_json().encode(), url="u") == manifest
 
 

@@ -91,7 +91,9 @@ def test_many_little_files_are_few_records_of_spark(spark: Any, tmp_path: Path) 
 
 
 @pytest.mark.spark
-def test_what_is_skipped_is_counted_and_sets_no_length(spark: Any, tmp_path: Path) -> None:
+def test_skipped_sequences_are_counted_and_do_not_set_the_length(
+    spark: Any, tmp_path: Path
+) -> None:
     url = texts(tmp_path, "x", "1\n2\n", "1\n2\n3\nfour\n", "5\n6\n", "")
     data = sw.data.from_csv_sequences(spark, url, on_error="skip")
     assert data.collect().features["features"][:, :, 0].tolist() == [[1, 2], [5, 6]]
@@ -202,7 +204,7 @@ def test_header_lines_delimiter_and_quotes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.features["features"], padded(expected, 2))
 
 
-def test_a_given_length_always_has_masks_and_cuts_if_told(tmp_path: Path) -> None:
+def test_given_length_always_has_masks_and_truncates_on_request(tmp_path: Path) -> None:
     url, arrays = written(tmp_path, "x")
     found = read(url, length=3, truncate=True)
     np.testing.assert_array_equal(found.features["features"], padded([a[:3] for a in arrays], 3))

@@ -27,7 +27,7 @@ def data(spark: Any, table: DataSet) -> Any:
     return sw.data.from_arrays(spark, table.features, table.labels, partitions=3)
 
 
-def test_statistics_are_those_of_pandas(data: Any, table: DataSet) -> None:
+def test_statistics_match_pandas(data: Any, table: DataSet) -> None:
     statistics = data.statistics(bins=20)
     frame = pd.DataFrame(table.features["features"])
     found = statistics.to_frame()[:3].set_index("position")

@@ -87,7 +87,7 @@ def test_classes_become_names_or_a_number_for_each_output() -> None:
     assert found.texts == {"d"}
 
 
-def test_what_is_to_be_inferred_is_known_before_there_is_a_schema() -> None:
+def test_inferred_columns_are_known_before_the_schema() -> None:
     choice = ColumnChoice(labels=["d", "e"], classes="infer", categories={"a": "infer", "b": ["x"]})
     assert choice.to_infer(COLUMNS) == ("d", "e", "a")
     found = choice.schema(COLUMNS, values={"d": ["10", "9"], "e": ["9", "8"], "a": ["u", "t"]})
@@ -146,7 +146,7 @@ def test_a_schema_survives_json(columns: Any, values: Any, classes: Any, missing
         {"name": "TableSchema", "columns": 3},
     ],
 )
-def test_what_is_no_schema_is_refused(content: Any) -> None:
+def test_invalid_schemas_raise(content: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be the output of `TableSchema"):
         TableSchema.from_dict(content)
 

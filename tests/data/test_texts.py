@@ -50,7 +50,7 @@ def test_no_examples_of_text_survive() -> None:
         assert len(found) == 0
 
 
-def test_parts_are_taken_and_joined_as_numbers_are() -> None:
+def test_text_is_sliced_and_joined_like_numbers() -> None:
     data = hard()
     assert DataSet.concatenate(list(data.batches(2))).equals(data)
     assert DataSet.merge([data, data]).shapes["features/pairs"] == (18, 2)
@@ -84,7 +84,7 @@ def test_texts_of_any_kind_become_str(given: Any) -> None:
         ([b"\xff"], "must be UTF-8"),
     ],
 )
-def test_what_is_no_text_is_refused(features: Any, message: str) -> None:
+def test_values_that_are_not_text_raise(features: Any, message: str) -> None:
     with pytest.raises(sw.DataError, match=message):
         DataSet(features)
 
@@ -100,7 +100,7 @@ def test_labels_masks_and_weights_are_numbers() -> None:
             DataSet(["a"], **options)
 
 
-def test_size_is_that_of_the_utf8() -> None:
+def test_size_counts_utf8_bytes() -> None:
     assert DataSet(["", "語", "abc"]).size_bytes == 3 * 8 + 3 + 3
     data = hard()
     files = sum(len(text.encode()) + 8 for text in HARD)

@@ -72,7 +72,7 @@ def locally(partitions: list[list[bytes]], plan: RepartitionPlan) -> list[list[b
 @pytest.mark.parametrize("counts", [[23, 0, 5, 1], [7, 7, 7], [3], [0, 0]])
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pieces_arrive_in_order_where_the_plan_says(
+def test_pieces_arrive_in_order_at_their_planned_partitions(
     counts: list[int], chunk: int, strategy: RepartitionStrategy
 ) -> None:
     plan = plan_repartition(counts, workers=5, strategy=strategy, seed=3)

@@ -62,7 +62,7 @@ def npy(array: Any, **options: Any) -> bytes:
     arrays=st.dictionaries(NAMES.map("{}.npy".format), ARRAYS, max_size=4),
     blobs=st.dictionaries(NAMES.map("{}.bin".format), st.binary(), max_size=4),
 )
-def test_what_goes_in_comes_out(
+def test_archive_round_trips(
     meta: dict[str, Any], arrays: dict[str, Any], blobs: dict[str, bytes]
 ) -> None:
     found, members = read_archive(io.BytesIO(written(meta, arrays | blobs)))
@@ -76,7 +76,7 @@ def test_what_goes_in_comes_out(
     assert all(members[name] == content for name, content in blobs.items())
 
 
-def test_a_part_of_a_larger_array_is_written_as_itself() -> None:
+def test_slice_of_a_larger_array_is_written_alone() -> None:
     every_second = np.arange(10.0)[::2]
     _, members = read_archive(io.BytesIO(written({}, {"a.npy": every_second})))
     np.testing.assert_array_equal(np.asarray(members["a.npy"]), every_second)

@@ -20,7 +20,7 @@ def folder_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
-def test_what_is_read_equals_what_was_written_and_still_adds_up(folder_url: str) -> None:
+def test_read_evaluations_equal_the_written_ones_and_can_be_merged(folder_url: str) -> None:
     for counted in (
         Evaluation(("cat", "dög"), confusion=np.array([[2**55 + 1, 1], [2, 7]])),
         EvaluationBinary.from_predictions([[0, 1]], [[0.2, 0.7]]),

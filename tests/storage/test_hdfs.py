@@ -34,7 +34,7 @@ def folder(hdfs: HdfsCluster, request: pytest.FixtureRequest) -> str:
     return url
 
 
-def test_hadoops_own_client_reads_what_is_written_and_the_reverse(
+def test_hadoop_client_and_sparkwright_read_files_of_each_other(
     hdfs: HdfsCluster, folder: str, tmp_path: Path
 ) -> None:
     content = os.urandom(3_500_000)
@@ -199,7 +199,7 @@ def test_a_limit_that_is_none_is_refused(limit: str, monkeypatch: pytest.MonkeyP
         exists("hdfs://127.0.0.1:2/a")
 
 
-def test_a_namenode_that_is_not_there_is_an_error_and_leaves_no_trace(
+def test_unreachable_namenode_raises_and_leaves_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # One attempt; more of them only take longer.
@@ -245,14 +245,14 @@ def test_a_cluster_ends_with_its_owner(tmp_path: Path) -> None:
     assert not Path(folder).exists()
 
 
-def test_a_command_that_fails_is_told_with_its_words(hdfs: HdfsCluster) -> None:
+def test_failed_command_raises_with_its_output(hdfs: HdfsCluster) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
         hdfs.command("dfs", "-cat", "/nothing")
     with pytest.raises(ConfigurationError, match="must have been started"):
         HdfsCluster().stop_namenode()
 
 
-def test_missing_maven_and_a_fetch_that_fails_are_told(
+def test_missing_maven_and_failed_downloads_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.support.hadoop import hadoop_jars

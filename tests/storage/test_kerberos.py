@@ -82,7 +82,7 @@ def acted(secured: HdfsCluster, environment: dict[str, str], *, pause_s: float =
     return json_printed_by(*arguments, environment=environment, timeout_s=90)
 
 
-def test_a_ticket_says_who_one_is(
+def test_ticket_determines_the_user(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
     kerberos.log_in("alice", tmp_path / "tickets")
