@@ -43,7 +43,7 @@ def test_the_curve_lies_within_its_band_and_so_do_the_areas() -> None:
     assert band.average_precision[0] < roc.average_precision < band.average_precision[1]
 
 
-def test_the_interval_is_as_wide_as_theory_says() -> None:
+def test_interval_width_matches_theory() -> None:
     """Hanley and McNeil's standard error of the area, of normal scores."""
     roc = scored(600)
     q1, q2 = roc.auc / (2 - roc.auc), 2 * roc.auc**2 / (1 + roc.auc)

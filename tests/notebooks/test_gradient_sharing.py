@@ -34,7 +34,7 @@ def test_the_average_at_the_end_of_an_epoch_counts_as_sent(results):
     assert results["sharing_bytes"] < results["averaging_bytes"] < results["dense_bytes"]
 
 
-def test_a_new_network_goes_on_from_the_checkpoint(results, html):
+def test_new_network_continues_from_the_checkpoint(results, html):
     assert "checkpoint-0000000" in html
     # At least those of the worker whose twentieth minibatch made the checkpoint due.
     assert 20 <= results["minibatches_kept"] <= 2 * MINIBATCHES

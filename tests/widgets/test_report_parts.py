@@ -51,7 +51,7 @@ def test_a_text_names_the_section_and_is_escaped():
     assert done.endswith('<img alt="Figure 1 of the section A &lt;b&gt; &quot;c&quot;">')
 
 
-def test_what_a_script_writes_is_no_picture():
+def test_script_output_is_not_an_image():
     html = "<script>document.write('<img src=x>')</script>"
     assert with_alternative_texts(html) == html
 
@@ -87,7 +87,7 @@ def test_parameters_are_numbers_words_or_text():
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
-def test_what_python_writes_is_read_back(value):
+def test_python_values_round_trip(value):
     assert parameter_value(str(value)) == value
 
 
@@ -131,7 +131,7 @@ def test_an_exported_experiment_takes_parameters():
         ([tagged("a = 1")], "The cell sets a."),
     ],
 )
-def test_parameters_that_nobody_asks_for_are_refused(cells, words):
+def test_unknown_parameters_raise(cells, words):
     with pytest.raises(ConfigurationError, match=words):
         parameterized(new_notebook(cells=cells), {"b": 2})
 
@@ -156,7 +156,7 @@ def test_a_notebook_tells_of_its_execution():
     assert time_taken(new_notebook(cells=[new_code_cell("1")])) == ""
 
 
-def test_without_chromium_it_is_said_what_to_install(monkeypatch):
+def test_missing_chromium_raises_with_the_package_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ConfigurationError, match="apt-get install chromium"):
         find_chromium()
