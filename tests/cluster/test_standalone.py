@@ -149,7 +149,7 @@ def test_network_mask_selects_the_network_of_training(
     assert training_bytes > spark_bytes
 
 
-def test_a_mask_of_another_network_is_refused_before_anything_starts(
+def test_a_mask_of_another_network_is_rejected_before_anything_starts(
     hosts: Hosts, spark_there: Any, blobs: Any
 ) -> None:
     network = sw.SparkNetwork(spark_there, dense(), averaging(network_mask="203.0.113.0/24"))

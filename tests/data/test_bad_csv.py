@@ -281,7 +281,7 @@ def test_a_record_that_does_not_end_is_not_kept_in_memory(tmp_path: Path, multil
     assert found.data.features["features"][:, 0].tolist() == ([1] if multiline else [1, 3])
 
 
-def test_a_header_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+def test_a_header_with_a_name_twice_is_rejected(tmp_path: Path) -> None:
     path = file(tmp_path, "a,b,a\n1,2,3\n")
     with pytest.raises(sw.DataError, match="the names in the header must be unique"):
         sw.data.read_csv(path)

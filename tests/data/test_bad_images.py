@@ -339,7 +339,7 @@ def test_no_more_bytes_are_unpacked_than_the_directory_declares() -> None:
     assert peak_bytes < 3_000_000
 
 
-def test_a_small_archive_that_would_fill_the_memory_is_refused(
+def test_a_small_archive_that_would_fill_the_memory_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format_of_batches, "BATCH_BYTES", 1 << 20)
@@ -376,7 +376,7 @@ def test_nothing_to_read_or_to_pack_is_an_error(tmp_path: Path) -> None:
             call(none, str(tmp_path / "nowhere"), size=(8, 8))
 
 
-def test_a_flat_folder_is_refused_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
+def test_a_flat_folder_is_rejected_with_a_hint_at_the_pattern(tmp_path: Path) -> None:
     none: Any = None
     for name in ("cat_0.png", "dog_0.png"):
         write(tmp_path / name, pixels(0))
@@ -392,7 +392,7 @@ def test_batches_hold_no_masks() -> None:
         sw.data.from_image_batches(none, "/x", size=(8, 8), label=MaskFile())
 
 
-def test_a_file_too_large_for_a_batch_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_file_too_large_for_a_batch_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     folder = folder_of_classes(tmp_path / "in")
     with (folder / "large.bin").open("wb") as file:
         os.truncate(file.fileno(), 300 << 20)  # takes no room on the disk

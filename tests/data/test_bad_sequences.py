@@ -195,7 +195,7 @@ def test_a_packed_file_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 2.5, "2", True], ids=repr)
-def test_partitions_that_are_no_count_are_refused(tmp_path: Path, partitions: Any) -> None:
+def test_partitions_that_are_no_count_are_rejected(tmp_path: Path, partitions: Any) -> None:
     spark: Any = None
     (tmp_path / "0.csv").write_bytes(GOOD)
     with pytest.raises(ConfigurationError, match=f"partitions={partitions!r}"):

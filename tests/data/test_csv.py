@@ -424,7 +424,7 @@ def test_schema_replaces_the_other_options(tmp_path: Path) -> None:
     ].tolist() == [[2]]
 
 
-def test_options_are_listed_in_signatures_and_others_are_refused(tmp_path: Path) -> None:
+def test_options_are_listed_in_signatures_and_others_are_rejected(tmp_path: Path) -> None:
     every = inspect.signature(sw.data.from_csv).parameters
     assert list(every)[:2] == ["spark", "urls"]
     assert {"labels", "missing", "delimiter", "missing_values", "partitions"} <= set(every)

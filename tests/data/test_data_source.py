@@ -217,7 +217,7 @@ def test_incomplete_source_names_missing_options(source: DataSource, words: str)
         {"rows": 5},
     ],
 )
-def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"Received|unknown options"):
         DataSource.from_dict(settings)
 

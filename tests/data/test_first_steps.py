@@ -159,7 +159,7 @@ def test_local_training_takes_a_table_and_names_other_accepted_types(tmp_path: P
 
 
 @pytest.mark.spark
-def test_columns_of_text_are_refused_at_the_call(spark: Any) -> None:
+def test_columns_of_text_are_rejected_at_the_call(spark: Any) -> None:
     frame = spark.createDataFrame(
         [(0.1, "cat", ["x"])], "width double, kind string, tags array<string>"
     )

@@ -384,7 +384,7 @@ TWICE_YAML = "workers: 1\nmesh:\n  port: 1\n  port: 2\n"
         (evaluation_from_json, TWICE_JSON),
     ],
 )
-def test_duplicate_keys_are_refused(read: Callable[[str], Any], text: str) -> None:
+def test_duplicate_keys_are_rejected(read: Callable[[str], Any], text: str) -> None:
     with pytest.raises(sw.SparkwrightError, match="duplicate key 'port'"):
         read(text)
 

@@ -94,7 +94,7 @@ FILE = "part-00000/0000/minibatch-000000.arrow"
         pytest.param(changed(skipped={}), "KeyError", id="no-skip-counts"),
     ],
 )
-def test_a_damaged_manifest_is_refused_by_name(content: bytes, why: str) -> None:
+def test_a_damaged_manifest_is_rejected_by_name(content: bytes, why: str) -> None:
     with pytest.raises(DataError, match=why) as caught:
         Manifest.from_json(content, url="s3://bucket/x/manifest.json")
     assert "s3://bucket/x/manifest.json" in str(caught.value)

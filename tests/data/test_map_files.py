@@ -225,7 +225,7 @@ def test_gaps_between_keys_raise(tmp_path: Path) -> None:
         reader[2]
 
 
-def test_parts_of_several_key_classes_are_refused(tmp_path: Path) -> None:
+def test_parts_of_several_key_classes_are_rejected(tmp_path: Path) -> None:
     written(tmp_path / "a", "LongWritable", [(0, "")])
     written(tmp_path / "b", "Text", [("0", "")])
     with pytest.raises(sw.DataError, match="must have the same class"):

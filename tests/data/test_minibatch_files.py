@@ -260,7 +260,7 @@ def test_deleting_removes_the_export_and_nothing_else(place: str) -> None:
         sw.data.delete_export(place)
 
 
-def test_of_two_exports_to_one_url_the_second_to_finish_is_refused(place: str) -> None:
+def test_of_two_exports_to_one_url_the_second_to_finish_is_rejected(place: str) -> None:
     def slow() -> Iterator[DataSet]:
         yield numbered(3)
         sw.data.to_minibatch_files(numbered(9), place, batch_size=5)

@@ -339,7 +339,7 @@ def settings_of(name: str = "Standardize", **array: Any) -> dict[str, Any]:
         ({"name": "NormalizerChain", "normalizers": [{"name": "x"}]}, "name='x'"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: Any, text: str) -> None:
+def test_settings_that_make_no_sense_are_rejected(settings: Any, text: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         normalizer_from_dict(settings)
     assert text in str(refused.value)

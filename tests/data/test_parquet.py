@@ -327,7 +327,7 @@ def test_columns_of_another_kind_are_an_error_of_the_file(save: Saver) -> None:
         read(url, features="b", labels="a", classes=["x"])
 
 
-def test_files_with_other_columns_are_refused(save: Saver) -> None:
+def test_files_with_other_columns_are_rejected(save: Saver) -> None:
     first, second = save({"a": [1], "b": [2]}), save({"a": [3], "c": [4]}, "other_")
     with pytest.raises(sw.DataError, match=f"other_{save.name}: all files must have the columns"):
         read([first, second])

@@ -68,7 +68,7 @@ def test_integers_of_variable_length_are_javas(value: int, content: str) -> None
     assert decode_vint(bytes.fromhex(content)) == (value, len(content) // 2)
 
 
-def test_values_that_are_too_large_or_no_utf8_are_refused() -> None:
+def test_values_that_are_too_large_or_no_utf8_are_rejected() -> None:
     with pytest.raises(sw.DataError, match="fit into 32 bits"):
         DECODERS[PACKAGE + "VIntWritable"](encode_vint(1 << 31))
     with pytest.raises(sw.DataError, match="fit into 64 bits"):

@@ -59,7 +59,7 @@ def test_columns_are_selected_in_the_order_of_the_choice(choice: Any, expected: 
         (range(3, 7), "Received: 5, of 5 columns"),
     ],
 )
-def test_a_choice_that_selects_nothing_or_twice_is_refused(choice: Any, message: str) -> None:
+def test_a_choice_that_selects_nothing_or_twice_is_rejected(choice: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         select_columns(COLUMNS, choice, option="features")
 
@@ -179,7 +179,7 @@ def test_invalid_schemas_raise(content: Any) -> None:
         ({"features": ["a", "e"], "labels": "e", "classes": ["x"]}, "either as text or as numbers"),
     ],
 )
-def test_options_that_do_not_fit_together_are_refused(options: Any, message: str) -> None:
+def test_options_that_do_not_fit_together_are_rejected(options: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         schema(**options)
 

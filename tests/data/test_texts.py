@@ -89,7 +89,7 @@ def test_values_that_are_not_text_raise(features: Any, message: str) -> None:
         DataSet(features)
 
 
-def test_surrogates_are_refused_when_they_are_sent() -> None:
+def test_surrogates_are_rejected_when_they_are_sent() -> None:
     with pytest.raises(sw.DataError, match="valid Unicode"):
         to_bytes(DataSet(["\ud800"]))
 
@@ -199,7 +199,7 @@ def test_columns_of_tables_stay_text(tmp_path: Path, ending: str) -> None:
         ({"text": ()}, sw.DataError, "must hold numbers. Received: 'good film'.*`text`"),
     ],
 )
-def test_columns_that_cannot_be_text_are_refused(
+def test_columns_that_cannot_be_text_are_rejected(
     tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     (tmp_path / "reviews.csv").write_text(CSV)

@@ -161,7 +161,7 @@ def test_a_function_gets_all_features(tmp_path: Path) -> None:
         ([{"labels": np.zeros((1, 3))}], "different names"),
     ],
 )
-def test_layouts_that_differ_or_clash_are_refused(
+def test_layouts_that_differ_or_clash_are_rejected(
     tmp_path: Path, parts: list[Any], match: str
 ) -> None:
     with pytest.raises(sw.DataError, match=match):
@@ -180,7 +180,7 @@ def test_layouts_that_differ_or_clash_are_refused(
         ("float32", [0.1, np.nan], [1e40, "none"]),
     ],
 )
-def test_numbers_that_a_dtype_does_not_hold_are_refused(
+def test_numbers_that_a_dtype_does_not_hold_are_rejected(
     dtype: str, good: list[Any], bad: list[Any]
 ) -> None:
     specs = feature_specs("features", {"x": ((-1,), dtype)})

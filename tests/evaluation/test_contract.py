@@ -274,7 +274,7 @@ def places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("one", COUNTED, ids=[*KINDS, "digest"])
-def test_damaged_values_are_refused_or_harmless(one: AbstractEvaluation) -> None:
+def test_damaged_values_are_rejected_or_harmless(one: AbstractEvaluation) -> None:
     refused = 0
     for path in places(one.to_dict()):
         for wrong in WRONG:
@@ -303,7 +303,7 @@ def test_unknown_kinds_raise_with_the_known_ones(values: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"name": "evaluation"}', "[1]"])
-def test_text_that_is_not_an_evaluation_is_refused(text: str) -> None:
+def test_text_that_is_not_an_evaluation_is_rejected(text: str) -> None:
     with pytest.raises(DataError):
         evaluation_from_json(text)
     with pytest.raises(DataError):

@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_band_and_thresholded_rocs_have_one_too() -
     assert bootstrap_band(coarse).auc == pytest.approx(bootstrap_band(exact).auc, abs=0.01)
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_options_that_cannot_be_are_rejected() -> None:
     options: list[dict[str, Any]] = [{"confidence": 1.0}, {"replicates": 1}, {"grid_points": 1}]
     for each in options:
         with pytest.raises(ConfigurationError, match="must be"):

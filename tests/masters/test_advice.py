@@ -247,7 +247,7 @@ def test_memory_is_counted_in_vectors() -> None:
     "wrong",
     [{"workers": 0}, {"step_s": 0}, {"vector_bytes": 0}, {"updater_bytes": -1}, {"target": 1.5}],
 )
-def test_invalid_arguments_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_arguments_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Received: "):
         advise(**{"workers": 2, "step_s": 0.1, "vector_bytes": 1000, **wrong})
 

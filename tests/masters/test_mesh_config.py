@@ -28,7 +28,7 @@ def test_a_span_of_ports_includes_both_ends(first: int, last: int) -> None:
         *("env:", "env:A B", "env:1A", "env:A=B", "ENV:A", "$PORT", "٣", "1_0"),
     ],
 )
-def test_ports_that_do_not_exist_are_refused(ports: Any) -> None:
+def test_ports_that_do_not_exist_are_rejected(ports: Any) -> None:
     text = rf"^`ports` must be .*Received: ports=.*{re.escape(str(ports))}"
     with pytest.raises(ConfigurationError, match=text):
         MeshConfig(ports=ports)
@@ -55,7 +55,7 @@ def test_environment_of_each_machine_may_set_its_ports(first: int, last: int) ->
 @pytest.mark.parametrize(
     "text", [None, "", "any", "0", "65536", "20-10", "1-2-3", "env:OTHER", "٣", "1_0"]
 )
-def test_a_variable_that_holds_no_ports_is_refused(text: str | None) -> None:
+def test_a_variable_that_holds_no_ports_is_rejected(text: str | None) -> None:
     mesh = MeshConfig(ports="env:TRAINING_PORT")
     environment = {} if text is None else {"TRAINING_PORT": text}
     expected = "not set on this machine" if text is None else f"Received: TRAINING_PORT={text!r}"

@@ -66,7 +66,7 @@ def test_removed_settings_must_have_their_old_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["TrainingMaster", "", None, 5, ["SharedTrainingMaster"]])
-def test_other_classes_are_refused(name: Any) -> None:
+def test_other_classes_are_rejected(name: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"`name` must be one of .* Received: name="):
         sw.masters.training_master_from_dict({"name": name})
 

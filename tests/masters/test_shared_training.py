@@ -58,7 +58,7 @@ class Thirds:
         ({"workers": 4, "workers_per_node": 2}, "workers_per_node=2, workers=4. Give one."),
     ],
 )
-def test_options_that_contradict_one_another_are_refused(options: Any, text: str) -> None:
+def test_options_that_contradict_one_another_are_rejected(options: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Master(**options)
 

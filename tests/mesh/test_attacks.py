@@ -143,7 +143,7 @@ TAMPERING: dict[str, Callable[[list[bytes]], bytes]] = {
 
 
 @pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING.keys())
-def test_tampering_with_frames_is_refused(
+def test_tampering_with_frames_is_rejected(
     scene: Scene, tamper: Callable[[list[bytes]], bytes], request: pytest.FixtureRequest
 ) -> None:
     client, to_server, server = scene.relayed()
@@ -163,7 +163,7 @@ def test_tampering_with_frames_is_refused(
     assert server.socket.fileno() == -1
 
 
-def test_frames_sent_back_to_their_sender_are_refused(scene: Scene) -> None:
+def test_frames_sent_back_to_their_sender_are_rejected(scene: Scene) -> None:
     relay = scene.relay(scene.listener("driver").address)
     client = scene.client(relay.address)
     to_client, _ = relay.wait()

@@ -77,7 +77,7 @@ def test_both_sides_know_the_secret_and_talk(listening: Listening) -> None:
         assert server.peer_host == HOST
 
 
-def test_a_client_with_another_secret_refuses_the_server_at_once(listening: Listening) -> None:
+def test_a_client_with_another_secret_rejects_the_server_at_once(listening: Listening) -> None:
     listener, arrived = listening()
     port = listener.address[1]
     text = f"^the listener at {HOST}:{port} did not prove this run's secret as its driver: the"
@@ -111,7 +111,7 @@ def test_client_without_a_fresh_proof_is_rejected(listening: Listening, proof: s
     [b"GET / HTTP/1.1\r\nHost: spark\r\n\r\n" * 3, b"\0" * 100, os.urandom(1000)],
     ids=["http", "zeros", "random"],
 )
-def test_a_stranger_that_speaks_something_else_is_refused(
+def test_a_stranger_that_speaks_something_else_is_rejected(
     listening: Listening, garbage: bytes
 ) -> None:
     listener, arrived = listening()
@@ -313,7 +313,7 @@ def test_the_end_or_silence_inside_a_message_is_an_error(pair: Pair, cut: int) -
         right.send("row", {}, (b"x" * 100_000,) * 10)
 
 
-def test_a_payload_beyond_the_receivers_limit_is_refused(
+def test_a_payload_beyond_the_receivers_limit_is_rejected(
     pair: Pair,
 ) -> None:
     left, right = pair

@@ -69,7 +69,7 @@ def test_no_more_than_some_updates_wait_for_their_turn() -> None:
     assert delivered(peer.received(B, update(D, 1))) == [(D, 1)]
 
 
-def test_whoever_is_no_neighbor_is_not_listened_to() -> None:
+def test_messages_of_non_neighbors_are_ignored() -> None:
     peer = with_neighbors(B)
     peer.neighbor_down(B)
     for message in (update(B, 1), Versions(1, 0, {}), TooFarBehind({B: 3}, {})):
@@ -269,7 +269,7 @@ FIELDS = st.fixed_dictionaries(
 
 
 @given(kind=st.sampled_from(["update", "versions", "behind", "", "x" * 99]), fields=FIELDS)
-def test_whatever_is_sent_is_a_message_or_refused(kind: str, fields: dict[str, Any]) -> None:
+def test_whatever_is_sent_is_a_message_or_rejected(kind: str, fields: dict[str, Any]) -> None:
     fields = json.loads(json.dumps(fields))
     with contextlib.suppress(NetworkError):
         assert fields_of(from_frame(Message(kind=kind, fields=fields)))[0] == kind

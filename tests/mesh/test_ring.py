@@ -221,7 +221,7 @@ def test_the_meeting_before_an_averaging_waits_for_slow_workers(
     assert found == [[b"\0", b"\1", b"\2"]] * 3
 
 
-def test_metadata_of_absurd_size_is_refused(ring_of: RingOf) -> None:
+def test_metadata_of_absurd_size_is_rejected(ring_of: RingOf) -> None:
     found = outcomes(ring_of(2), lambda rank, ring: ring.all_gather(b"x" * (rank * 300_000)))
     assert "at most 262144 bytes a worker. Received: 300000." in str(found[0])
 

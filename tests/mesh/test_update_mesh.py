@@ -431,7 +431,7 @@ def test_garbage_drops_that_connection_only(workers: Workers, head: bytes | None
     [{"attempt": 0}, {"to": (0, 1)}, {"to": 7}, {"worker": "x"}, {"attempt": None}],
     ids=str,
 )
-def test_a_stale_or_mistaken_worker_is_refused(workers: Workers, fields: dict[str, Any]) -> None:
+def test_a_stale_or_mistaken_worker_is_rejected(workers: Workers, fields: dict[str, Any]) -> None:
     workers.start(0)
     workers.start(1, attempt=2)
     workers.reshape()

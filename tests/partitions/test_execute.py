@@ -202,7 +202,7 @@ def test_data_without_any_partition_becomes_empty_partitions(spark: Any) -> None
 
 
 @pytest.mark.spark
-def test_plan_for_another_number_of_partitions_is_refused(spark: Any) -> None:
+def test_plan_for_another_number_of_partitions_is_rejected(spark: Any) -> None:
     rdd = as_rdd(spark, partitions_of([4, 4]))
     with pytest.raises(DataError, match=r"data in 2 partitions, plan for 3"):
         repartition(rdd, plan_repartition([4, 2, 2], workers=2))

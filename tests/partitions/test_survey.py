@@ -65,7 +65,7 @@ def test_names_are_used_only_where_they_fit():
     assert other.class_names == ("0", "5")
 
 
-def test_labels_that_are_no_classes_are_refused():
+def test_labels_that_are_no_classes_are_rejected():
     survey = PartitionSurvey.of_samples([1500], [sample_of(np.arange(1500), most_rows=2000)])
     assert survey.label_basis == "none"
     assert "more than 1,000 different labels" in survey.told
@@ -100,7 +100,7 @@ def test_survey_distinguishes_counted_from_sampled_values():
         ({"rows": (3,), "label_counts": ((1,),), "rows_looked_at": (4,)}, "must not exceed"),
     ],
 )
-def test_a_survey_that_cannot_be_is_refused(settings, match):
+def test_a_survey_that_cannot_be_is_rejected(settings, match):
     with pytest.raises(DataError, match=match):
         PartitionSurvey(**settings)
 

@@ -154,7 +154,7 @@ def test_any_arrays_and_texts_survive(
         ),
     ],
 )
-def test_a_checkpoint_that_could_not_be_read_is_refused(
+def test_a_checkpoint_that_could_not_be_read_is_rejected(
     fields: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError, match=reason):
@@ -325,7 +325,7 @@ def change_meta(**fields: Any) -> Callable[[dict[str, Any], dict[str, Any]], Non
         (lambda meta, members: members.update({"vector.npy": np.zeros(2, int)}), "1-D, of float"),
     ],
 )
-def test_a_file_of_another_form_is_refused(
+def test_a_file_of_another_form_is_rejected(
     change: Callable[[dict[str, Any], dict[str, Any]], None], reason: str
 ) -> None:
     whole = checkpoint_at(extras=(b"1", b"2"), history={"loss": np.zeros(3)})

@@ -100,7 +100,7 @@ def test_a_newer_attempt_replaces_an_older_one_not_yet_known_to_be_lost(make: Ma
 
 
 @pytest.mark.parametrize("attempt", [0, 1])
-def test_an_attempt_that_is_not_newer_is_refused(make: Make, attempt: int) -> None:
+def test_an_attempt_that_is_not_newer_is_rejected(make: Make, attempt: int) -> None:
     script = training(make)
     script.register(1, attempt=1)
     reason = "a newer attempt of worker 1 is already registered"

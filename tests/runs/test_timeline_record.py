@@ -156,7 +156,7 @@ def test_an_ntp_server_that_does_not_answer_is_named_once(
 @pytest.mark.parametrize(
     "spans", [(255, 0.0, 1.0), (7, np.nan, 1.0), (7, 0.0, np.inf), (7, 0.0, -1.0)]
 )
-def test_spans_that_cannot_be_are_refused(spans: tuple[int, float, float]) -> None:
+def test_spans_that_cannot_be_are_rejected(spans: tuple[int, float, float]) -> None:
     times = record()
     with pytest.raises(DataError):
         times.heard(0, message(block(spans), ClockState(wall_s=0.0, source="driver")))

@@ -44,7 +44,7 @@ def test_a_missing_file_is_named(folder_url: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[1]", b'{"name": "roc"}', b'{"name": "os.system"}']
 )
-def test_files_that_are_no_evaluation_are_refused_by_url(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_no_evaluation_are_rejected_by_url(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"wrong\.json"):

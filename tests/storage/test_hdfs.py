@@ -82,7 +82,7 @@ def test_more_entries_than_one_answer_holds_are_listed(folder: str) -> None:
     assert list_entries(folder) == [f"{name}/" for name in names]
 
 
-def test_another_user_is_refused_with_a_remedy(
+def test_another_user_is_rejected_with_a_remedy(
     hdfs: HdfsCluster, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes(f"{folder}/a", b"1")
@@ -176,12 +176,12 @@ assert read_bytes(sys.argv[1] + "/a") == b"1"
 """
 
 
-def test_a_process_forked_from_one_with_connections_is_refused(folder: str) -> None:
+def test_a_process_forked_from_one_with_connections_is_rejected(folder: str) -> None:
     subprocess.run([sys.executable, "-c", FORKS, folder], check=True, timeout=90)
 
 
 @pytest.mark.parametrize("url", ["hdfs://bob@127.0.0.1:8020/a"])
-def test_a_user_in_the_url_is_refused(url: str) -> None:
+def test_a_user_in_the_url_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="HADOOP_USER_NAME"):
         exists(url)
 
@@ -193,7 +193,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("limit", ["soon", "0", "nan", "inf"])
-def test_a_limit_that_is_none_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_is_none_is_rejected(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fsspec.config.conf, "hdfs", {"timeout_s": limit})
     with pytest.raises(ConfigurationError, match="FSSPEC_HDFS_TIMEOUT_S"):
         exists("hdfs://127.0.0.1:2/a")

@@ -180,7 +180,7 @@ def test_a_file_that_is_shorter_than_announced_is_an_error() -> None:
         file.read()
 
 
-def test_a_place_before_the_start_is_refused() -> None:
+def test_a_place_before_the_start_is_rejected() -> None:
     with open_reader(lambda: Inner(b"abc"), call, "/a") as file:
         with pytest.raises(ValueError, match="at least 0"):
             file.seek(-4, 2)

@@ -124,7 +124,7 @@ def test_a_quota_that_is_exceeded_leaves_the_old_file(cluster: HdfsCluster, fold
     write_bytes(f"{folder}/new", CONTENT)
 
 
-def test_safe_mode_refuses_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
+def test_safe_mode_rejects_changes_and_lets_read(cluster: HdfsCluster, folder: str) -> None:
     def replace() -> None:
         with write_folder(folder) as new:
             write_bytes(f"{new}/a", b"1")

@@ -175,7 +175,7 @@ def test_no_token_is_in_the_event_log(session: Any) -> None:
     assert session["logged"] == {"the setting": True, "a token": False}
 
 
-def test_a_session_with_a_wrong_keytab_is_refused_before_java_starts(
+def test_a_session_with_a_wrong_keytab_is_rejected_before_java_starts(
     kerberos: Kerberos, secured: HdfsCluster, environment: dict[str, str]
 ) -> None:
     for keytab, words in (

@@ -153,7 +153,7 @@ def test_files_that_are_not_models_raise(content: bytes, text: str) -> None:
     assert "store://a.keras" in str(refused.value)
 
 
-def test_two_members_of_one_name_are_refused() -> None:
+def test_two_members_of_one_name_are_rejected() -> None:
     target = io.BytesIO(zipped(FILES))
     with (
         zipfile.ZipFile(target, "a") as archive,

@@ -133,7 +133,7 @@ def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     assert np.asarray(loaded(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_code_of_older_keras_is_refused(saved: str) -> None:
+def test_code_of_older_keras_is_rejected(saved: str) -> None:
     with h5py.File(saved, "a") as file:
         config = json.loads(file.attrs["model_config"])
         config["config"]["layers"][1] = {
@@ -146,7 +146,7 @@ def test_code_of_older_keras_is_refused(saved: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["soft", "external", "data"])
-def test_data_of_other_files_is_refused(saved: str, tmp_path: Path, kind: str) -> None:
+def test_data_of_other_files_is_rejected(saved: str, tmp_path: Path, kind: str) -> None:
     secret = tmp_path / "secret.bin"
     secret.write_bytes(bytes(400))
     with h5py.File(saved, "a") as file:

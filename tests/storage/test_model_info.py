@@ -101,7 +101,7 @@ def test_invalid_metadata_types_raise(field: str, value: Any) -> None:
     ("field", "value"),
     [("name", 1), ("parameters", "7"), ("parameters", True), ("metrics", []), ("inputs", [1])],
 )
-def test_a_field_of_another_kind_is_refused(field: str, value: Any) -> None:
+def test_a_field_of_another_kind_is_rejected(field: str, value: Any) -> None:
     with pytest.raises(DataError, match=field):
         info_from_about({field: value}, url="store://a", size_bytes=1)
 

@@ -273,7 +273,7 @@ def test_code_is_executed_only_on_request(tmp_path: Path) -> None:
     assert np.asarray(model(np.ones((1, 2)))).tolist() == [[2, 2]]
 
 
-def test_other_endings_and_names_are_refused(tmp_path: Path, trained: Any) -> None:
+def test_other_endings_and_names_are_rejected(tmp_path: Path, trained: Any) -> None:
     with pytest.raises(sw.ConfigurationError, match=r'ends in "\.keras"'):
         sw.save_model(trained, str(tmp_path / "model.h5"))
     with pytest.raises(sw.ConfigurationError, match="'about'"):

@@ -246,6 +246,6 @@ def read_only() -> np.ndarray:
         (lambda: encode(read_only(), 0.5), "writable"),
     ],
 )
-def test_vectors_that_do_not_fit_are_refused(call: Any, text: str) -> None:
+def test_vectors_that_do_not_fit_are_rejected(call: Any, text: str) -> None:
     with pytest.raises((DataError, ConfigurationError), match=text):
         call()

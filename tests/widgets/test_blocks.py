@@ -35,7 +35,7 @@ def test_partitions_are_listed_with_their_skew():
 
 
 @pytest.mark.parametrize("counts", [[], [3, -1]])
-def test_impossible_partitions_are_refused(counts):
+def test_impossible_partitions_are_rejected(counts):
     with pytest.raises(ValueError, match=r"Received: counts=\["):
         partition_table(counts)
 

@@ -160,7 +160,7 @@ def test_a_wrong_option_is_the_problem_until_it_is_mended(picker, table):
     assert told[-1] is picker.problem is None
 
 
-def test_no_feature_at_all_is_refused_and_the_boxes_stay_empty(picker, table):
+def test_no_feature_at_all_is_rejected_and_the_boxes_stay_empty(picker, table):
     type_url(picker, table)
     columns = picker.columns
     columns.nothing.click()

@@ -91,7 +91,7 @@ def test_an_object_of_ones_own_can_be_chosen_again() -> None:
     assert picker.master.threshold is own
 
 
-def test_a_master_of_another_class_is_refused() -> None:
+def test_a_master_of_another_class_is_rejected() -> None:
     class Mine(ParameterAveragingTrainingMaster):
         pass
 
@@ -164,7 +164,7 @@ def test_errors_are_shown_at_their_field(path: Any, typed: str, said: str) -> No
     assert wrong.problem == ""
 
 
-def test_thresholds_that_contradict_each_other_are_refused_at_the_field() -> None:
+def test_thresholds_that_contradict_each_other_are_rejected_at_the_field() -> None:
     picker = TrainingMasterPicker(SharedTrainingMaster())
     field(picker, "threshold", "min_sparsity").control.value = "0.5"
     assert "must not be above" in field(picker, "threshold", "min_sparsity").problem
@@ -407,7 +407,7 @@ def test_a_measurement_that_fails_is_shown(monkeypatch: pytest.MonkeyPatch) -> N
 # --- text, and what stays
 
 
-def test_the_text_is_written_read_and_refused() -> None:
+def test_the_text_is_written_read_and_rejected() -> None:
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(hooks=[Hook()]))
     picker.text_fold.button.click()
     assert "averaging_frequency: 5" in picker.text.text.value
@@ -477,7 +477,7 @@ def test_recommended_settings_are_shown_and_applied() -> None:
     assert "Advice: Keep the settings" in picker.outlook
 
 
-def test_more_workers_than_slots_are_refused_where_they_are_typed() -> None:
+def test_more_workers_than_slots_are_rejected_where_they_are_typed() -> None:
     picker = TrainingMasterPicker()
     picker.set_context(slots=2)
     field(picker, "workers").control.value = "50"

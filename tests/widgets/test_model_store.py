@@ -80,7 +80,7 @@ def test_details_are_one_bounded_line():
     "name",
     ["", "  ", "..", "a/../b", "/a", "a//b", ".a", "_a", "a:b", "a*", "a\nb", "a.h5", "x" * 999],
 )
-def test_names_that_cannot_be_a_models_are_refused(name):
+def test_names_that_cannot_be_a_models_are_rejected(name):
     with pytest.raises(ConfigurationError, match="Received: "):
         file_name(name)
 

@@ -147,7 +147,7 @@ def test_context_is_applied_without_notification(preview):
 
 
 @pytest.mark.parametrize("context", [{"workers": 0}, {"batch_size": 0}, {"kind": "x"}])
-def test_a_context_that_cannot_be_is_refused(preview, context):
+def test_a_context_that_cannot_be_is_rejected(preview, context):
     with pytest.raises(ConfigurationError, match=next(iter(context))):
         preview.set_context(**context)
     assert preview.workers == 2

@@ -113,7 +113,7 @@ def test_results_of_an_earlier_run_are_not_reported(notebook, tmp_path, capsys):
     assert "accuracy" not in capsys.readouterr().out
 
 
-def test_a_path_without_a_notebook_is_refused_in_words(tmp_path, capsys):
+def test_a_path_without_a_notebook_is_rejected_in_words(tmp_path, capsys):
     assert main([str(tmp_path / "none.ipynb")]) == 2
     assert "must be an existing file" in capsys.readouterr().out
 

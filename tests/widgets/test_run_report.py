@@ -293,7 +293,7 @@ def test_evaluations_by_name_are_compared_and_headed(trained):
         report(trained(), evaluations=["no evaluation"])
 
 
-def test_data_that_is_no_data_set_is_refused(trained):
+def test_data_that_is_no_data_set_is_rejected(trained):
     with pytest.raises(ConfigurationError, match="train=list"):
         report(trained(), data={"train": [1, 2]})
 

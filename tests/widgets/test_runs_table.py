@@ -150,7 +150,7 @@ def test_two_selected_runs_cannot_be_renamed_but_tagged(store, table):
     assert [run.tags for run in store.runs()] == [("both",), ("both",)]
 
 
-def test_a_name_that_cannot_be_one_is_refused_in_the_part(store, table):
+def test_a_name_that_cannot_be_one_is_rejected_in_the_part(store, table):
     train(store, name="first")
     shown = table()
     shown.select("first")

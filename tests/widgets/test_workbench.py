@@ -486,7 +486,7 @@ def test_the_files_text_follows_until_it_is_edited(bench):
     assert "epochs: 9" in file.editor.text.value
 
 
-def test_saving_an_edited_text_is_refused_and_applying_over_changes_asks_again(bench, tmp_path):
+def test_saving_an_edited_text_is_rejected_and_applying_over_changes_asks_again(bench, tmp_path):
     file = bench.sections["file"].part
     file.where.fields["url"].control.value = str(tmp_path / "mine.yaml")
     file.editor.text.value = file.editor.text.value.replace("epochs: 5", "epochs: 9")

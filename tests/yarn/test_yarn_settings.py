@@ -87,7 +87,7 @@ def test_reachable_resource_manager_is_accepted_and_spark_settings_win(
         assert yarn_settings({"spark.master": "yarn", **own}) == {}
 
 
-def test_a_java_that_was_started_without_the_cluster_is_refused(
+def test_a_java_that_was_started_without_the_cluster_is_rejected(
     conf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (conf / "yarn-site.xml").write_text(as_xml({"yarn.resourcemanager.address": "127.0.0.1:1"}))
@@ -163,7 +163,7 @@ def test_jars_that_sparks_own_file_settles_are_left_to_it(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_file_system_that_refuses_the_archive_ends_in_a_warning_not_an_error(
+def test_a_file_system_that_rejects_the_archive_ends_in_a_warning_not_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(url: str) -> bool:

@@ -88,7 +88,7 @@ def test_it_appears_at_once_and_fills_in_when_keras_is_loaded(loading):
     assert builder.spec.layers[1].options["filters"] == 3
 
 
-def test_a_refused_name_stays_while_keras_loads(loading):
+def test_a_rejected_name_stays_while_keras_loads(loading):
     builder = NetworkBuilder()
     choose(builder, 1)
     field = builder.editing.editor.name_form.fields["name"]
@@ -442,7 +442,7 @@ def test_invalid_pasted_text_is_reported_and_keeps_the_network(builder):
     assert "Conv2D" in builder.editing.text.text.value
 
 
-def test_pasted_code_is_refused_with_the_remedy_and_not_executed(builder, tmp_path):
+def test_pasted_code_is_rejected_with_the_remedy_and_not_executed(builder, tmp_path):
     builder.editing.folds["text"].set_opened(True)
     file = tmp_path / "made"
     builder.editing.text.text.value = f"import keras\nopen({str(file)!r}, 'w')\n"
