@@ -1,4 +1,4 @@
-"""Training masters: frozen configuration that turns into a plan of rounds."""
+"""Training masters: frozen configurations that determine the plan of a run."""
 
 from sparkwright.mesh.time_sources import (
     NtpClock as NtpClock,

@@ -1,4 +1,4 @@
-"""Asynchronous training by sharing encoded updates after every minibatch."""
+"""Asynchronous training: workers share encoded updates after every minibatch."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -34,10 +34,10 @@ _CORES_PER_AUTOMATIC_WORKER = 4
 
 @configuration
 class SharedTrainingMaster(TrainingMaster):
-    """Each worker trains a replica and sends the others what changed most, after every minibatch.
+    """Each worker trains a replica and sends its largest changes after every minibatch.
 
-    With x the parameters that all workers agree on, y_w the worker's own, which run ahead of x by
-    what it has not sent yet, u_w what its optimizer subtracts in a minibatch, and t the threshold,
+    Let x be the shared parameters, y_w the parameters of worker w (ahead of x by its unsent
+    changes), u_w the update that its optimizer subtracts in a minibatch, and t the threshold:
 
         y_w <-  y_w - c u_w
         r_w = x - y_w
@@ -194,16 +194,16 @@ class SharedTrainingMaster(TrainingMaster):
         cores_per_executor: int = 1,
         gpus_per_executor: int = 0,
     ) -> int:
-        """How many workers a run has where Spark offers so much.
+        """Return the number of workers for the available Spark resources.
 
         Args:
-            slots: tasks that can run at once; None if that can change.
-            executors: Spark executors; None where tasks run within the driver ("local[n]").
+            slots: number of concurrent tasks; None if it can change.
+            executors: Spark executors; None if tasks run in the driver ("local[n]").
             cores_per_executor: CPU cores of each; default 1.
             gpus_per_executor: GPUs of each; default 0.
 
         Returns:
-            At least 1; more than `slots` only if the options ask for it.
+            At least 1; more than `slots` only if the options require it.
 
         Example:
             >>> SharedTrainingMaster().worker_count(slots=64, executors=4, cores_per_executor=16)
@@ -219,7 +219,7 @@ class SharedTrainingMaster(TrainingMaster):
         return max(1, found if slots is None else min(found, slots))
 
     def minibatches_in_piece(self, rows: Sequence[int]) -> int:
-        """Minibatches in each piece of work that a worker is given, at least 1.
+        """Return the minibatches per piece of work, at least 1.
 
         Args:
             rows: examples of each worker.
@@ -230,7 +230,7 @@ class SharedTrainingMaster(TrainingMaster):
 
     @property
     def exchange(self) -> Exchange:
-        """The largest residuals after every message's minibatches; all of them at epochs' ends."""
+        """Return the exchanges: large residuals per message, all residuals at the end of epochs."""
         return Exchange(
             what=("residuals", "moments"),
             every=self.minibatches_per_message,
@@ -241,7 +241,7 @@ class SharedTrainingMaster(TrainingMaster):
 
 
 def automatic_workers(*, cores: int, gpus: int = 0) -> int:
-    """Workers for a machine: one for each GPU, else a quarter of the cores, from 1 to 6.
+    """Return the workers of a machine: one per GPU, else a quarter of the cores, from 1 to 6.
 
     The rule is Deeplearning4j's, except that one GPU counts too.
 

@@ -1,4 +1,4 @@
-"""The safest training master that keeps workers busy, with the alternatives beside it; pure."""
+"""Recommend the safest training master that keeps workers busy, with alternatives; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -24,24 +24,25 @@ from .parameter_averaging import ParameterAveragingTrainingMaster as Averaging
 from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
-_ALIKE = 0.01  # of efficiencies that differ by less, the safer setting's counts
+_ALIKE = 0.01  # smaller differences in efficiency do not count: the safer setting is preferred
 _FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
 _COLUMNS = ("settings", "sent each time", "minibatch", "efficiency", "memory", "what it may cost")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alternative:
-    """A training master, what it is predicted to do, and what it may cost.
+    """A training master with its predicted performance and risks.
 
     Attributes:
         master: the training master.
         settings: options that differ from the first alternative's, as code; "" of the first one.
-        sent_bytes: that each worker sends in an exchange: an averaging, or a message.
-        minibatches: of a worker from one exchange to the next.
+        sent_bytes: bytes that each worker sends per exchange: an averaging, or a message.
+        minibatches: per worker between two exchanges.
         point: the predicted interval between exchanges.
-        memory_bytes: that each worker needs for exchanges beyond what the first alternative needs.
-        risks: what it may cost in accuracy or otherwise, a sentence each.
-        added: options that it adds to an alternative before it, or "as given".
+        memory_bytes: additional memory of each worker for exchanges, compared with the first
+            alternative.
+        risks: possible costs, in accuracy for example, one sentence each.
+        added: options added to an earlier alternative, or "as given".
     """
 
     master: TrainingMaster
@@ -55,29 +56,29 @@ class Alternative:
 
     @property
     def minibatch_s(self) -> float:
-        """Seconds of a minibatch of each worker, its share of the exchange included."""
+        """Seconds of a minibatch, including its share of the exchange."""
         return self.point.interval_s / self.minibatches
 
     @property
     def efficiency(self) -> float:
-        """The share of the time in which workers train, from 0 to 1."""
+        """Fraction of the time in which workers train, from 0 to 1."""
         return self.point.efficiency
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Advice:
-    """The recommended training master, and what else there is to choose from; see `advise`.
+    """The recommended training master and alternatives; see `advise`.
 
     Attributes:
-        alternatives: the given training master, then others, each less safe than the ones before.
-        recommended: the number of the recommended one, from 0.
-        target: the efficiency that it should reach.
-        workers: how many train.
+        alternatives: the given training master, then others in decreasing order of safety.
+        recommended: index of the recommended alternative.
+        target: the efficiency to reach.
+        workers: number of workers.
         step_s: seconds of one minibatch on one worker.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state.
+        vector_bytes: size of all averaged values as float32, including the parameters.
+        updater_bytes: size of the optimizer's state.
         costs: the constants of the prediction.
-        sources: what was measured and what was assumed, a sentence each.
+        sources: measured and assumed values, one sentence each.
     """
 
     alternatives: tuple[Alternative, ...]
@@ -107,7 +108,7 @@ class Advice:
 
     @property
     def reason(self) -> str:
-        """The recommendation in a sentence or two."""
+        """The recommendation in one or two sentences."""
         first, best = self.alternatives[0], self.best
         if self.workers == 1:
             return "Keep the settings: one worker exchanges nothing."
@@ -126,7 +127,7 @@ class Advice:
 
     @property
     def table(self) -> Any:
-        """A pandas DataFrame with a row for each alternative."""
+        """Return a pandas DataFrame with one row per alternative."""
         import pandas as pd
 
         return pd.DataFrame(self.to_dict()["alternatives"])
@@ -151,7 +152,7 @@ class Advice:
         }
 
     def report(self) -> Report:
-        """The recommendation, what it rests on, and a table of the alternatives."""
+        """Return the recommendation, its basis, and a table of the alternatives."""
         between = self.costs.exchange
         facts = (
             f"{self.workers:,} workers, minibatches of {seconds_text(self.step_s)}, "
@@ -194,20 +195,21 @@ def advise(
     """Recommend the safest training master that reaches an efficiency.
 
     The order of safety: the settings as given, moments kept by each worker, bfloat16, averaging
-    beside training, fewer averagings, 8-bit integers, gradient sharing. A change that makes
-    training no faster is not part of those after it. Without any that reaches the target, the
-    most efficient one is recommended, or a safer one within 1 %.
+    beside training, fewer averagings, 8-bit integers, gradient sharing. A change that does
+    not speed up training is not part of later alternatives. If no alternative reaches the target,
+    the most efficient one is recommended, or a safer one within 1 %.
 
     Args:
-        master: to begin with; its other options are kept. Default None: parameter averaging.
-        workers: how many train.
+        master: initial training master, whose other options are kept. Default None: parameter
+            averaging.
+        workers: number of workers.
         step_s: seconds of one minibatch on one worker; `sw.measure_step` measures it.
-        vector_bytes: of the parameters and what else is averaged, as float32.
-        updater_bytes: of the optimizer's state; default 0.
-        costs: constants of the prediction, such as the bandwidth; default None: those that were
-            measured once, and 10 Gbit/s.
+        vector_bytes: size of all averaged values as float32, including the parameters.
+        updater_bytes: size of the optimizer's state; default 0.
+        costs: constants of the prediction, such as the bandwidth; default None: measured constants
+            and 10 Gbit/s.
         target: the efficiency to reach, from 0 to 1; default 0.9.
-        sources: what was measured and what was assumed, to be shown with the advice.
+        sources: measured and assumed values, shown with the advice.
 
     Raises:
         ConfigurationError: if an argument is invalid.
@@ -250,7 +252,7 @@ def advise(
     for options, risk in _CHANGES:
         changed = _changed(last.master, options)
         if isinstance(changed, Averaging) and changed.averaging_delay:
-            # The shortest delay that hides an exchange, as far as one can.
+            # The shortest delay that hides an exchange, if possible.
             wanted = ceil(exchange(changed, plan_of(changed), costs).wire_s / step_s)
             delay = max(1, min(frequency_in(changed.averaging_frequency), wanted))
             changed = replace(changed, averaging_delay=delay)
@@ -278,7 +280,7 @@ def advise(
 
 
 _OUTER = "outer_optimizer"
-# What to change, the safest first, and what it may cost.
+# Changes, the safest first, with their risks.
 _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"communication": "ring"}, "Executors must be able to open ports to one another."),
     ({"minibatches_per_message": 10}, "Updates of several minibatches arrive together, and late."),
@@ -295,7 +297,7 @@ _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"exchange_precision": "int8"}, "Rounded more; the next message makes up for it."),
     ({"class": SharedTrainingMaster}, "Updates arrive late; results differ from run to run."),
 )
-# What goes further comes later; what is not named is as far as it goes.
+# Values of options in increasing order; changes only go to later values.
 _FURTHER = {
     "communication": ("spark", "ring"),
     "updater": ("average", "local"),
@@ -304,7 +306,7 @@ _FURTHER = {
 
 
 def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster | None:
-    """The master with these options; None if they are not its own, or it goes as far already."""
+    """Return the master with these options; None if it lacks them or already has them."""
     if "class" in options:
         kind = options["class"]
         return None if isinstance(master, kind) else kind(**_common(master))
@@ -312,7 +314,7 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
     if not hasattr(master, name) or getattr(master, "piece_minibatches", None):
         return None
     was = getattr(master, name)
-    if isinstance(was, dict):  # averagings by epoch: after the last change
+    if isinstance(was, dict):  # averaging frequency by epoch: the last one
         schedule = cast("dict[int, int]", was)
         *_, (first, was) = schedule.items()
         options = {**options, name: {**schedule, first: value}}
@@ -325,16 +327,16 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
     if isinstance(master, Averaging):
         options = {**options, "outer_optimizer": master.outer_optimizer or options.get(_OUTER)}
         if name in ("updater", "exchange_precision", "averaging_delay"):
-            # They need both, also where these make nothing faster by themselves.
+            # They need both, even if these alone give no speedup.
             updater = "local" if master.updater == "average" else master.updater
             options |= {"communication": "ring", "updater": updater}
     return replace(master, **options)
 
 
 def _memory_bytes(master: TrainingMaster, vector_bytes: int, updater_bytes: int) -> int:
-    """Return what a worker holds for exchanges, about: vectors beside the network's own."""
+    """Return the approximate bytes of a worker's vectors for exchanges."""
     if not isinstance(master, Averaging):
-        return 3 * vector_bytes  # what was sent, what is left to send, what arrives
+        return 3 * vector_bytes  # sent, residual and received vectors
     size = master.exchange.averaged_bytes(vector_bytes, updater_bytes)
     vectors = 2 + bool(master.averaging_delay) + master.exchange.is_rounded
     return vectors * size + 2 * master.velocity_size(vector_bytes)

@@ -1,4 +1,4 @@
-"""Where, and how often, a run writes checkpoints, and sends the driver copies of its state."""
+"""When a run writes checkpoints and sends copies of its state to the driver."""
 
 import math
 
@@ -6,17 +6,16 @@ from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
 
 _DEFAULT_EVERY_S = 60.0
-# Seconds of training for each second that a copy takes: so copies cost less than 1 %.
+# Seconds of training per second of copying: copies cost less than 1 %.
 _SECONDS_FOR_A_COPY = 150.0
 _SHORTEST_PAUSE_S = 10.0
 
 
 @configuration
 class Checkpointing(Configuration):
-    """Where a run keeps checkpoints to go on from, and how often it writes one.
+    """Location and interval of a run's checkpoints.
 
-    With both `every_rounds` and `every_s`, whichever is reached first counts, from the last
-    checkpoint on.
+    With both `every_rounds` and `every_s`, the one reached first since the last checkpoint counts.
 
     Example:
         >>> Checkpointing("/data/runs/7")
@@ -66,10 +65,10 @@ class Checkpointing(Configuration):
             object.__setattr__(self, "every_s", _DEFAULT_EVERY_S)
 
     def due(self, rounds_since: int, seconds_since: float) -> bool:
-        """Whether it is time for a checkpoint; never, if nothing has been learned since the last.
+        """Return whether a checkpoint is due; never without training since the last one.
 
         Args:
-            rounds_since: rounds since the last checkpoint, or since the run began.
+            rounds_since: rounds since the last checkpoint, or since the start.
             seconds_since: seconds since then.
         """
         if rounds_since <= 0:
@@ -79,28 +78,28 @@ class Checkpointing(Configuration):
 
 
 class CopySchedule:
-    """Due at intervals of at least ten seconds and 150 times what a copy takes.
+    """Schedule of copies: at least ten seconds and 150 times the duration of a copy apart.
 
-    The copy is what a run ends with, or continues from, if it loses all workers at once.
+    If a run loses all workers at the same time, it ends with or continues from the copy.
     """
 
     def __init__(self) -> None:
         self._made_s, self._pause_s = -math.inf, 0.0
 
     def begin(self, now_s: float) -> None:
-        """Training begins: a copy is due in ten seconds, or with the next averaging."""
+        """Start: a copy is due after ten seconds, or with the next averaging."""
         self._made_s = now_s
 
     def is_due(self, now_s: float, *, averaged: bool = False) -> bool:
-        """Whether it is time for a copy; with `averaged`, whether one is cheap enough now.
+        """Return whether a copy is due; with `averaged`, whether one is cheap enough now.
 
         Args:
-            now_s: the clock's present reading.
-            averaged: the workers have averaged anyway, so only sending the copy takes time.
+            now_s: current time of the clock in seconds.
+            averaged: whether the workers have just averaged, so that only the transfer takes time.
         """
         pause_s = self._pause_s if averaged else max(_SHORTEST_PAUSE_S, self._pause_s)
         return now_s - self._made_s >= pause_s
 
     def took(self, seconds: float, *, now_s: float) -> None:
-        """A copy has been made, which stopped training for `seconds`."""
+        """Record a copy that stopped training for `seconds`."""
         self._made_s, self._pause_s = now_s, _SECONDS_FOR_A_COPY * seconds

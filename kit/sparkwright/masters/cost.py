@@ -1,14 +1,14 @@
 """The cost of training on n workers: computing, bytes, latency, and the work of the driver; pure.
 
-A model, not a measurement. An exchange is an averaging, or with gradient sharing a message of each
-worker. From one exchange to the next a worker takes
+A model, not a measurement. An exchange is an averaging or, with gradient sharing, a message of each
+worker. The interval between exchanges of a worker is
 
     interval = minibatches x step + waiting + exchange
 
-and no less than the driver needs for the events of all n workers, which runs beside it. Of an
-averaging with a delay, the time on the network counts only as far as it takes longer than the
-minibatches trained meanwhile; the work of the processor counts in any case. `prospect` applies this
-to the rows of one run, `predict_scaling` to any number of workers, `advise` to other masters.
+and at least the time that the driver needs for the events of all n workers, in parallel. With a
+delay, network time counts only if it exceeds the time of the minibatches trained during the
+averaging; processor time always counts. `prospect` applies the model to the rows of one run,
+`predict_scaling` to any number of workers, `advise` to other masters.
 """
 
 from dataclasses import dataclass, replace
@@ -21,23 +21,22 @@ from .plan import TrainingPlan, frequency_in
 from .training_master import TrainingMaster
 
 # Measured on two shared cores over loopback, which moves 2.5 GB/s: an averaging between two workers
-# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. What the wire does not explain
-# is proportional to the vector: reading the variables, adding, writing them back.
+# takes 1.9 ms for 1.7 MB, 6.3 ms for 5.2 MB and 109 ms for 100 MB. The rest of the time is
+# proportional to the vector: reading variables, adding, writing them back.
 LOOPBACK_BYTES_PER_S = 2.5e9
 TEN_GIGABIT_BYTES_PER_S = 1.25e9
-# An averaging by way of a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
+# An averaging by a Spark job takes 200 to 500 ms with a broadcast of 4 MB.
 _SPARK_AVERAGING_S = 0.35
-# Messages that a worker waits for, by the number of the others: who trained how much, then the
-# vector, added up and handed on.
+# Messages that a worker waits for, per other worker: the number of minibatches trained, then the
+# vector, added up and passed on.
 _STEPS = 3
-# The log's rows travel ten times a second at most, heartbeats once a second.
+# Log rows are sent at most ten times a second, heartbeats once a second.
 _ROWS_S, _HEARTBEAT_S = 0.1, 1.0
 _MOST_HEARTBEATS = 0.99  # of the driver's time
-# A piece of work takes about this long if its size is not given: asking for the next one takes a
-# millisecond.
+# Default duration of a piece of work: a request for the next one takes a millisecond.
 PIECE_S = 0.1
-# Minibatches share a message, unless an option sets their number, so that messages cost at most a
-# fifth of training. Each more makes the others' parameters older, so they are no more than needed.
+# Minibatches share a message so that messages cost at most a fifth of training, unless an option
+# sets their number. More of them would increase staleness.
 _MESSAGE_SHARE, _MOST_GATHERED = 0.2, 5
 
 
@@ -148,19 +147,19 @@ class ScalingCosts(Configuration):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScalingPoint:
-    """The cost of an interval, from one exchange to the next, of some number of workers.
+    """The cost of the interval between two exchanges, for a number of workers.
 
     Attributes:
-        workers: how many.
+        workers: number of workers.
         interval_s: seconds from one exchange to the next.
-        training_s: of these, training.
-        waiting_s: waiting for the slowest, and for a core.
-        exchange_s: exchanging, and applying what others have sent; not what training hides.
-        driver_s: what the interval costs the driver; more than the rest if the driver holds up
-            all workers.
-        bytes_per_s: that a worker sends.
-        speed_up: how many times as fast as one worker that exchanges nothing.
-        hidden_s: seconds of the exchange that pass while minibatches train.
+        training_s: seconds of training in the interval.
+        waiting_s: seconds of waiting for the slowest worker and for a core.
+        exchange_s: seconds of exchanging and of applying received updates, without hidden ones.
+        driver_s: seconds of the driver per interval; exceeds the rest if the driver limits all
+            workers.
+        bytes_per_s: bytes that a worker sends per second.
+        speed_up: speed relative to one worker without exchanges.
+        hidden_s: seconds of the exchange that overlap with training.
     """
 
     workers: int
@@ -175,12 +174,12 @@ class ScalingPoint:
 
     @property
     def efficiency(self) -> float:
-        """The speed-up for each worker, from 0 to 1."""
+        """Speedup per worker, from 0 to 1."""
         return self.speed_up / self.workers
 
     @property
     def bound(self) -> str:
-        """What costs most beside training: "exchange", "waiting", "driver" or, nothing, ""."""
+        """The largest cost besides training: "exchange", "waiting", "driver", or "" for none."""
         costs = {"exchange": self.exchange_s, "waiting": self.waiting_s}
         if self.driver_s > self.training_s + sum(costs.values()):
             return "driver"
@@ -193,7 +192,7 @@ def gathered(step_s: float, message_s: float, max_staleness: int | None) -> int:
 
     Args:
         step_s: seconds of one minibatch.
-        message_s: seconds that a message costs a worker, and others' that come meanwhile.
+        message_s: seconds that a message costs a worker, including received ones.
         max_staleness: minibatches that a worker may be ahead of the slowest; None: any number.
 
     Example:
@@ -209,7 +208,7 @@ def minibatches_per_exchange(
 ) -> int:
     """Return the minibatches of a worker between two averagings or messages.
 
-    Averagings are those after the last change of their frequency.
+    With several averaging frequencies, the last one counts.
 
     Args:
         master: how to train.
@@ -240,12 +239,12 @@ def even_plan(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExchangeCost:
-    """What one exchange takes of each worker.
+    """The cost of one exchange for each worker.
 
     Attributes:
-        sent_bytes: that the worker sends.
-        wire_s: sending and waiting for answers: what can pass while minibatches train.
-        handling_s: reading, rounding, adding and writing back, the work of the processor.
+        sent_bytes: bytes that the worker sends.
+        wire_s: seconds of sending and waiting, which can overlap with training.
+        handling_s: processor seconds of reading, rounding, adding and writing back.
     """
 
     sent_bytes: int = 0
@@ -254,12 +253,12 @@ class ExchangeCost:
 
     @property
     def seconds(self) -> float:
-        """All of it, if the worker waits."""
+        """Total seconds, if the worker waits."""
         return self.wire_s + self.handling_s
 
 
 def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) -> ExchangeCost:
-    """Return what an exchange of the workers of `plan` costs.
+    """Return the cost of an exchange of the workers of `plan`.
 
     A ring of n workers sends 2 (n - 1) / n vectors in 2 (n - 1) steps, after n - 1 in which the
     workers meet. So do rounded averagings, with a message from each worker to each other one. A
@@ -274,11 +273,11 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
     if plan.kind == "sharing":
         size = plan.bytes_per_minibatch
         update_s = costs.update_s + costs.update_s_per_byte * size
-        # The first of the others is part of the cost of a message.
+        # The update of one other worker is part of the cost of a message.
         handling_s = one.message_s + one.message_s_per_byte * plan.vector_bytes
         handling_s += (others - 1) * update_s
         mesh, sent = master.mesh, others * size
-        # In a tree the busiest worker sends each update to its parent and children.
+        # In a tree, the busiest worker sends each update to its parent and children.
         branches = others if mesh.mode == "plain" else min(others, mesh.max_downstreams + 1)
         wire_s = sent * (plan.workers if by_driver else branches) / bandwidth
         return ExchangeCost(sent_bytes=sent, wire_s=wire_s, handling_s=handling_s)
@@ -291,7 +290,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
     if by_driver:
         latency_s, busiest = 2 * latency_s, plan.workers * sent
     wire_s = _STEPS * others * latency_s + busiest / bandwidth
-    # The processor's work takes time from training, whichever thread does it.
+    # Processor time reduces training time, whichever thread uses it.
     rounding = {"bfloat16": one.bfloat16_s_per_byte, "int8": one.int8_s_per_byte}
     s_per_byte = one.averaging_s_per_byte + rounding.get(how.precision, 0.0)
     if getattr(master, "outer_optimizer", None) is not None:
@@ -302,7 +301,7 @@ def exchange(master: TrainingMaster, plan: TrainingPlan, costs: ScalingCosts) ->
 def interval(
     master: TrainingMaster, plan: TrainingPlan, step_s: float, costs: ScalingCosts
 ) -> ScalingPoint:
-    """Return the cost of an interval of the workers of `plan`, all of them busy.
+    """Return the cost of an interval for the busy workers of `plan`.
 
     Args:
         master: how to train.
@@ -315,7 +314,7 @@ def interval(
     cost = exchange(master, plan, costs)
     training_s, waiting_s = minibatches * step_s, 0.0
     if workers > 1 and plan.kind != "sharing":
-        # The largest of n normal deviations is about sqrt(2 ln n) of them.
+        # The expected maximum of n standard normal variables is about sqrt(2 ln n).
         waiting_s = costs.jitter * step_s * sqrt(minibatches) * sqrt(2 * log(workers))
     crowd = 1.0 if costs.cores is None else max(1.0, workers / costs.cores)
     waiting_s += (crowd - 1) * costs.processor_share * training_s
@@ -342,12 +341,12 @@ def interval(
 def _driver_s(
     master: TrainingMaster, workers: int, busy_s: float, step_s: float, costs: ScalingCosts
 ) -> float:
-    """Return the seconds that an interval of all workers takes of the driver, on one core."""
+    """Return the driver's seconds on one core for an interval of all workers."""
     event_s = costs.event_s * busy_s / max(busy_s, _ROWS_S)
     if master.exchange.kind == "sharing":
         fixed: int | None = getattr(master, "piece_minibatches", None)
         piece_s = max(PIECE_S, busy_s) if fixed is None else fixed * step_s
         event_s += (costs.event_s + costs.piece_s_per_worker * workers) * busy_s / piece_s
-    # Heartbeats arrive whether the workers make progress or not.
+    # Heartbeats arrive even without progress.
     heartbeats = min(_MOST_HEARTBEATS, workers * costs.event_s / _HEARTBEAT_S)
     return workers * event_s / (1 - heartbeats)

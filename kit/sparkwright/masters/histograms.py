@@ -1,4 +1,4 @@
-"""Histograms of a network while it learns: which, how often, how fine."""
+"""Options of a network's histograms during training."""
 
 from sparkwright.configuration import Configuration, configuration, option
 from sparkwright.errors import ConfigurationError
@@ -8,10 +8,10 @@ KINDS = ("weights", "updates", "activations")
 
 @configuration
 class Histograms(Configuration):
-    """Which histograms one worker takes between its minibatches, and how often.
+    """Histograms that one worker takes between minibatches, and their interval.
 
-    Training waits while they are taken, and its result is the same to the bit as without them.
-    `run.histograms.cost_s` is the time that they have taken.
+    Training waits for them; its result is bit-identical to training without them.
+    `run.histograms.cost_s` is their total time in seconds.
 
     Example:
         >>> Histograms(every=500, of=("weights", "activations"), layers=("dense",)).bins
@@ -47,7 +47,7 @@ class Histograms(Configuration):
     )
 
     def _check(self) -> None:
-        for name in ("of", "layers"):  # settings hold lists
+        for name in ("of", "layers"):  # settings contain lists
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.of or not set(self.of) <= set(KINDS):
@@ -57,24 +57,24 @@ class Histograms(Configuration):
             )
 
     def takes(self, name: str) -> bool:
-        """Whether `name`, of a layer or of a variable in it as "layer/variable", is wanted."""
+        """Return whether `name`, a layer or "layer/variable", is selected."""
         chosen = self.layers
         return chosen is None or any(name == each or name.startswith(f"{each}/") for each in chosen)
 
 
 class HistogramSchedule:
-    """When histograms are due: at intervals of minibatches, and at the next moment on request."""
+    """Schedule of histograms: at intervals of minibatches, and on request."""
 
     def __init__(self, every: int | None) -> None:
         self._every, self._last = every, -1
 
     def is_due(self, step: int, *, asked: bool) -> bool:
-        """Whether to take histograms after minibatch `step`, from 1; `asked`: on request."""
+        """Return whether histograms are due after minibatch `step`, from 1; `asked`: on request."""
         if asked or self._every is None:
             return asked
-        # A run that was rewound has been at later minibatches.
+        # A rewound run has already reached later minibatches.
         return self._last < 0 or step - self._last >= self._every or step < self._last
 
     def took(self, step: int) -> None:
-        """Some have been taken after minibatch `step`."""
+        """Record histograms taken after minibatch `step`."""
         self._last = step

@@ -1,4 +1,4 @@
-"""How driver and workers reach one another, and how long they wait."""
+"""Options of the network between driver and workers: addresses, ports and time-outs."""
 
 import ipaddress
 import re
@@ -156,7 +156,7 @@ class MeshConfig(Configuration):
     )
 
     def __post_init__(self) -> None:
-        """Check each option; a port may be given as a number."""
+        """Validate each option; a port may be a number."""
         if isinstance(self.ports, int) and not isinstance(self.ports, bool):
             object.__setattr__(self, "ports", f"{self.ports:d}")
         elif not (self.ports is None or isinstance(self.ports, str)):
@@ -185,13 +185,12 @@ class MeshConfig(Configuration):
             )
 
     def ports_from(self, environ: Mapping[str, str]) -> range:
-        """The ports to try on a machine with the environment `environ`, in order.
+        """Return the ports to try on a machine with the environment `environ`, in order.
 
-        `range(1)`, that is any free port, by default.
+        Default: `range(1)`, that is any free port.
 
         Raises:
-            ConfigurationError: if `ports` names a variable that is missing there, or holds no
-                ports.
+            ConfigurationError: if the variable in `ports` is missing or has no valid ports.
         """
         if self.ports is None:
             return range(1)
@@ -208,7 +207,7 @@ class MeshConfig(Configuration):
 
 
 def port_span(text: str) -> range | None:
-    """The ports that `text` names; None if it names none.
+    """Parse ports; None if `text` has none.
 
     Example:
         >>> port_span("50000-50100"), port_span("7077"), port_span("70000")
@@ -222,10 +221,10 @@ def port_span(text: str) -> range | None:
 
 
 def ports_in_variable(variable: str, environ: Mapping[str, str]) -> range:
-    """The ports that an environment variable of this machine names.
+    """Return the ports in an environment variable of this machine.
 
     Raises:
-        ConfigurationError: if it is missing, or names none.
+        ConfigurationError: if it is missing or has no ports.
     """
     text = environ.get(variable)
     if text is None:

@@ -6,22 +6,22 @@ from numpy.typing import NDArray
 
 from sparkwright.configuration import Configuration, configuration, option
 
-_PIECE = 1 << 16  # elements that fit into a processor's cache, with what is computed of them
+_PIECE = 1 << 16  # elements whose intermediate values fit into a processor's cache
 
 
 @configuration
 class OuterOptimizer(Configuration):
-    """Gradient descent with momentum on what an averaging changes.
+    """Gradient descent with momentum on the change of each averaging.
 
-    With x the parameters after the last averaging and m the mean of the workers' parameters, the
-    outer gradient is x - m. Each averaging does
+    Let x be the parameters after the last averaging and m the mean of the workers' parameters. The
+    outer gradient is x - m. Each averaging computes
 
         v  <-  momentum * v + (x - m)
         x  <-  x - learning_rate * v                             without `nesterov`
         x  <-  x - learning_rate * ((x - m) + momentum * v)      with `nesterov`
 
-    v, the velocity, is 0 when a run begins. Every worker computes the same, so nothing more is
-    sent. The defaults are those of DiLoCo; without momentum and with a learning rate of 1, x
+    The velocity v is 0 at the start of a run. All workers compute the same values, so no extra data
+    is sent. The defaults are those of DiLoCo. Without momentum and with a learning rate of 1, x
     becomes m.
 
     Example:
@@ -66,10 +66,10 @@ class OuterOptimizer(Configuration):
         """Replace `mean` by the new parameters, and fill `new_velocity`.
 
         Args:
-            before: (n,) the parameters after the last averaging; they stay.
+            before: (n,) the parameters after the last averaging; not modified.
             mean: (n,) the mean of the workers' parameters.
-            velocity: (n,) after the last averaging; it stays. Empty if `momentum` is 0.
-            new_velocity: of the same shape, for the next averaging.
+            velocity: (n,) after the last averaging; not modified. Empty if `momentum` is 0.
+            new_velocity: output of the same shape, for the next averaging.
         """
         for start in range(0, mean.size, _PIECE):
             part = slice(start, start + _PIECE)
